@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -31,9 +31,8 @@ RESAMPLES = 10_000
 class Difference(NamedTuple):
     """Difference in quality between two retrievers on the same questions.
 
-    For each question, the second retriever's value is subtracted from the first's; ``mean`` is the mean of these
-    differences. ``low`` and ``high`` are the bounds of its 95 % confidence interval. ``better``, ``equal`` and
-    ``worse`` are the numbers of questions on which the first retriever is better, equally good or worse.
+    ``mean`` is the mean of the first retriever's values minus the second's; ``low`` and ``high`` are the bounds of its
+    95 % confidence interval. ``better``, ``equal`` and ``worse`` count the questions from the first retriever's view.
     """
 
     mean: float
@@ -93,10 +92,9 @@ class EvaluationReport(Serializable):
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
         """Return how much better ``name`` is than ``other``; without ``measure``, the first measure is used.
 
-        The interval is computed by the paired bootstrap over questions (Efron & Tibshirani, An Introduction to the
-        Bootstrap, 1993; for retrieval: Sakai, Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006). The
-        same seed gives the same interval. The method assumes that the questions are independent of each other. Raises
-        ConfigurationError for a retriever or measure that was not measured.
+        The interval is computed by the paired bootstrap over questions, which are assumed to be independent (Efron &
+        Tibshirani, An Introduction to the Bootstrap, 1993; Sakai, Evaluating Evaluation Metrics based on the Bootstrap,
+        SIGIR 2006). The same seed gives the same interval. Raises ConfigurationError for a name that was not measured.
         """
         return difference(self.of(name, measure), self.of(other, measure), seed=seed)
 
@@ -185,7 +183,9 @@ def measure(
     for name, retriever in retrievers.items():
         retrieve = _retrieve_function(name, retriever)
         answers = [retrieve(question, depth) for question in questions]
-        degraded[name] = Counter(reason for answer in answers for reason in _degraded(answer))
+        degraded[name] = Counter(
+            reason for answer in answers if isinstance(answer, RetrievalResult) for reason in answer.degraded
+        )
         run = {str(at): _ranked(name, answer, id_of, depth) for at, answer in enumerate(answers)}
         figures[name] = {str(each): np.zeros(len(questions)) for each in parsed_measures}
         for metric in ir_measures.iter_calc(parsed_measures, grades, run):
@@ -203,7 +203,6 @@ def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
 
 
 def _parse_measures(measures: Sequence[str]) -> tuple[Any, list[Any]]:
-    """Return the ir_measures module and the measures with these names."""
     try:
         import ir_measures
     except ImportError as error:
@@ -233,7 +232,7 @@ def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:
 
 
 def _retrieve_function(name: str, retriever: Any) -> Asks:
-    """Return a function of question and k that calls the retriever. It passes k on only if the retriever accepts k."""
+    """Return a function of question and k, which passes k on only if the retriever accepts it."""
     if isinstance(retriever, BaseRetriever):
         if hasattr(retriever, "retrieve"):
             retrieve: Asks = retriever.retrieve  # unlike invoke, it also reports degradation reasons
@@ -247,10 +246,6 @@ def _retrieve_function(name: str, retriever: Any) -> Asks:
     raise ConfigurationError(
         f"{name!r} has the type {type(retriever).__name__}; pass a retriever, or a function of question and k"
     )
-
-
-def _degraded(answer: Sequence[Document]) -> Collection[str]:
-    return answer.degraded if isinstance(answer, RetrievalResult) else ()
 
 
 def _ranked(
@@ -277,9 +272,8 @@ WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))
 class TuningResult(Serializable):
     """Result of :func:`choose_setting`.
 
-    ``best`` is the setting with the best mean over all questions. The other values come from a cross-validation, in
-    which each part of the questions is evaluated with the setting that is best on all other parts. ``in_parts``
-    contains the setting chosen for each part, and ``checked`` is the gain of these settings over ``default``.
+    ``best`` is the setting with the best mean over all questions. ``in_parts`` contains the best setting without each
+    part of the questions, and ``checked`` is the gain of these settings over ``default`` on the parts left out.
     """
 
     best: str
@@ -311,10 +305,7 @@ class TuningResult(Serializable):
 
 
 def vary_weight(retriever: PipelineRetriever, weights: Iterable[float] = WEIGHTS) -> dict[str, Asks]:
-    """Return one search function for each vector weight, as a mapping that can be passed to :func:`evaluation.measure`.
-
-    The keys are the weights as strings. Each function calls ``retriever.retrieve`` with one weight as
-    ``semantic_weight``.
+    """Return a search function for each vector weight, by weight as a string, for :func:`evaluation.measure`.
 
     >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
     >>> list(vary_weight(HybridRetriever(HybridGraphStore(None, "lsa")), [0, 0.5, 1]))
@@ -329,10 +320,10 @@ def choose_setting(
     """Choose the measured setting with the best mean, and check the choice by cross-validation.
 
     The best of many settings owes part of its lead to chance. The questions are therefore divided at random into
-    ``parts`` parts of about the same size. For each part, a setting is chosen on the other parts and evaluated on this
-    part (cross-validation: Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, 1974). The gain
-    over ``default`` is computed question by question. The check is too optimistic if related questions, such as those
-    about one document, are in different parts.
+    ``parts`` parts of about the same size, and each part is evaluated with the setting that is best on the others
+    (Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, 1974). The gain over ``default`` is
+    computed question by question. The check is too optimistic if related questions, such as those about one document,
+    are in different parts.
 
     If settings tie, ``default`` is chosen if it is among them, and the first of them otherwise. If ``measure`` is None,
     the first measure is used. The same seed gives the same parts.

@@ -1,4 +1,4 @@
-"""Test suite for stores.
+"""Test suite for stores, which requires pytest.
 
 To test a store, subclass the suite in a test file:
 
@@ -7,10 +7,8 @@ To test a store, subclass the suite in a test file:
         def store(self):
             return MyStore(embedding=self.embedding)
 
-``stores.features`` lists all features and their protocols. If a store lacks features, the store's attribute ``lacks``
-must map the name of each missing feature to the reason. The suite skips the tests of missing features. It checks that
-the store implements the protocols of all other features, and none of those of the missing features. The suite requires
-pytest.
+If a store lacks some of ``stores.features``, its attribute ``lacks`` must map the name of each to the reason. Their
+tests are skipped. The store must implement the protocols of all other features, and none of those it lacks.
 """
 
 from __future__ import annotations
@@ -45,10 +43,9 @@ from langchain_hybridgraph.stores.protocols import (
 
 
 class HashedWords:
-    """An embedding for tests: it hashes each word to one of 64 dimensions and counts the words in each dimension.
+    """An embedding for tests, which counts the words of a text in 64 dimensions, by the same hash in every process.
 
-    The hash of a word is the same in every process. Texts that share words have similar vectors; the vector of an empty
-    text contains only zeros. ``texts`` lists the embedded documents, in order.
+    ``texts`` lists the embedded documents, in order. The vector of an empty text contains only zeros.
 
     >>> one, other = HashedWords().embed_documents(["a cat", "cat a"])
     >>> one == other, len(one)
@@ -117,9 +114,9 @@ class FullStore(
 class StoreSuite:
     """Tests that every store must pass.
 
-    To test a store, subclass this class, set ``embedding`` to the store's embedding, and define the fixture ``store``,
-    which returns an empty store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture
-    ``open_tenant`` if the store has tenants, and the fixture ``open_again`` if several processes can write to it.
+    A subclass sets ``embedding`` to the store's embedding, and defines the fixture ``store``, which returns an empty
+    store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture ``open_tenant`` if the store has
+    tenants, and the fixture ``open_again`` if several processes can write to it.
     """
 
     embedding = HashedWords()
@@ -131,19 +128,13 @@ class StoreSuite:
 
     @pytest.fixture
     def open_tenant(self, store: Any) -> Callable[[str], AbstractContextManager[Any]]:
-        """Return a function that takes a tenant and opens the store for it; the function returns a context manager.
-
-        The suite opens only one tenant at a time.
-        """
+        """Return a function from a tenant to a context manager that opens the store; only one is open at a time."""
         self._require("tenants", store)
         raise NotImplementedError("override the fixture open_tenant, or declare that the store lacks 'tenants'")
 
     @pytest.fixture
     def open_again(self, store: Any) -> Callable[[], AbstractContextManager[Any]]:
-        """Return a function that opens ``store`` a second time, as another process would.
-
-        The function returns a context manager.
-        """
+        """Return a function that opens ``store`` again, as another process would, and returns a context manager."""
         self._require("several processes", store)
         raise NotImplementedError("override open_again, or declare that the store lacks 'several processes'")
 

@@ -41,14 +41,11 @@ _LONGEST = 5  # number of words of the longest phrases in the tables
 
 @functools.cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
-    """Map each word and phrase of a language to its topics.
+    """Map each word and phrase of a language, as its analyzer returns them, to its topics.
 
-    Words and phrases are in the form that the language's analyzer returns. The table of a language is the file
-    ``topics_LANGUAGE.txt``, which is read on the first call. The result is empty for a language without a table.
-
-    Each line of a table contains a topic and its words; an indented line continues the line above. "food/fruit: apple
-    passion_fruit" means that "apple", "passion fruit" and "fruit" belong to the topics fruit and food. A narrow topic
-    occurs in fewer texts than a wide one, so it gets a higher weight.
+    The table of a language is the file ``topics_LANGUAGE.txt``; without one, the result is empty. Each line contains a
+    topic and its words; an indented line continues the line above. "food/fruit: apple passion_fruit" means that
+    "apple", "passion fruit" and "fruit" belong to the topics fruit and food.
 
     A phrase such as "hot_dog" does not have the topics of its words. A phrase written with "+" does: "pastry+chef" also
     has the topics of "pastry" and "chef". Words with the topic "common", such as "day", add no topics to a phrase.
@@ -82,15 +79,14 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
 
 @functools.cache
 def _sizes(language: str) -> Counter[str]:
-    """Return the number of words and phrases of each topic."""
     return Counter(topic for topics in topics_of_words(language).values() for topic in topics)
 
 
 def specificity(topic: str, word: str, language: str) -> float:
     """Return how much it says about a word that a text has a topic of this word, from 0 to 1.
 
-    The result is 1 if the word is the name of the topic: a text about a nurse is about a job. Otherwise, the result is
-    1 − log(words of the topic) / log(words of the largest topic), so that it is 0 for the widest topic.
+    The result is 1 if the word is the name of the topic: a text about a nurse is about a job. Otherwise, it is
+    1 − log(words of the topic) / log(words of the largest topic).
 
     >>> specificity("#job", "job", "english"), specificity("#job", "nurs", "english")
     (1.0, 0.0)
@@ -104,9 +100,7 @@ def specificity(topic: str, word: str, language: str) -> float:
 
 
 def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
-    """Yield the topics of each word or phrase in a text; the longest phrase wins.
-
-    ``words`` is the output of ``Analyzer.all_words`` for the text. Words without a topic are left out.
+    """Yield the topics of each word or phrase in the result of ``Analyzer.all_words``; the longest phrase wins.
 
     >>> list(topics_in(["my", "piano", "and", "sign", "languag"], "english"))
     [('#hobby', '#music', '#instrument'), ('#language',)]
@@ -164,14 +158,12 @@ class LSAModel:
     """Latent semantic analysis: text vectors of 200 dimensions, learned from the indexed texts. Nothing is downloaded.
 
     The weight of a word in a text is (1 + ln tf) · (1 + ln((1 + N) / (1 + df)))^2.5. The weighted texts are scaled to
-    length 1, and a truncated singular value decomposition finds the axes (Deerwester et al. 1990). The decomposition
-    uses the randomised algorithms 4.1 and 5.1 of Halko, Martinsson and Tropp (2011). The vector of a text is the
-    weighted sum of the vectors of its words, scaled to length 1, whether or not the text was part of the fit. A text
-    without any known word gets a vector of zeros.
+    length 1, and a truncated singular value decomposition finds the axes (Deerwester et al. 1990), with the randomised
+    algorithms 4.1 and 5.1 of Halko, Martinsson and Tropp (2011). The vector of a text is the weighted sum of the
+    vectors of its words, scaled to length 1, whether or not the text was part of the fit.
 
-    A collection of 1,000 texts or fewer, such as the memories about a person, is too small to learn which words are
-    related. In that case, the topics of everyday words (see ``embeddings/topics.py``) are counted as additional terms.
-    A search for "job" can then find a text about a nurse.
+    A collection of 1,000 texts or fewer is too small to learn which words are related. The topics of everyday words are
+    then counted as additional terms, so a search for "job" can find a text about a nurse.
 
     ``language`` determines how a text is split into words, as in the keyword index. If there are more than
     ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``
@@ -212,19 +204,12 @@ class LSAModel:
     # -- fitting --------------------------------------------------------------------------------------------
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Fit the model to these texts, discarding any earlier fit, and return the model.
-
-        The order of the texts affects only rounding, unless there are more than ``max_texts`` and a sample is used. If
-        the texts contain no words, the model has no words.
-        """
+        """Fit the model to these texts, discarding any earlier fit, and return the model."""
         self._fit(texts)
         return self
 
     def fit_transform(self, texts: Sequence[str]) -> Floats:
-        """Fit the model to these texts and return their vectors.
-
-        This is faster than :meth:`fit` followed by :meth:`vectors`, because the texts are analysed only once. If there
-        are more than ``max_texts`` texts, they are analysed again after the fit.
+        """Fit the model and return the vectors of the texts, faster than :meth:`fit` followed by :meth:`vectors`.
 
         >>> texts = ["Cats purr.", "Dogs bark."]
         >>> np.array_equal(LSAModel().fit_transform(texts), LSAModel().fit(texts).vectors(texts))
@@ -234,7 +219,6 @@ class LSAModel:
         return self.vectors(texts) if counts.shape[0] < len(texts) else self._vectors(counts)
 
     def _fit(self, texts: Sequence[str]) -> csr_matrix:
-        """Fit the model, and return the word counts of the texts used: one row per text, one column per word."""
         random = np.random.default_rng(self.seed)
         if len(texts) > self.max_texts:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
@@ -264,10 +248,7 @@ class LSAModel:
         return digest.hexdigest()
 
     def drift(self, texts: Sequence[str]) -> float:
-        """Return the share of the words in these texts that are unknown to the model.
-
-        Every occurrence of a word counts. The share is 0 for texts without words. Raises NotFittedError.
-        """
+        """Return the share of words in these texts that are unknown, or 0 without words. Raises NotFittedError."""
         columns = self._model.words
         unknown = total = 0
         for text in texts:
@@ -279,27 +260,20 @@ class LSAModel:
     def needs_refit(self, texts: Sequence[str]) -> bool:
         """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT (0.2).
 
-        In an experiment, models were fitted to one half of an evaluation set. The drift on the other half was 0.02 to
-        0.15 for 11 sets of at least 800 texts, and 0.10 to 0.28 for smaller sets. The drift on other sets was 0.05 to
-        0.71.
+        On the other half of the evaluation set to which a model was fitted, the drift was 0.02 to 0.15 for 11 sets of
+        at least 800 texts, and 0.10 to 0.28 for smaller sets. On other sets, it was 0.05 to 0.71.
         """
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
     # -- embedding ------------------------------------------------------------------------------------------
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """Return the vectors of these texts, as an array of shape (len(texts), 200). Raises NotFittedError.
-
-        Each vector has length 1, or is all zeros if the text has no known word.
-        """
+        """Return unit vectors, or zeros for texts without known words, of shape (n, 200). Raises NotFittedError."""
         model = self._model
         return self._vectors(self._counts(texts, model.words, model.has_topics))
 
     def _vectors(self, counts: csr_matrix) -> Floats:
-        """Return the vectors of texts, given their word counts: one row per text, one column per word.
-
-        ``counts`` may have an additional last column for unknown words, which is ignored.
-        """
+        """Return the vectors of texts, given their word counts. A column for unknown words is ignored."""
         word_vectors = self._model.vectors[: counts.shape[1]]
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
@@ -326,22 +300,16 @@ class LSAModel:
         return vector if counts else [0.0] * DIMENSIONS
 
     def knows(self, text: str) -> bool:
-        """Return whether the model knows any word of the text.
-
-        If not, the vector of the text is all zeros. Raises NotFittedError.
-        """
+        """Return whether the model knows any word of the text; otherwise, its vector is zero. Raises NotFittedError."""
         return bool(self.vectors([text]).any())
 
     def coverage(self, text: str) -> float:
         """Return how much of a text the model knows, from 0 to 1. Raises NotFittedError.
 
         The result is a mean over the words of the text, corrected for chance. A known word counts 1. An unknown word
-        counts as much as its narrowest known topic is specific (see ``topics.specificity``). Everyday words and
-        function words have a tenth of the weight of other words, because a few texts may contain them by chance. A
-        model with n words and topics is expected to know n / (n + 2,000) of an arbitrary text by chance; this mean
-        gives 0, and a higher one up to 1.
-
-        The vector does not show how much is known: a question with only one known word has the vector of this word.
+        counts as much as its narrowest known topic is specific (see :func:`specificity`). Everyday words and function
+        words have a tenth of the weight of other words. A model with n words and topics is expected to know
+        n / (n + 2,000) of an arbitrary text by chance; this mean gives 0, and a higher one up to 1.
 
         >>> lsa = LSAModel().fit(["Cats purr.", "Rain falls."])
         >>> lsa.coverage("Do cats purr?") > lsa.coverage("Do cats like chocolate cake?") > lsa.coverage("Chess")
@@ -361,10 +329,6 @@ class LSAModel:
         return max(0.0, (covered / total - by_chance) / (1 - by_chance)) if total else 0.0
 
     def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
-        """Count each term in each text.
-
-        The result is a matrix of shape (len(texts), len(words) + 1). Its last column counts unknown terms.
-        """
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
@@ -393,10 +357,7 @@ class LSAModel:
     # -- saving ---------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file atomically: the file is replaced in one step, after the model is safely on disk.
-
-        The file is in NumPy's npz format without pickle. Raises NotFittedError and OSError.
-        """
+        """Write the model to a file atomically, in npz format without pickle. Raises NotFittedError and OSError."""
         model = self._model
         content: dict[str, Any] = {
             "version": np.int64(_VERSION),
@@ -425,8 +386,7 @@ class LSAModel:
     def load(cls, path: str | Path | BinaryIO) -> Self:
         """Load a model from a file written by :meth:`save`, passed as a path or an open file.
 
-        The loaded model gives the same vectors as the saved one. Raises FileNotFoundError if there is no file, and
-        StoreError if the file is damaged, is not a model, or was written by another version.
+        Raises FileNotFoundError, or StoreError for a damaged file, another kind of file, or another version.
         """
         try:
             with np.load(path, allow_pickle=False) as content:
@@ -455,9 +415,7 @@ class LSAModel:
 def _indexed_terms(
     language: str, has_topics: bool, texts: Sequence[str]
 ) -> tuple[list[str], NDArray[np.int32], Floats, list[int]]:
-    """Return the distinct terms of several texts; the index in them and the count of each term of all texts, one text
-    after another; and the number of terms in each text.
-    """
+    """Return the distinct terms, the index and count of each term text by text, and the number of terms per text."""
     analyzer, terms, places, lengths = Analyzer(language), _GrowingVocabulary(), array("i"), list[int]()
     counts = array("f")
     for text in texts:
@@ -469,11 +427,7 @@ def _indexed_terms(
 
 
 def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], list[float]]:
-    """Return the terms of a text, and how much each of them counts.
-
-    The terms are the words and, with ``has_topics``, the topics of the words. With ``has_topics``, common words such as
-    "get" and their topics count less than 1.
-    """
+    """Return the words of a text and, with ``has_topics``, their topics, each with its count (below 1 if common)."""
     terms = analyzer.words(text)
     if not has_topics:
         return terms, [1.0] * len(terms)
@@ -506,10 +460,9 @@ class _WordColumns(dict[str, int]):
 
 @dataclass(frozen=True)
 class _FittedModel:
-    """Fitted model. Each row of ``halves`` is the vector of a word, multiplied by the word's weight.
+    """Fitted model, which is never changed. Each row of ``halves`` is the weighted vector of a word.
 
-    Half precision costs no quality and halves the file; sums are computed in single precision. The object is never
-    changed, so threads may share it.
+    Half precision costs no quality and halves the file; sums are computed in single precision.
     """
 
     words: _WordColumns
@@ -531,7 +484,6 @@ class _FittedModel:
 
     @property
     def has_topics(self) -> bool:
-        """Whether the words of the model include topics."""
         return self.texts <= FEW_TEXTS
 
     @cached_property
@@ -542,7 +494,6 @@ class _FittedModel:
 
 
 def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator) -> _FittedModel:
-    """Fit a model to ``counts``, which has one row per text and one column per word."""
     from scipy.sparse import diags_array
 
     texts = counts.shape[0]
@@ -560,10 +511,9 @@ def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator
 
 
 def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
-    """Return the right singular vectors for the 200 largest singular values (or fewer), one per column, largest first.
+    """Return the right singular vectors for the largest singular values, one per column, largest first.
 
-    The vectors are exact for a matrix of rank up to 200 + OVERSAMPLING, and approximate for higher ranks. As the sign
-    of an axis is arbitrary, it is chosen so that the entry with the largest absolute value is positive.
+    They are exact for a matrix of rank up to 200 + OVERSAMPLING. The entry with the largest absolute value is positive.
     """
     width = min(DIMENSIONS + OVERSAMPLING, *matrix.shape)
     sketch = matrix @ random.standard_normal((matrix.shape[1], width), dtype=np.float32)
@@ -573,10 +523,9 @@ def _axes(matrix: csr_matrix, random: np.random.Generator) -> Floats:
 
 
 def _orthonormal(block: Floats) -> Floats:
-    """Return the left singular vectors of a tall matrix, largest singular value first.
+    """Return the left singular vectors of a tall matrix, largest first, without those for singular values of 0.
 
-    Vectors for singular values of 0 are left out. The vectors are computed from the eigenvectors of the small Gram
-    matrix, which is ten times as fast here as a QR decomposition.
+    The eigenvectors of the small Gram matrix take a tenth of the time of a QR decomposition.
     """
     gram = np.zeros((block.shape[1], block.shape[1]))
     for start in range(0, len(block), _BATCH):
@@ -589,7 +538,6 @@ def _orthonormal(block: Floats) -> Floats:
 
 
 def _sublinear(counts: csr_matrix) -> csr_matrix:
-    """Return a sparse matrix with damped counts; see :func:`_damped`."""
     sublinear = counts.copy()
     sublinear.data = _damped(sublinear.data)
     return sublinear

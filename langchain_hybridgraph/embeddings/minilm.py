@@ -32,13 +32,11 @@ class ModelUnavailableError(HybridGraphError, OSError):
 
 
 class OnnxMiniLMEmbeddings(Embeddings):
-    """LangChain embedding with all-MiniLM-L6-v2.
+    """LangChain embedding with all-MiniLM-L6-v2: vectors of 384 dimensions and length 1, from the first 256 tokens of a
+    text.
 
-    The vectors have 384 dimensions and length 1. Only the first 256 tokens of a text are used.
-
-    Chroma's ``ONNXMiniLM_L6_V2`` runs the model with onnxruntime, without torch. The model (80 MB) is downloaded once,
-    when it is first needed; creating this object downloads nothing. The vectors equal those of Chroma's default
-    embedding function, so they can be used with Chroma's collections.
+    Chroma's ``ONNXMiniLM_L6_V2`` runs the model with onnxruntime, without torch, and gives the same vectors. The model
+    (80 MB) is downloaded once, when it is first needed; creating this object downloads nothing.
 
     ``batch_size`` is the number of texts that the model processes at a time. Several threads may embed at the same
     time. A forked child process and an unpickled copy load the model again. Embedding raises ModelUnavailableError if
@@ -80,7 +78,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
     def is_available(timeout: float = 5.0) -> bool:
         """Return whether the model is on this machine, or its download server responds within ``timeout`` seconds.
 
-        Nothing is downloaded. A DNS lookup cannot be interrupted, so it may continue in a daemon thread.
+        A DNS lookup cannot be interrupted, so it may continue in a daemon thread.
         """
         if OnnxMiniLMEmbeddings.is_cached():
             return True
@@ -137,10 +135,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         return function
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text.
-
-        It is the mean of the text's token vectors, scaled to length 1, as in sentence-transformers.
-        """
+        """Return the mean of each text's token vectors, scaled to length 1, as in sentence-transformers."""
         tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
         ids = np.array([token.ids for token in tokens], np.int64)
         mask = np.array([token.attention_mask for token in tokens], np.int64)

@@ -15,9 +15,8 @@ from langchain_hybridgraph.registry import imported_factory
 
 
 class LSAEmbeddings(LSAModel, Embeddings):
-    """LangChain embedding that learns vectors of 200 dimensions from the indexed texts. Nothing is downloaded.
-
-    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel` describes the arguments and how vectors are computed.
+    """LangChain embedding that learns vectors from the indexed texts, as described in
+    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`.
 
     >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
@@ -113,8 +112,8 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     """Return the name of the embedding to use, and one line that begins with the name and gives the reason.
 
-    "auto" becomes "minilm" if the model is on this machine or can be downloaded during this call. Otherwise, "auto"
-    becomes "lsa". Any other name is returned unchanged. Raises ConfigurationError for an invalid name.
+    "auto" becomes "minilm" if the model is on this machine or can be downloaded during this call, and "lsa" otherwise.
+    Any other name is returned unchanged. Raises ConfigurationError for an invalid name.
 
     >>> choose_embedding("lsa")
     ('lsa', 'lsa: fitted to the texts themselves, as requested')

@@ -39,8 +39,8 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})
 class FilePart(NamedTuple):
     """Part of a file: a page, a slide, some rows of a sheet, a definition in source code, or the complete file.
 
-    ``text`` is Markdown or source code. ``metadata`` describes the part, mostly by its location, such as ``page``,
-    ``sheet`` or ``section_heading``. A part with a ``number`` is a separate document, such as a message in a mailbox.
+    ``text`` is Markdown or source code. ``metadata`` is mostly the location, such as ``page``, ``sheet`` or
+    ``section_heading``. A part with a ``number`` is a separate document, such as a message in a mailbox.
     """
 
     text: str
@@ -54,17 +54,13 @@ class UnreadableError(Exception):
 
 
 class BoundedReader:
-    """Reader that reads one file at a time in a worker process. If the process has ended, the next file is read in a
-    new process.
-    """
+    """Reader that reads one file at a time in a worker process, which is replaced when it has ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
     def read(self, path: Path, note: Callable[[str], None]) -> list[FilePart]:
-        """Return the parts of a file. ``note`` is called with warnings. Raises UnreadableError if the file cannot be
-        read.
-        """
+        """Return the parts of a file, with warnings to ``note``. Raises UnreadableError if it cannot be read."""
         if path.stat().st_size > MAX_BYTES:
             raise UnreadableError(f"its size is {path.stat().st_size >> 20:,} MB; the limit is {MAX_BYTES >> 20} MB")
         if self._process is None or not self._kill.alive or self._process.poll() is not None:
@@ -93,7 +89,6 @@ class BoundedReader:
                 )
 
     def _start(self) -> None:
-        """Start a process, and a thread that collects its answers."""
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {__package__}.office import answer_requests; answer_requests()"],
@@ -139,9 +134,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def decode(raw: bytes, *, is_html: bool = False) -> str:
-    """Decode the bytes of a text file. Without a byte order mark, the encodings tried are UTF-8, then the one that an
-    HTML file declares, or otherwise cp1252 if most bytes are ASCII. Raise UnreadableError if the bytes cannot be
-    decoded.
+    """Decode the bytes of a text file, or raise UnreadableError. Without a byte order mark, the encodings tried are
+    UTF-8, then the one that an HTML file declares, or otherwise cp1252 if most bytes are ASCII.
 
     >>> decode("naïve".encode("utf-16")), decode("a naïve idea".encode("cp1252"))
     ('naïve', 'a naïve idea')

@@ -135,9 +135,7 @@ def _members(body: list[ast.stmt]) -> list[_Definition]:
 
 
 def _matched(lines: list[str], pattern: re.Pattern[str]) -> list[_Definition]:
-    """Return the definitions that a pattern finds, without those inside functions. A definition ends at its closing
-    brace or ``end`` with the same indentation, or before the next definition.
-    """
+    """Return the definitions that a pattern finds, outside functions, up to their end or the next definition."""
     root = _Definition("", 0, len(lines))
     stack = [(-1, True, root)]  # (indentation, whether it may have members, definition)
 
@@ -214,7 +212,6 @@ def _without_blank_lines(lines: list[str], blocks: Iterator[tuple[int, int, str]
 
 
 def _cut_lines(lines: list[str], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of lines that have about ``_LARGE`` characters."""
     size = 0
     for number in range(first, last):
         size += len(lines[number]) + 1
@@ -239,8 +236,8 @@ def read_python_docs() -> Iterator[Document]:
     """Yield a Document for each documented module, class, function and method of the standard library.
 
     Docstrings are read from the source files of the running interpreter with ``ast``; only modules that are compiled
-    into the interpreter are imported. Nothing is downloaded. The topics of the language reference, which ``help()``
-    shows, come last. Private, undocumented and test code is left out.
+    into the interpreter are imported. The topics of the language reference, which ``help()`` shows, come last. Private,
+    undocumented and test code is left out.
 
     ``page_content`` is the name with its signature, an empty line, and the docstring. The metadata are ``title`` (the
     dotted name), ``uri`` (``python://asyncio/queues/Queue/put``, which is also the id), ``source`` (the file, relative
@@ -280,7 +277,6 @@ def _library_items(library: Path) -> Iterator[_Item]:
 
 
 def _definitions(parent: ast.Module | ast.ClassDef, name: str, source: str) -> Iterator[_Item]:
-    """Yield a module or class and its members."""
     doc = ast.get_docstring(parent)
     bases = ", ".join(map(ast.unparse, getattr(parent, "bases", ())))
     kind = "class" if isinstance(parent, ast.ClassDef) else "module"

@@ -15,9 +15,7 @@ class ConvertedDocument(Document):
     """Document that was converted from another format and has anchors that are not part of its text.
 
     ``start_index`` in the metadata of its chunks is an offset in the converted text, not in the source file.
-
-    The anchors are lost if a LangChain text splitter splits the document, or if it is saved and loaded with LangChain's
-    ``dumps`` and ``loads``: the results are plain Documents.
+    LangChain's text splitters, ``dumps`` and ``loads`` lose the anchors.
 
     >>> document = ConvertedDocument("# Theme", [Anchor(0, "confval-theme", explicit=True)], {"source": "a.rst"})
     >>> document.anchors
@@ -34,9 +32,7 @@ class ConvertedDocument(Document):
 
     @property
     def anchors(self) -> tuple[Anchor, ...]:
-        """Anchors with their positions in the text. Empty if the text was replaced, because the positions are then
-        unknown.
-        """
+        """Anchors with their positions in the text. Empty if the text was replaced."""
         return self._anchors if self.page_content == self._text else ()
 
     @classmethod

@@ -36,17 +36,14 @@ if TYPE_CHECKING:
 
 
 class FolderScan:
-    """Search for files in folders.
-
-    Symbolic links are followed last. A file that can be found both directly and through a link is therefore found
-    directly.
+    """Search for files in folders. Symbolic links are followed last, so that files are found directly if possible.
 
     Only files for which ``is_read`` returns True are yielded; ``passed_over`` counts the others by suffix. Hidden
     files, the files of an index and Python's bytecode are neither yielded nor counted.
 
     ``leave_out`` is called with a path and a reason for each folder that cannot be read, for each of the ``paths`` that
-    is the folder of an index, and for folders of installed packages below ``paths``. ``leave_out_link`` is called in
-    the same way for each symbolic link that is not followed.
+    is the folder of an index, and for folders of installed packages below ``paths``, and ``leave_out_link`` for each
+    symbolic link that is not followed.
     """
 
     def __init__(
@@ -87,8 +84,7 @@ class FolderScan:
                 yield path
 
     def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Return (path, is_folder) for the visible entries of a folder, sorted by name. Symbolic links are added to
-        ``links`` instead.
+        """Return (path, is_folder) for the visible entries, sorted by name; symbolic links go to ``links``.
 
         The list is empty if the folder was visited before, cannot be read, or contains an index.
         """
@@ -135,12 +131,10 @@ class FolderScan:
 
 
 def source_of(root: Path, file: Path) -> str:
-    """Return the ``source`` of a file. ``root`` is the path that the user passed: the file itself or a folder that
-    contains it.
+    """Return the ``source`` of a file: its normalised path. ``root`` is the path that the user passed.
 
-    The source is the normalised path of the file. If ``root`` is absolute or contains "..", the source begins with the
-    name of ``root``: if ``root`` is ``/data/docs``, the source of ``/data/docs/a.md`` is ``docs/a.md``. Bytes of the
-    path that are not valid UTF-8 are escaped, as in ``caf\\xe9.md``.
+    If ``root`` is absolute or contains "..", the source begins with its name: for ``/data/docs``, the source of
+    ``/data/docs/a.md`` is ``docs/a.md``. Bytes that are not valid UTF-8 are escaped, as in ``caf\\xe9.md``.
     """
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:
@@ -151,9 +145,7 @@ def source_of(root: Path, file: Path) -> str:
 
 
 def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
-    """Return whether a file is a regular file, or a pipe if ``may_be_pipe`` is set. Devices are excluded because
-    reading one may never end.
-    """
+    """Return whether a file can be read to its end: a regular file, or a pipe if ``may_be_pipe`` is set."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
 
@@ -164,15 +156,11 @@ _TEXT_KEYS = ("text", "page_content", "content")
 
 
 class FileError(HybridGraphError, ValueError):
-    """Error for a file that cannot be read as a document. The message contains the path, the reason and, for an invalid
-    line of a JSON Lines file, the line number.
-    """
+    """Error for a file that cannot be read as a document, with its path, the reason and any line number."""
 
 
 class File(NamedTuple):
-    """File to read. ``is_named`` is True for a file passed by its own path, and False for a file found in a folder.
-    ``is_text`` is True if it matches a pattern in ``as_text``.
-    """
+    """File to read: passed by its own path if ``is_named``, and matching a pattern in ``as_text`` if ``is_text``."""
 
     path: Path
     source: str
@@ -189,11 +177,9 @@ class FileDocuments(Iterator["Document"]):
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
-    - ``unread`` contains the reason for each path that could not be read. Links that are not followed are not included.
+    - ``unread`` contains the reason for each path that could not be read, without links that are not followed. Files of
+      which only some lines of JSON are invalid are here, but not in ``passed_over``.
     - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
-
-    If only some lines of a JSON Lines file are invalid, the file is in ``unread`` but not counted in ``passed_over``,
-    because its other lines are read.
     """
 
     def __init__(
@@ -235,9 +221,7 @@ class FileDocuments(Iterator["Document"]):
 
     @cached_property
     def files(self) -> list[File]:
-        """Files to read, without duplicates. Raises FileError for a missing path, and for two files with the same
-        ``source``.
-        """
+        """Files to read, without duplicates. Raises FileError for a missing path or a repeated ``source``."""
         files = list(self._find())
         missing = {suffix: count for suffix, count in self._scan.passed_over.items() if suffix in KINDS}
         others = {suffix: count for suffix, count in self._scan.passed_over.items() if suffix not in KINDS}
@@ -280,9 +264,7 @@ class FileDocuments(Iterator["Document"]):
         return any(path.match(pattern) for pattern in self.as_text)
 
     def read(self, file: File) -> Iterator[Document]:
-        """Yield the documents of one file. A file that cannot be read raises FileError if its path is the only one that
-        was passed. Otherwise, it is left out, with a message in ``skipped``.
-        """
+        """Yield the documents of one file. Skip an unreadable file, or raise FileError if it is the only path."""
         suffix = file.path.suffix.lower()
         kind = None if file.is_text else KINDS.get(suffix)
         try:
@@ -305,7 +287,6 @@ class FileDocuments(Iterator["Document"]):
             self._leave_out(file.path, reason)
 
     def _parts(self, file: File) -> Iterator[Document]:
-        """Read a file in another process and yield its parts as Documents with one ``source``."""
         from langchain_core.documents import Document
 
         for part in self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}")):
@@ -315,9 +296,7 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield one document per line of a JSON Lines file. An invalid line raises FileError if the file's path is the
-        only one that was passed. Otherwise, the line is left out and reported.
-        """
+        """Yield one document per line of a JSON Lines file. Invalid lines are treated as unreadable files are."""
         invalid: list[int] = []  # the first ones; all lines of a large file may be invalid
         reason, count, is_read = "", 0, False
         for number, line in _lines(file.path):
@@ -391,9 +370,7 @@ class FileDocuments(Iterator["Document"]):
 
 
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file. Return None for another kind of file and for a file that cannot be read.
-    These are left to the caller, which also reports any problem.
-    """
+    """Return the document in a text file, or None for another kind of file, or one that cannot be read."""
     suffix = file.path.suffix.lower()
     if not file.is_text and (suffix in LINES or suffix in KINDS):
         return None
@@ -428,20 +405,18 @@ def read_files(
     files if the extra ``documents`` is installed. Such a file may become several Documents with one ``source``. Each
     contains its location in the metadata: ``page`` (page or slide, from 1), ``chapter``, ``section_heading``,
     ``table``, ``sheet``, ``rows``, ``row``, or ``start_line`` and ``end_line``. These files are read in another process
-    with limited time and memory. Source code is split at definitions, whose names are in ``section_heading``; each row
-    of a CSV file is one Document.
+    with limited time and memory. Source code is split at definitions, whose names are in ``section_heading``.
 
     In folders, hidden files, indexes, folders of installed packages (``node_modules``, virtual environments) and files
-    whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is visited only once, even if several paths or
-    links lead to it. Symbolic links to targets outside these folders are followed only with ``follow_links=True``.
-    Files that match ``as_text``, which is a pattern such as ``"*.conf"`` or ``"etc/*.ini"`` or several of them, are
-    read as plain text. A file passed by its own path is also read as text if its suffix is not supported.
+    whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is visited only once. Symbolic links to targets
+    outside these folders are followed only with ``follow_links=True``. Files that match ``as_text``, one or several
+    patterns such as ``"*.conf"`` or ``"etc/*.ini"``, are read as plain text, as is a file with another suffix that is
+    passed by its own path.
 
-    Files are also left out if they cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder). The
-    ``unread`` attribute of the result, and of the report of ``ingest``, contains the reason for each of them. It also
-    contains each of ``paths`` that is the folder of an index, and each JSON Lines file with invalid lines. The other
-    lines of such a file are read. ``skipped`` is called with a message about each omission. By default, a Python
-    warning is issued.
+    Files that cannot be read (damaged, encrypted, not text, a device, or a pipe in a folder) are also left out. The
+    ``unread`` attribute of the result, and of the report of ``ingest``, contains the reason for each of them, for each
+    of ``paths`` that is the folder of an index, and for each JSON Lines file with invalid lines, whose other lines are
+    read. ``skipped`` is called with a message about each omission; by default, a Python warning is issued.
 
     While the documents are read, FileError is raised for a path that does not exist, for a folder in which nothing can
     be read, and for two different files with the same ``source``. If ``paths`` is a single file, FileError is also
@@ -506,7 +481,6 @@ def _stem(source: str) -> str:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number, text) of each line that is not blank."""
     with file.open("rb") as lines:
         for number, raw in enumerate(lines, start=1):
             line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
@@ -515,7 +489,6 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def _row(line: str, source: str, number: int) -> Document:
-    """Return the document in a line of JSON Lines. Raises UnreadableError for an invalid line."""
     from langchain_core.documents import Document
 
     try:
@@ -558,7 +531,6 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
 
 
 def _suggestion(counts: Mapping[str, int]) -> str:
-    """Return the line that reads the most frequent kind of text among these suffixes, or "" if there is none."""
     for suffix, _ in Counter(counts).most_common():
         kind = guess_type(f"name{suffix}")[0] or "text"
         if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):
@@ -567,7 +539,6 @@ def _suggestion(counts: Mapping[str, int]) -> str:
 
 
 def _warn(message: str) -> None:
-    """Issue a Python warning that refers to the line of the user's program that reads the documents."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None:
         module = str(frame.f_globals.get("__name__"))

@@ -36,10 +36,7 @@ def front_matter_end(text: str) -> int:
 
 
 def front_matter(text: str) -> dict[str, Any]:
-    """Return the fields of the front matter whose values are strings, numbers or lists of these. A date becomes a
-    string.
-
-    Nested values and extremely large integers are left out. The result is empty if the front matter is not valid YAML.
+    """Return the strings, numbers, dates (as strings) and lists of these in the front matter, or {} if it is invalid.
 
     >>> front_matter("---\\ntitle: Cats\\ntags: [pets, 2]\\ndate: 2024-05-01\\n---\\nThey purr.")
     {'title': 'Cats', 'tags': ['pets', 2], 'date': '2024-05-01'}
@@ -63,7 +60,6 @@ def _match(text: str) -> re.Match[str] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a string, number or list of these, without other elements, and None for another value."""
     if isinstance(value, list):
         return [item for item in map(_plain, value) if item is not None and not isinstance(item, list)]
     if isinstance(value, date):
@@ -86,11 +82,10 @@ PATH, NAME, WIKI, INCLUDE = "path", "name", "wiki", "include"
 
 
 class Link(NamedTuple):
-    """Link as written in a text. Only a link of kind ``name`` comes from the metadata.
+    """Link as written in a text, or of kind ``name`` in the metadata.
 
-    ``kind`` determines the meaning of ``target``: ``path`` (a path relative to the document), ``include`` (a path
-    relative to the document's folder or a folder above it), ``wiki`` (a title) or ``name`` (an id, a
-    URL, a path or a title).
+    ``kind`` determines the meaning of ``target``: ``path`` (relative to the document), ``include`` (relative to the
+    document's folder or a folder above it), ``wiki`` (a title) or ``name`` (an id, URL, path or title).
     """
 
     kind: str
@@ -192,7 +187,6 @@ def _role(state: StateInline, silent: bool) -> bool:
 
 
 def _push(state: StateInline, link: Link) -> None:
-    """Add a link token. Its visible text is the link's label or, without one, its target."""
     state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": link.label or link.target}
 
 
@@ -272,8 +266,7 @@ _LONGEST_HEADING = 1_000
 
 
 class Section(NamedTuple):
-    """Part of a text, ``text[start:end]``. It begins with a heading and ends before the next heading. Text before the
-    first heading is also a section.
+    """Part of a text, ``text[start:end]``: a heading and the text before the next one, or the text before the first.
 
     ``path`` lists the headings from the outermost to this one, without the document's title.
     """
@@ -284,10 +277,7 @@ class Section(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """Named position in a text, to which links can point with ``#name``.
-
-    It is ``explicit`` if the author has chosen the name, and not if it is derived from a heading.
-    """
+    """Named position in a text, for links with ``#name``; not ``explicit`` if the name is derived from a heading."""
 
     start: int
     name: str
@@ -301,8 +291,7 @@ class Outline(NamedTuple):
     - ``fences`` are the (start, end) ranges of code.
     - ``anchors`` do not include names that occur more than once, because links to them are ambiguous.
     - ``links`` are (start, link) pairs.
-    - ``heading_ids`` are the (start, end) ranges of attribute lists such as ``{#id}`` at the end of headings, including
-      the white space before each list.
+    - ``heading_ids`` are the (start, end) ranges of ``{#id}`` at the end of headings, with the white space before them.
     """
 
     sections: tuple[Section, ...]
@@ -326,8 +315,7 @@ def outline(text: str, *, headings: bool = True) -> Outline:
     Supported syntax: CommonMark, tables, front matter, ``{#id}`` attributes, HTML and MyST anchors, wiki links,
     admonitions and tabs of MkDocs (``!!! note``, ``=== "Tab"``), MyST directives, and the roles of reStructuredText.
     The title is the first heading if it has level 1. A heading without text below it belongs to the section that
-    follows. The results for the last eight texts are cached, so a file that is read, split and linked is parsed only
-    once.
+    follows. The results for the last eight texts are cached.
 
     >>> text = "# Guide\\n## Run `make` { #run }\\nSee [it](b.md).\\n```\\n# no heading\\n```\\n## Use\\nEasy."
     >>> structure = outline(text)
@@ -346,8 +334,7 @@ def _outline(text: str, headings: bool) -> Outline:
 
 
 def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
-    """Return an outline with additional anchors, which take precedence over the anchors of headings. The anchors of the
-    result are in order of position.
+    """Return an outline with additional anchors, which take precedence over the anchors of headings.
 
     >>> with_anchors(outline("# Use\\n\\n# Run"), [Anchor(7, "use")]).anchors
     (Anchor(start=7, name='use', explicit=False), Anchor(start=7, name='run', explicit=False))
@@ -362,8 +349,8 @@ def with_anchors(structure: Outline, anchors: Sequence[Anchor]) -> Outline:
 def without_heading_ids(text: str) -> tuple[str, tuple[Anchor, ...]]:
     """Remove the ids at the end of headings (``{#id}``) from a Markdown text. Return (new text, anchors).
 
-    The anchors come from these ids, from the texts of headings and from HTML tags. Their positions refer to the new
-    text, so :func:`with_anchors` can add them to its outline. If no heading has an id, no anchors are returned.
+    The anchors come from all headings and HTML tags, with positions in the new text, so :func:`with_anchors` can add
+    them to its outline. If no heading has an id, no anchors are returned.
 
     >>> without_heading_ids("# Guide\\n## Run it { #run }\\nNow.\\n```\\n# x { #y }\\n```\\n")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -406,8 +393,7 @@ def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Itera
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:
-    """Return the definitions of Markdown's reference links (``[name]: target``), by normalised name. If a name is
-    defined several times, the first definition is returned.
+    """Return the first definition of each reference link (``[name]: target``), by normalised name.
 
     >>> [(name, target["href"]) for name, target in find_definitions("[The Guide]: docs/guide.md").items()]
     [('THE GUIDE', 'docs/guide.md')]
@@ -430,7 +416,7 @@ def slug(heading: str) -> str:
 
 
 class _BlockReader:
-    """Reader of the blocks of one text. It parses inline markup only in blocks that may contain a link or an anchor."""
+    """Reader of the blocks of one text. Inline markup is parsed only where a link or an anchor may be."""
 
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
@@ -467,9 +453,7 @@ class _BlockReader:
         return tokens
 
     def _read_tokens(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
-        """Record the headings, anchors, links and code in blocks. ``line`` is added to the line numbers of the blocks.
-        Only headings at the top level of the text (``top``) begin sections.
-        """
+        """Record the headings, anchors, links and code. Only headings at the ``top`` level begin sections."""
         for at, token in enumerate(tokens):
             if token.map is None:
                 continue
@@ -499,9 +483,7 @@ class _BlockReader:
         return self._lines[line] if line < len(self._lines) else len(self._text)
 
     def _position_mapping(self, content: str, first: int) -> Callable[[int], int]:
-        """Return a function that maps a position in a block's content to an offset in the text. The two differ because
-        the parser removes indents from the content. ``first`` is the number of the block's first line.
-        """
+        """Return a function from positions in a block's content, which lacks indents, to offsets in the text."""
         starts = [0, *(match.end() for match in re.finditer("\n", content))]
 
         @cache
@@ -525,9 +507,7 @@ class _BlockReader:
             self._headings.append(_Heading(start, body, int(token.tag[1:]), text))
 
     def _find_heading_ids(self, content: str, first: int) -> None:
-        """Record the attribute list at the end of a heading. Other text in braces at the end of a heading, such as a
-        path, is ignored.
-        """
+        """Record the attribute list at the end of a heading; other text in braces is ignored."""
         ids = _HEADING_IDS.search(content) if content.endswith("}") else None
         words = ids["attributes"].split() if ids else []
         if ids and any(word[0] == "#" for word in words) and all(map(_ATTRIBUTE.fullmatch, words)):
@@ -550,9 +530,7 @@ class _BlockReader:
             self._fences.append((start, end))
 
     def _inline(self, content: str, first: int, *, heading: bool) -> None:
-        """Record the anchors and links in inline content that starts at line ``first``. The ids in a heading get the
-        position of the start of this line.
-        """
+        """Record anchors and links. The ids in a heading get the position of the start of line ``first``."""
         if _MAYBE_LINK.search(content) is None:
             return
         place = self._position_mapping(content, first)
@@ -601,9 +579,7 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
 
 
 def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterator[Anchor]:
-    """Yield the anchors in order of position, without names that occur several times. If a named anchor and a heading
-    (``slugs``) have the same name, the named anchor is kept.
-    """
+    """Yield the anchors in order, without repeated names. Named anchors take precedence over headings (``slugs``)."""
     counts = Counter(anchor.name for anchor in named_anchors)
     slug_counts = Counter(anchor.name for anchor in slugs)
     unique = [anchor for anchor in named_anchors if counts[anchor.name] == 1]
@@ -614,7 +590,6 @@ def _unique(named_anchors: Sequence[Anchor], slugs: Sequence[Anchor]) -> Iterato
 
 
 def _plain_markdown(tokens: Iterable[Token]) -> str:
-    """Return the visible text of inline markup, without alternative texts of images."""
     parts = []
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):

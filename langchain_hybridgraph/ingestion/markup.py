@@ -43,8 +43,7 @@ class MarkdownText(NamedTuple):
 def from_html(html: str) -> MarkdownText:
     """Convert a page to Markdown that keeps only headings, lists, preformatted text and relative links as markup.
 
-    Scripts, styles and navigation are left out. The title is the ``<title>`` of the page, or its first heading of level
-    1.
+    The title is the ``<title>`` of the page, or its first heading of level 1.
 
     >>> from_html("<title>T</title><h2>A</h2><p>See <a href='b.html'>B</a> &amp; C.<script>x</script>")
     MarkdownText(text='## A\\n\\nSee [B](b.html) & C.', title='T')
@@ -78,9 +77,7 @@ class _HTMLReader(HTMLParser):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an element that is left out, such as navigation, was never closed. An unclosed ``head`` does not
-        count.
-        """
+        """Whether an element that is left out, other than ``head``, was never closed."""
         return bool(self._dropping) and self._dropping[0] != "head"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -192,9 +189,8 @@ _WITHOUT_TEXT = _tags(
 def from_rst(source: str) -> MarkdownText:
     """Convert the titles and text of reStructuredText to Markdown.
 
-    Titles become headings; their levels follow the order in which the adornments first appear. Code becomes fenced
-    blocks. Roles are replaced by their text, and most directives by their argument and content. Comments, images and
-    options are left out. The title is the visible text of the first heading.
+    Levels of headings follow the order in which the adornments first appear. Code becomes fenced blocks. Roles are
+    replaced by their text, and most directives by their argument and content. Comments, images and options are dropped.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :ref:`install` or run::\\n\\n   make\\n")
     MarkdownText(text='# Guide\\n\\nSee install or run:\\n\\n```\\nmake\\n```', title='Guide')

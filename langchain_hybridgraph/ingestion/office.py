@@ -48,9 +48,7 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def read_pdf(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the pages that contain text. In the metadata, ``page`` is the page number, counted from 1, and
-    ``section_heading`` is the page's heading in the bookmarks, if there is one.
-    """
+    """Yield the pages that contain text, with ``page`` (from 1) and the bookmark as ``section_heading``."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
@@ -83,7 +81,6 @@ def read_pdf(path: Path, note: Note) -> Iterator[FilePart]:
 
 
 def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headings: dict[int, str]) -> None:
-    """Collect the first bookmark of each page, as the titles of the bookmarks above it and its own."""
     path = above
     for bookmark in bookmarks:
         if isinstance(bookmark, list):
@@ -96,11 +93,7 @@ def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headin
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Format ascending numbers as ranges.
-
-    >>> _ranges([1, 2, 3, 7])
-    '1–3, 7'
-    """
+    """Format ascending numbers as ranges, such as "1–3, 7"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
@@ -111,9 +104,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def read_word(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield each table, and the text between tables, as separate parts in Markdown. In the metadata, ``table`` is the
-    number of a table, and ``section_heading`` is the heading above the part, if there is one.
-    """
+    """Yield each ``table`` (by number), and the text between tables, with the ``section_heading`` above it."""
     import docx
 
     document = docx.Document(str(path))
@@ -139,7 +130,6 @@ def read_word(path: Path, note: Note) -> Iterator[FilePart]:
 
 
 def _paragraph(paragraph: Any) -> tuple[str, bool]:
-    """Return a paragraph as Markdown, and whether it is a heading."""
     style = (paragraph.style.name or "") if paragraph.style is not None else ""
     text = paragraph.text.strip()
     match = _WORD_HEADING.fullmatch(style)
@@ -150,7 +140,7 @@ def _paragraph(paragraph: Any) -> tuple[str, bool]:
 
 
 def _cells(row: Any) -> list[str]:
-    """Return the texts of the cells in a row. A cell that spans several columns is included only once."""
+    """Return the texts of the cells in a row, each once even if it spans several columns."""
     cells: list[Any] = []
     for cell in row.cells:
         if not cells or cell._tc is not cells[-1]._tc:
@@ -159,9 +149,7 @@ def _cells(row: Any) -> list[str]:
 
 
 def read_slides(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the slides that contain text, including tables and notes. In the metadata, ``page`` is the slide's number,
-    counted from 1, and ``section_heading`` is its title, if there is one.
-    """
+    """Yield the slides that contain text, tables or notes, with ``page`` (from 1) and title as ``section_heading``."""
     import pptx
 
     presentation = pptx.Presentation(str(path))
@@ -192,11 +180,10 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
 
 
 def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the sheets in parts of several rows. Every part begins with the header row of its sheet, which is the first
-    row that is not empty.
+    """Yield the sheets in parts of several rows, each below the first row that is not empty as its header.
 
-    In the metadata of a part, ``sheet`` is the name of the sheet and ``rows`` is the range of row numbers, such as
-    "2–40". A cell with a formula is read as its last computed value. Only the first ``_COLUMNS`` columns are read.
+    In the metadata, ``sheet`` is the name of the sheet and ``rows`` the range of row numbers, such as "2–40". A formula
+    is read as its last computed value. Only the first ``_COLUMNS`` columns are read.
     """
     import openpyxl
 
@@ -236,9 +223,7 @@ def _sheet_parts(sheet: Any) -> Iterator[tuple[list[list[str]], int, int]]:
 
 
 def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield each row as a part with one line per cell: the name of the column and the value. ``row`` in the metadata is
-    its number, counted from 1 for the header.
-    """
+    """Yield each row as lines of column name and value, with its number, counted from 1 for the header, as ``row``."""
     text = decode(path.read_bytes())
     header_line = text.lstrip().partition("\n")[0]
     separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
@@ -262,9 +247,7 @@ def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
 
 
 def read_book(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the chapters that contain text, in reading order. ``chapter`` in the metadata is the chapter's number,
-    counted from 1.
-    """
+    """Yield the chapters that contain text, in reading order, with the number of each, from 1, as ``chapter``."""
     with zipfile.ZipFile(path) as book:
         container = ElementTree.fromstring(book.read("META-INF/container.xml"))
         root = container.find(f".//{_CONTAINER}rootfile")
@@ -290,8 +273,9 @@ def read_book(path: Path, note: Note) -> Iterator[FilePart]:
 
 
 def read_mail(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the message or, for a mailbox, each message as a separate document. The metadata are ``from``, ``to``,
-    ``created_at``, and the names of the ``attachments``. The attachments themselves are not read.
+    """Yield the message or, for a mailbox, each message as a separate document.
+
+    The metadata are ``from``, ``to``, ``created_at``, and the names of the ``attachments``, which are not read.
     """
     import email.policy
     import mailbox
@@ -458,9 +442,7 @@ def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _check_size(path: Path) -> None:
-    """Raise UnreadableError for a file that is empty, encrypted, in an old Office format, or too large when
-    unpacked.
-    """
+    """Raise UnreadableError for an empty, encrypted or old Office file, or one that is too large when unpacked."""
     if path.stat().st_size == 0:
         raise UnreadableError("it is empty")
     if not zipfile.is_zipfile(path):

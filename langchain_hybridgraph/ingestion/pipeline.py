@@ -41,12 +41,10 @@ _BATCH = 1 << 17  # number of bytes that one task reads
 def cut_ahead(
     files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
 ) -> Iterator[CutDocument | None]:
-    """Read and split files, in worker processes if there are many. Yield a CutDocument for each file, or None if the
-    file is left to the caller.
+    """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
 
-    Files that are not text, cannot be read or cause a warning are left to the caller, which reports the problem. All
-    files are left to the caller if ``splitter`` is None or might return different results in another process. ``begin``
-    is called with each file before it is read.
+    These are files that are not text, cannot be read or cause a warning, and all files if ``splitter`` is None or might
+    give different results in another process. ``begin`` is called before each file.
     """
     if splitter is None or not _is_portable(splitter):
         for file in files:
@@ -102,12 +100,11 @@ def _cut_files(splitter: Splitter, has_mentions: bool, files: Iterable[File]) ->
 class IngestReport(Serializable):
     """Counts and warnings of one ingest.
 
-    - ``documents``: number of documents that were read, plus the number of documents in unchanged files. A file with
-      several parts, such as the pages of a PDF, is one document. Files without text are counted, too.
+    - ``documents``: number of documents read or unchanged. A file with several parts, such as a PDF's pages, is one
+      document. Files without text are counted, too.
     - ``chunks``, ``parents``: numbers of chunks and parents of these documents.
-    - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. ``updated`` counts
-      those with a new text or new metadata, and ``unchanged`` those that were not written again. ``removed`` counts
-      those that were deleted because their document was changed or pruned.
+    - ``added``, ``updated``, ``unchanged``, ``removed``: numbers of chunks and parents together. ``updated`` counts new
+      texts or metadata, and ``removed`` those deleted because their document was changed or pruned.
     - ``embedded``: number of texts that were embedded.
     - ``edges``: number of edges that were written or existed already, without the edges of unchanged files.
     - ``seconds``: duration of the ingest.
@@ -170,9 +167,9 @@ def ingest(
     whose ``load_data`` needs no argument are also accepted.
 
     The id of a document is the first of these that is set: ``document_id`` in its metadata, ``Document.id``, ``source``
-    in its metadata. If none is set, the id is a hash of the content. The new chunks of a document replace all chunks
-    stored earlier under its id. Documents with the same ``document_id`` or ``source`` are parts of one document, in
-    order. If several documents have the same ``Document.id``, only the last one is kept.
+    in its metadata, or else a hash of the content. The new chunks of a document replace all chunks stored earlier under
+    its id. Documents with the same ``document_id`` or ``source`` are parts of one document, in order. If several
+    documents have the same ``Document.id``, only the last one is kept.
 
     - ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (1024 and 256), None (each document is one
       chunk), or a splitter: one of this package's or LangChain's splitters, or a function.
@@ -180,15 +177,14 @@ def ingest(
       edges of other builders are not changed.
     - ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line every few seconds), or a
       function that takes a :class:`~langchain_hybridgraph.execution.processes.Step`.
-    - ``batch_size`` is the number of chunks per transaction. If an interrupted ingest is run again, the chunks already
-      stored are neither written nor embedded a second time.
+    - ``batch_size`` is the number of chunks per transaction. Chunks stored by an interrupted ingest are neither written
+      nor embedded a second time.
     - ``prune_documents=True`` removes all stored documents that were not passed in. To remove only some of them, pass a
       function that receives the id of a document and returns whether to remove it.
 
-    If ``documents`` comes from ``read_files``, files that have not changed are skipped. However, an unchanged file is
-    read again if it was last ingested with another ``split``, other ``edges`` or another version of this package, or if
-    its edges depend on a changed or deleted file. All files are read if ``split`` or ``edges`` contains a model or a
-    lambda, because these cannot be compared with those of an earlier ingest.
+    If ``documents`` comes from ``read_files``, files that have not changed are skipped, unless they were last ingested
+    with another ``split``, other ``edges`` or another version of this package, or their edges depend on a changed or
+    deleted file. All files are read if ``split`` or ``edges`` contains a model or a lambda, which cannot be compared.
 
     Raises ConfigurationError for invalid arguments. Raises FileError if an earlier ingest used the ``source`` of a file
     for another file that still exists, and if nothing was read from ``read_files``, unless documents are pruned. Errors
@@ -235,8 +231,6 @@ _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 
 class _IngestRun:
-    """State of one ingest: the documents not written yet, and the counts for the report."""
-
     def __init__(
         self, store: Any, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
     ) -> None:
@@ -267,9 +261,7 @@ class _IngestRun:
         self._start()
 
     def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
-        """Ingest documents one by one. Then delete the stored chunks that are no longer needed, and write the remaining
-        edges.
-        """
+        """Ingest documents, delete the stored chunks that are no longer needed, and write the remaining edges."""
         total = len(documents) if isinstance(documents, Sized) else None
         for done, document in enumerate(documents, start=1):
             self._at(done - 1, total, "documents", done - 1, total)
@@ -280,7 +272,6 @@ class _IngestRun:
         self._connect(is_estimated=total is not None)
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
-        """Ingest the new and changed files, then the unchanged files whose edges depend on them."""
         waiting = documents.files
         documents.check(len(waiting))
         if warning := files.check_sources(waiting):
@@ -322,7 +313,6 @@ class _IngestRun:
         documents.check(self._documents + len(self._unread_files))
 
     def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
-        """Ingest a file. ``ahead`` contains its chunks, or is None if it has not been split yet."""
         parts: Iterable[Document | CutDocument]
         if ahead is None or self._cutter.has_cut(ahead.id):
             parts = documents.read(file)
@@ -339,8 +329,7 @@ class _IngestRun:
     def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
         """Report that ``done`` of ``total`` documents or files are finished.
 
-        The progress of the ingest is computed from ``work``, the amount done so far (bytes of files, or number of
-        documents), and the total ``all_work``. If ``all_work`` is None, the progress is unknown.
+        The progress is ``work`` (bytes of files, or number of documents) of ``all_work``, or unknown if that is None.
         """
         self._position = done, total, unit
         if all_work is not None:
@@ -354,7 +343,6 @@ class _IngestRun:
             builder.start(self.store)
 
     def _take(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """Split a document, add it to the batch, and write the batch when it is full."""
         report("cutting", *self._position)
         cut = self._cutter.cut(_as_document(document))
         if not cut.continues and cut.id in self._batch_ids:
@@ -372,9 +360,7 @@ class _IngestRun:
         return cut
 
     def _write(self) -> None:
-        """Write the batch: first its chunks, in transactions of at most ``batch_size`` chunks, then the edges that do
-        not depend on later documents.
-        """
+        """Write the batch: its chunks in transactions, then the edges that do not depend on later documents."""
         batch, self._batch, self._batch_ids, self._pending = self._batch, [], set(), 0
         if not batch:
             return
@@ -396,9 +382,7 @@ class _IngestRun:
         self._documents += sum(not document.continues for document in batch)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
-        """Delete chunks that are no longer part of their document and, if ``prune`` allows it, documents that were not
-        passed in.
-        """
+        """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in."""
         vanished = {id for ids in self._vanished.values() for id in ids}
         self._vanished = {}
         if prune:
@@ -410,7 +394,6 @@ class _IngestRun:
             self._counts["removed"] += self.store.remove(ids)
 
     def _connect(self, *, is_estimated: bool = True) -> None:
-        """Update the indexes, then write the edges that builders yield in ``finish``."""
         report("index", *self._position)
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)
@@ -481,7 +464,6 @@ class _IngestRun:
 
 
 def _as_documents(documents: Any) -> Iterable[Any]:
-    """Return ``documents`` itself or, for a LangChain loader or LlamaIndex reader, the documents that it loads."""
     if isinstance(documents, (str, os.PathLike)):
         raise ConfigurationError(
             f"ingest takes Documents, not a path or text ({os.fspath(documents)!r:.80}): for files, "
@@ -505,11 +487,7 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 
 
 def _as_document(document: Any) -> Any:
-    """Convert a LlamaIndex Document to a LangChain Document. Other objects are returned unchanged.
-
-    The ``source`` of the result is the original's ``source``, ``file_path`` or ``url``. If none of them is set, the
-    result has the id of the original instead.
-    """
+    """Convert a LlamaIndex Document, with its ``source``, ``file_path`` or ``url`` as ``source``, or with its id."""
     if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
         return document
     from langchain_core.documents import Document
@@ -522,11 +500,7 @@ def _as_document(document: Any) -> Any:
 
 
 def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
-    """Yield the batch in slices, as (chunks, parents). A slice contains at most ``size`` chunks, together with their
-    parents. Each parent is in one slice only.
-
-    Parents without chunks of their own, such as parents of parents, come in a final slice.
-    """
+    """Yield the batch as (at most ``size`` chunks, their parents), each parent once; parents of parents come last."""
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]
     for batch_chunks in slices(chunks, size):

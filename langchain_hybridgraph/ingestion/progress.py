@@ -19,11 +19,10 @@ _FEWEST = 0.01  # fraction of a task that must be finished before the remaining 
 
 @contextmanager
 def showing(progress: bool | Progress | None) -> Iterator[None]:
-    """Show the steps that are reported inside the ``with`` block. If ``progress`` is a function, it is called with each
-    step; if it is True, the steps are shown on stderr; otherwise, they are not shown.
+    """Pass each step reported inside the ``with`` block to ``progress``; True shows the steps on stderr.
 
-    On a terminal with rich installed, a bar shows the phase, the progress, the elapsed time and an estimate of the
-    remaining time. Without rich, a line is printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
+    On a terminal, a bar shows the phase, the progress, the elapsed and the remaining time. Without rich, a line is
+    printed every 2 seconds; without a terminal, every ``INTERVAL`` seconds.
     """
     if not progress:
         yield
@@ -80,7 +79,6 @@ def _bar(bar_class: Any) -> Iterator[Progress]:
 
 @contextmanager
 def _lines(interval: float) -> Iterator[Progress]:
-    """Print a line every ``interval`` seconds, without control characters."""
     stopped, started, clock = threading.Event(), time.monotonic(), _Clock()
 
     def print_lines() -> None:
@@ -101,9 +99,7 @@ def _lines(interval: float) -> Iterator[Progress]:
 
 
 class _Clock:
-    """Estimator of the remaining time of the complete task. If the progress of the task is unknown, the estimate is for
-    the current phase.
-    """
+    """Estimator of the remaining time of the task, or of the current phase if the task's progress is unknown."""
 
     def __init__(self) -> None:
         self.step: Step | None = None
@@ -116,7 +112,6 @@ class _Clock:
         self.step = step
 
     def remaining(self) -> str:
-        """Return a description of the estimated remaining time, or "" if there is no estimate."""
         return "" if self.step is None else _remaining(self.step, time.monotonic() - self._started)
 
 

@@ -50,8 +50,7 @@ _LEVELS = (
 class Piece:
     """Part of a document's text. A piece with children is a parent: only its children are searched.
 
-    ``start`` is the offset in characters, or None if it is unknown. ``metadata`` is added to the metadata of the
-    document, and usually contains the headings: ``title`` and ``section_heading``.
+    ``start`` is the offset in characters, or None if it is unknown. ``metadata`` is added to the document's metadata.
     """
 
     text: str
@@ -84,17 +83,13 @@ class RecursiveSplitter:
     ``overlap`` tokens from the end of the previous piece, in complete sentences if they fit.
 
     With ``join_sections``, a section of less than half of ``size`` is joined with the next section if both fit into one
-    piece, unless the heading of the next section is at a higher level. This avoids very short pieces, which are rarely
-    retrieved and rarely answer a question.
+    piece, unless the heading of the next section is at a higher level: very short pieces are rarely retrieved.
 
-    ``counter`` counts tokens; the default is :func:`approximate_tokens`. It should be subadditive: the count of a
-    concatenation is at most the sum of the counts.
+    ``counter`` counts tokens. It should be subadditive: the count of a concatenation is at most the sum of the counts.
+    The default size suits embedding models that read only the first 256 tokens (see ``benchmarks/chunking.py``).
 
-    The default size suits embedding models that read only the first 256 tokens of a text. ``benchmarks/chunking.py``
-    compares sizes.
-
-    Pieces are slices of the text without the blank lines around them. A blank text has no pieces. The running time is
-    linear in the length of the text. Raises ConfigurationError unless 0 ≤ ``overlap`` < ``size``.
+    Pieces are slices of the text without the blank lines around them. A blank text has no pieces. Raises
+    ConfigurationError unless 0 ≤ ``overlap`` < ``size``.
 
     >>> from langchain_core.documents import Document
     >>> text = "# Guide\\n\\n## Install\\n\\nRun it.\\n\\n## Use\\n\\nAsk it."
@@ -125,9 +120,7 @@ class RecursiveSplitter:
         yield from _cut(text, splitter.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
-        """Yield the range of each piece, given the outline of the text (``structure``). A section that is too large for
-        one piece does not share a piece with the section before it.
-        """
+        """Yield the range of each piece. A section too large for one piece shares none with the section before it."""
         pending: _Span | None = None
         level = 0
         small = self.size / 2 if self.join_sections else 0.0
@@ -146,9 +139,7 @@ class RecursiveSplitter:
             yield pending
 
     def pack(self, text: str, atoms: Iterable[_Span]) -> Iterator[_Span]:
-        """Join neighbouring atoms while they fit into a piece. Each span after the first begins with an overlap: up to
-        ``overlap`` tokens from the end of the previous span.
-        """
+        """Join neighbouring atoms while they fit into a piece, and put the overlap before each span after the first."""
         current: _Span | None = None
         for atom in atoms:
             if current is None:
@@ -173,16 +164,11 @@ class RecursiveSplitter:
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def weigh(self, text: str) -> float:
-        """Return the number of tokens in a text. The default counter's number is not rounded, because the numbers of
-        several parts are added.
-        """
+        """Return the number of tokens in a text, unrounded for the default counter, so that parts can be added."""
         return token_weight(text) if self.counter is approximate_tokens else self.counter(text)
 
     def _tail(self, text: str, span: _Span, budget: float) -> tuple[int, float]:
-        """Return the start and the weight of the overlap, which is taken from the end of a span and has at most
-        ``budget`` tokens. The overlap consists of complete sentences or, if not even one fits, of words. It may be
-        empty.
-        """
+        """Return the start and weight of the overlap: the last complete sentences within the budget, or words."""
         if budget <= 0:
             return span.end, 0.0
         for level in (split_points.sentences, split_points.words):
@@ -202,9 +188,8 @@ class ParentChildSplitter:
     """Splitter that makes small children, which are searched, and larger parents, which are returned.
 
     By default, children have at most 256 tokens and never cross a heading; parents have at most 1024 tokens and may
-    contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. If both
-    are :class:`RecursiveSplitter` objects, parents are groups of neighbouring children. Otherwise, the text is first
-    split into parents, and then each parent is split into children.
+    contain several short sections. ``parents`` and ``children`` can be any splitters that ``ingest`` accepts. Two
+    :class:`RecursiveSplitter` objects make parents of neighbouring children. Otherwise, each parent is split.
     """
 
     parents: Any = field(default_factory=lambda: RecursiveSplitter(1024, 0))
@@ -250,10 +235,9 @@ class ParentChildSplitter:
 class SemanticSplitter:
     """Splitter that cuts at headings and between neighbouring sentences with different topics.
 
-    Each sentence is compared with the next one by the cosine of their embeddings. The text is cut between two sentences
-    if their cosine is below the given ``percentile`` of these cosines in the document. Pieces larger than ``size``
-    tokens are cut by a :class:`RecursiveSplitter`. If the embedding fails, the complete document is split by the
-    :class:`RecursiveSplitter`, and the report of ``ingest`` contains a warning.
+    The text is cut between two sentences if the cosine of their embeddings is below the given ``percentile`` of these
+    cosines in the document. Pieces larger than ``size`` tokens are cut by a :class:`RecursiveSplitter`, as is the
+    complete document if the embedding fails; the report of ``ingest`` then contains a warning.
     """
 
     embedding: Embeddings
@@ -290,7 +274,6 @@ class SemanticSplitter:
         yield from _cut(text, spans, structure)
 
     def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
-        """Return the starts of the sentences that begin a new topic."""
         import numpy as np
 
         spans = [span for inside in sections for span in inside]
@@ -308,16 +291,12 @@ class SemanticSplitter:
 
 @dataclass(frozen=True)
 class LangChainSplitter:
-    """Adapter for a LangChain text splitter or document transformer, or for a function from a string to a list of
-    strings.
-    """
+    """Adapter for a LangChain splitter or transformer, or a function from a string to a list of strings."""
 
     splitter: Any
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
-        """Yield the pieces that the splitter returns, except blank ones. If the splitter returns no offsets, they are
-        found by searching for the pieces in the text.
-        """
+        """Yield the pieces that are not blank. Missing offsets are found by searching for the pieces in the text."""
         text, cursor = document.page_content, 0
         for part in self._call(text):
             content = part if isinstance(part, str) else part.page_content
@@ -344,8 +323,7 @@ class LangChainSplitter:
 
 
 def as_splitter(split: Any) -> Splitter | None:
-    """Return the splitter for the argument ``split`` of ``ingest``, or None if ``split`` is None. Without a splitter,
-    each document becomes one chunk.
+    """Return the splitter for the argument ``split`` of ``ingest``; None makes each document one chunk.
 
     ``split`` is ``"flat"`` (256 tokens, overlap 50), ``"parent_child"`` (parents of 1024 tokens, children of 256), a
     :class:`Splitter`, a LangChain splitter, or a function from a string to a list of strings. Raises ConfigurationError
@@ -382,7 +360,6 @@ _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
 def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piece]:
-    """Yield a piece for each span, with its headings in the metadata. Blank pieces are left out."""
     sections = structure.sections
     covering = 0
     for span in spans:
@@ -399,9 +376,7 @@ def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piec
 
 
 def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
-    """Return the headings that a group of sections has in common, joined by ``>``. The group begins with section number
-    ``first`` and ends before the offset ``end``.
-    """
+    """Return the headings that the sections from number ``first`` to the offset ``end`` have in common."""
     path = sections[first].path
     for number in range(first + 1, len(sections)):
         if sections[number].start >= end:
@@ -426,12 +401,10 @@ def _sentences(text: str, structure: Outline, section: Section) -> Iterator[tupl
 
 
 def outline_of(document: Document) -> Outline:
-    """Return the outline of a document's text. For a ConvertedDocument, the outline includes the anchors found during
-    conversion.
+    """Return the outline of a document's text, with the anchors found during conversion.
 
-    Source code and logs, which ``read_files`` marks by ``start_line`` in the metadata, are one section of code, so they
-    are split at blank lines and other line ends only. In files whose comments begin with ``#``, lines that begin with
-    ``#`` are not headings.
+    Source code and logs, which have ``start_line`` in the metadata, are one section of code, split at line ends only.
+    In files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
     """
     suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
     if _is_code(document):
@@ -461,10 +434,9 @@ class CutDocument:
     """Chunks and parents of one Document, in the order of the text.
 
     A document, such as a file, may consist of several Documents, such as its pages. ``continues`` is set if an earlier
-    Document of this ingest belongs to the same document. ``metadata`` is the Document's metadata. ``links`` maps each
-    chunk's id to the links that begin in the chunk, as found in the full text. If ``links`` is None, links have to be
-    parsed from the text of each chunk. ``mentions`` is the result of ``edges.entities.find_mentions`` for the chunks,
-    or None if the mentions have not been computed yet.
+    Document of this ingest belongs to the same document. ``links`` maps each chunk's id to the links that begin in the
+    chunk; if it is None, they have to be parsed from the text of each chunk. ``mentions`` is the result of
+    ``edges.entities.find_mentions`` for the chunks, or None if it has not been computed yet.
     """
 
     id: str
@@ -477,10 +449,7 @@ class CutDocument:
 
     @property
     def title(self) -> str | None:
-        """Title of the document, or None if it has none.
-
-        It is the ``title`` in the document's metadata or, if that is missing, in the metadata of its first chunk.
-        """
+        """Title of the document: ``title`` in its metadata or else in its first chunk's metadata, or None."""
         title = self.metadata.get("title") or (self.chunks and self.chunks[0].metadata.get("title"))
         return str(title) if title else None
 
@@ -491,9 +460,7 @@ def first_chunk_id(document: str) -> str:
 
 
 def chunk_index(chunk: Chunk) -> float | None:
-    """Return a chunk's position in its document, which is ``chunk_index`` in the metadata. Return None if
-    ``chunk_index`` is missing or not a finite number.
-    """
+    """Return ``chunk_index`` in a chunk's metadata, or None if it is missing or not a finite number."""
     index = chunk.metadata.get("chunk_index")
     return index if isinstance(index, int | float) and isfinite(index) else None
 
@@ -510,8 +477,7 @@ def position(chunk: Chunk) -> float:
 
 
 def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]:
-    """Sort chunks by index. Chunks with equal indexes keep their order; a chunk without an index stays after its
-    predecessor.
+    """Sort chunks by index, stably; a chunk without an index stays after its predecessor.
 
     >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
     [('a', 0), ('c', 2), ('new', None)]
@@ -527,10 +493,9 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
 class Cutter:
     """Splitter that divides the documents of one ingest into chunks and assigns ids to them.
 
-    If ``splitter`` is None, every Document becomes one chunk, whose id is ``Document.id`` or, without one, a hash of
-    its text and source. A :class:`Chunk` or :class:`CutDocument` is not split. Several Documents with the same
-    ``document_id`` or ``source`` are parts of one document. If several Documents have the same ``Document.id``, the
-    last of them replaces the others, and ``note`` is called with a warning.
+    If ``splitter`` is None, every Document becomes one chunk, whose id is ``Document.id`` or a hash of its text and
+    source. A :class:`Chunk` or :class:`CutDocument` is not split. Documents with the same ``document_id`` or ``source``
+    are parts of one document. Of Documents with one ``Document.id``, the last is kept, and ``note`` gets a warning.
     """
 
     def __init__(self, splitter: Splitter | None, note: Note) -> None:
@@ -541,9 +506,7 @@ class Cutter:
         self._hash_counts: dict[str, int] = {}  # number of uses of each hash in the latest document
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
-        """Split a document into chunks. Raises ConfigurationError for an object that is not a document, and for an
-        empty id.
-        """
+        """Split a document into chunks. Raises ConfigurationError for another object, and for an empty id."""
         if isinstance(document, CutDocument):
             return document
         if isinstance(document, Chunk):
@@ -628,10 +591,7 @@ class Cutter:
 
 
 class _OutlineLookup:
-    """Lookup of the anchors and links in each piece of a document's text.
-
-    It works with any splitter. In a piece whose offset is unknown, only links are found.
-    """
+    """Lookup of the anchors and links in each piece. In a piece whose offset is unknown, only links are found."""
 
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
@@ -646,23 +606,16 @@ class _OutlineLookup:
                 self._anchors.setdefault(starts[last], []).append(anchor)
 
     def anchors(self, piece: Piece) -> list[Anchor]:
-        """Return the anchors in a piece, in the order of the text. An anchor in several overlapping pieces belongs to
-        the last of these pieces.
-        """
+        """Return the anchors in a piece. An anchor in overlapping pieces belongs to the last of them."""
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
     def opening_name(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
-        """Return the name of the anchor at the start of a piece, or None if the piece does not start with an anchor.
-        The name "0" is ignored, because it is reserved for the first chunk.
-        """
+        """Return the name of the anchor at the start of a piece, or None. "0" is reserved for the first chunk."""
         if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
             return None
         return anchors[0].name if anchors[0].name != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
-        """Return the links that begin in a piece, without duplicates. If the offset of the piece is unknown, the links
-        are parsed from the text of the piece alone.
-        """
         links = self._outline.links
         if piece.start is None:
             return list(dict.fromkeys(find_links(piece.text)))

@@ -52,9 +52,7 @@ class DirectoryEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Input for a summary: the contents of a directory (``parts``) and, if the directory is also a document, its own
-    ``text``.
-    """
+    """Input for a summary: the ``parts`` of a directory and, if it is also a document, its own ``text``."""
 
     uri: str
     title: str
@@ -63,9 +61,7 @@ class Directory:
 
 
 class Summary(NamedTuple):
-    """Summary of a directory: an abstract of up to 256 characters (L0) and an overview of up to 4,000 characters
-    (L1).
-    """
+    """Summary of a directory: an abstract of up to 256 characters (L0) and an overview of up to 4,000 (L1)."""
 
     abstract: str
     overview: str
@@ -92,10 +88,9 @@ class HasLayers(HasTree, Protocol):
 class LayersReport(Serializable):
     """Counts of one run of :func:`build_layers`.
 
-    ``directories`` is the number of all directories. ``summarised`` is the number of those with a new summary, and
-    ``unchanged`` the number of those whose summary was kept. ``removed`` is the number of summaries that were deleted
-    because their directories no longer exist. ``warnings`` lists the directories for which the model or function
-    failed.
+    ``summarised`` and ``unchanged`` are the numbers of ``directories`` with a new summary and with the one they had;
+    ``removed`` counts the deleted summaries of directories that no longer exist. ``warnings`` lists the directories for
+    which the model or function failed.
     """
 
     directories: int
@@ -115,13 +110,12 @@ class LayersReport(Serializable):
 def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress | None = None) -> LayersReport:
     """Summarise the changed directories of a store, the deepest first, and return a report.
 
-    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters). Both are
-    made from the abstracts of the directory's contents and, if the directory is also a document, from its own text. If
+    Each directory gets an abstract (L0, up to 256 characters) and an overview (L1, up to 4,000 characters), made from
+    the abstracts of the directory's contents and, if the directory is also a document, from its own text. If
     ``summarise`` is None, summaries consist of lead sentences, headings and distinctive terms extracted from the texts.
-    If ``summarise`` is a chat model, the model writes the summaries. ``summarise`` can also be a function from a
-    :class:`Directory` to a :class:`Summary`. If the model or function fails for a directory, the directory gets an
-    extracted summary, as with None, and the next run calls the model or function again. Summaries are saved during the
-    run, so an interrupted run can be continued by another call.
+    It can also be a chat model, or a function from a :class:`Directory` to a :class:`Summary`. If either fails for a
+    directory, the directory gets an extracted summary, and the next run tries again. An interrupted run can be
+    continued by another call.
 
     A directory has changed if one of its chunks or a summary below it has changed. Extracted summaries are replaced if
     ``summarise`` is a model or function. If ``summarise`` is None, summaries written by a model or function are kept
@@ -164,9 +158,7 @@ def name_of(uri: str) -> str:
 
 
 def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
-    """Summarise a directory without a model, from lead sentences, headings, the abstracts of its contents, and
-    ``terms``.
-    """
+    """Summarise a directory from lead sentences, headings, the abstracts of its contents, and ``terms``."""
     lead = abstract_of(directory.text) if directory.text.strip() else ""
     names = ", ".join(
         f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
@@ -212,8 +204,6 @@ _INSTRUCTIONS = (
 
 
 class _ModelSummariser:
-    """Callable that summarises a directory with a chat model."""
-
     kind = "model"
 
     def __init__(self, llm: Any) -> None:
@@ -242,8 +232,6 @@ class _ModelSummariser:
 
 
 class _SummaryRun:
-    """State of one :func:`build_layers` run."""
-
     def __init__(self, store: Any, summarise: Summarise | None) -> None:
         self.store = store
         self.summarise = summarise
@@ -264,9 +252,7 @@ class _SummaryRun:
         self._common: Mapping[str, float] | None = None
 
     def levels(self) -> Iterator[tuple[int, int]]:
-        """Delete the summaries of removed directories, then summarise the other directories, the deepest first. While
-        working, yield the number of finished directories and the number of all directories.
-        """
+        """Delete the summaries of removed directories and summarise the others; yield (finished, all) directories."""
         if self._removed:
             self._layers.remove(self._removed)
         for nodes in self._depths:
@@ -299,7 +285,6 @@ class _SummaryRun:
         )
 
     def _by_depth(self) -> list[list[int]]:
-        """Return the directories at each depth, the deepest first."""
         level, levels = self._tree.top(), []
         while directories := [node for node in level if self._tree.is_directory(node)]:
             levels.append(directories)
@@ -309,8 +294,7 @@ class _SummaryRun:
     def _layer(self, node: int) -> Chunk | None:
         """Return the summary to store for a directory, or None if the stored one is current.
 
-        A directory can change while the material for its summary stays the same. In that case, the stored text is
-        returned with the directory's new state.
+        If the directory has changed, but not the material for its summary, the stored text gets the new state.
         """
         tree, uri = self._tree, self._tree.uri(node)
         children = tree.children(node)
@@ -332,9 +316,7 @@ class _SummaryRun:
         return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
-        """Return whether a stored summary can be kept. Its metadata must match ``marks`` and, unless ``summarise`` is
-        None, it must have been written by the same kind of summariser.
-        """
+        """Return whether a stored summary matches ``marks`` and, unless ``summarise`` is None, the summariser."""
         is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
 
@@ -355,7 +337,6 @@ class _SummaryRun:
         return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._kind
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
-        """Return the input for the summary of a directory, and the texts of the directory and its documents."""
         tree = self._tree
         own = self._texts([node]).get(node, [])
         documents = [child for child in children if tree.chunks(child)]
@@ -377,9 +358,7 @@ class _SummaryRun:
         return Directory(tree.uri(node), title, text, tuple(parts)), texts
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
-        """Return each node's chunks in order; nodes without chunks are left out. If there are more than
-        ``_MOST_DOCUMENTS`` nodes, only the first chunk of each is returned.
-        """
+        """Return each node's chunks in order, only the first one if there are more than ``_MOST_DOCUMENTS`` nodes."""
         chunk_ids = {node: self._tree.chunks(node) for node in nodes}
         if len(nodes) > _MOST_DOCUMENTS:
             chunk_ids = {node: ids[:1] for node, ids in chunk_ids.items()}
@@ -390,9 +369,7 @@ class _SummaryRun:
         return {node: sorted(chunks[node], key=position) for node in nodes if node in chunks}
 
     def _terms(self, texts: Sequence[str], directory: Directory) -> Iterator[str]:
-        """Yield the words that distinguish these texts from the other texts of the store, the most distinctive first.
-        Words in the directory's title and in the names and abstracts of its parts are left out.
-        """
+        """Yield the words that distinguish these texts, except those in the names and abstracts of the directory."""
         step = -(-len(texts) // _MOST_DOCUMENTS) or 1
         counts = Counter(word for text in texts[::step] for word in _words(text))
         own_words = _words(" ".join((directory.title, *(f"{part.name} {part.abstract}" for part in directory.parts))))

@@ -31,12 +31,11 @@ class _NoNameError(Exception):
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] = ()) -> bytes | None:
-    """Return a digest of the options and code of an ingest, or None if there is an option that other processes cannot
-    identify.
+    """Return a digest of the options and code of an ingest, or None if other processes cannot identify an option.
 
-    The digest covers the options of the splitter and of the edge builders, ``as_text`` of the files, the package's
-    ingestion code, and the versions of Python and of the libraries that read files. Options that other processes cannot
-    identify are models, lambdas, and functions or classes that are local or defined in ``__main__``.
+    It covers the splitter and the edge builders, ``as_text``, the package's ingestion code, and the versions of Python
+    and of the libraries that read files. Options that other processes cannot identify are models, lambdas, and
+    functions or classes that are local or defined in ``__main__``.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -68,9 +67,7 @@ def _code() -> bytes:
 
 
 def _options(builder: Any) -> Iterator[str]:
-    """Yield strings that identify a builder by its class, its relations and its constructor arguments. The arguments
-    are read from attributes with the same names, with or without an underscore.
-    """
+    """Yield strings for a builder's class, relations and arguments, which are attributes with or without "_"."""
     yield _kind(builder)
     yield from _words(tuple(builder.relations))
     for name in inspect.signature(type(builder)).parameters:
@@ -81,9 +78,7 @@ def _options(builder: Any) -> Iterator[str]:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Yield strings that identify a value: equal values yield equal strings, and different values yield different
-    strings. Raise _NoNameError if other processes cannot identify the value.
-    """
+    """Yield strings that are equal for equal values only. Raise _NoNameError if other processes cannot identify it."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, Mapping):
@@ -127,11 +122,7 @@ _TICK = 2_000_000_000
 
 @dataclass
 class _FileInProgress:
-    """File that is being read, with the stamp and digest that it had when reading began.
-
-    ``chunks`` and ``parents`` are the numbers of chunks and parents recorded so far. If ``is_incomplete`` is set, the
-    next ingest has to read the file again.
-    """
+    """File being read, with the stamp and digest from before. If ``is_incomplete``, the next ingest reads it again."""
 
     file: File
     stamp: str
@@ -145,12 +136,8 @@ class _FileInProgress:
 class KnownFiles:
     """Records of ingested files, which let an ingest skip the files that have not changed.
 
-    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. The
-    stamp is not used if the file changed less than two seconds ago, because the next change could then get the same
-    modification time.
-
-    ``made_by`` is the fingerprint of the options and code of the ingest. Files recorded with another fingerprint are
-    read again; if ``made_by`` is None, all files are read.
+    A file is not read if its stamp (size, times and inode) or the digest of its bytes equals the recorded one. Files
+    recorded with another fingerprint than ``made_by`` are read again; if ``made_by`` is None, all files are read.
     """
 
     def __init__(self, store: RecordsFiles, made_by: bytes | None) -> None:
@@ -166,11 +153,9 @@ class KnownFiles:
         self._reading: dict[str, _FileInProgress] = {}
 
     def check_sources(self, files: Sequence[File]) -> str | None:
-        """Return a warning if some of these files are also in the store under another ``source``; otherwise return
-        None.
+        """Return a warning if some of these files are also in the store under another ``source``, or None.
 
-        Raise FileError if an earlier ingest used the ``source`` of one of these files for another file that still
-        exists.
+        Raise FileError if a ``source`` of these files belongs to another file in the store that still exists.
         """
         paths = dict(self._store.files.paths())
         for file in files:
@@ -199,9 +184,7 @@ class KnownFiles:
         )
 
     def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of a file that has not changed since it was last ingested, and count the file as unread.
-        Return None if the file must be read.
-        """
+        """Return the record of an unchanged file and count the file as unread, or None if it must be read."""
         record = self._records.get(file.source)
         if record is None:
             return None
@@ -215,9 +198,7 @@ class KnownFiles:
         return record
 
     def unread_record(self, file: File) -> FileRecord | None:
-        """Return the record of a file that does not have to be read. Return None if the file has changed, or if another
-        file with the same document was read.
-        """
+        """Return the record of an unchanged file, or None also if another file with the same document was read."""
         entry = self._unread.get(file.source)
         return None if entry is None else entry[1]
 
@@ -249,9 +230,7 @@ class KnownFiles:
             self._unread.pop(owner, None)
 
     def outdated(self) -> list[File]:
-        """Return the unchanged files that must be read after all, because a file on which their edges depend has
-        changed. They are no longer treated as unchanged.
-        """
+        """Return the unchanged files to read after all, because a file on which their edges depend has changed."""
         if not self._unread:
             return []
         sources = self._store.files.sources()
@@ -266,9 +245,7 @@ class KnownFiles:
         return [record for _, record in self._unread.values()]
 
     def save(self) -> None:
-        """Store the records of the files that were read, and new stamps and paths of unchanged files. Call this method
-        only when all chunks of the files are in the store.
-        """
+        """Store records, stamps and paths. Call this only when all chunks of the files are in the store."""
         records = [
             FileRecord(
                 source,
@@ -288,9 +265,7 @@ class KnownFiles:
 
 
 def _absolute(path: Path) -> bytes:
-    """Return the absolute path in the encoding of the file system. Symbolic links are not resolved, because their
-    targets may change.
-    """
+    """Return the absolute path in the encoding of the file system, with symbolic links, whose targets may change."""
     return os.fsencode(os.path.join(os.getcwd(), path))  # pathlib takes twenty times as long
 
 
@@ -309,10 +284,9 @@ def _is_another_file(recorded: bytes, path: Path) -> bool:
 
 
 def _stamp(path: Path) -> str:
-    """Return the size, times and inode of a file as one string, to detect changes.
+    """Return the size, times and inode of a file as one string, to detect changes, or "" if this could miss one.
 
-    Return "" if the stamp could miss a change: if the file was changed less than ``_TICK`` ago, is not a regular file,
-    or cannot be read.
+    The next change of a file that was changed less than ``_TICK`` ago could get the same modification time.
     """
     now = time.time_ns()
     try:
@@ -325,7 +299,6 @@ def _stamp(path: Path) -> str:
 
 
 def _digest(path: Path) -> bytes:
-    """Return a digest of the bytes of a file, or b"" if it is not a regular file or cannot be read."""
     if not path.is_file():
         return b""
     digest = blake2b(digest_size=16)

@@ -25,7 +25,7 @@ _CJK = re.compile(f"[{CJK}]")
 
 
 def approximate_tokens(text: str) -> int:
-    """Return the approximate number of tokens in a text, which is :func:`token_weight` rounded down.
+    """Return :func:`token_weight` of a text, rounded down.
 
     >>> [approximate_tokens("word " * n) for n in (1, 3, 4, 100)], approximate_tokens("你好世界")
     ([1, 3, 5, 130], 6)
@@ -37,8 +37,7 @@ def token_weight(text: str) -> float:
     """Return the approximate number of tokens in a text without rounding it, so that the counts of parts can be added.
 
     A word adds 1.3 tokens and a CJK character adds 1.5. The result is at least one token per 16 characters, because
-    text without spaces (base64, minified code) has many tokens but few words. The weights of the parts of a text add up
-    to at least the weight of the full text.
+    text without spaces (base64, minified code) has many tokens but few words. It is subadditive.
 
     >>> token_weight("two words"), token_weight("你好"), token_weight("x" * 160)
     (2.6, 3.0, 10.0)
@@ -48,11 +47,10 @@ def token_weight(text: str) -> float:
 
 
 class Unaccented(dict[int, str]):
-    """Table for ``str.translate`` that removes the accents of letters.
+    """Table for ``str.translate`` that removes the accents of letters, and Arabic and Hebrew points.
 
-    An entry is added when its character is first used. The table removes only marks above and below letters, and Arabic
-    and Hebrew points. Vowel signs of Indic scripts are kept, because they are letters. ``others`` contains replacements
-    for letters that Unicode does not decompose, such as "Ł".
+    Vowel signs of Indic scripts are kept, because they are letters. ``others`` contains replacements for letters that
+    Unicode does not decompose, such as "Ł".
 
     >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
     'Lodz, हिन्दी'
@@ -74,11 +72,9 @@ def _is_accent(character: str) -> bool:
 
 @functools.cache
 def combining_marks() -> str:
-    """Return the combining marks as one string, for use in the character classes of patterns.
+    """Return the combining marks, which \\w does not match, as one string for the character classes of patterns.
 
-    \\w does not match these marks, so a pattern without them would split Hindi words. Only marks below U+FE00 are
-    included. U+FE00 to U+FE0F are variation selectors, which occur in emoji, and ``re`` is a hundred times slower with
-    marks above U+FFFF.
+    U+FE00 to U+FE0F, which occur in emoji, and marks above U+FFFF, which make ``re`` very slow, are not included.
     """
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
 
@@ -157,26 +153,18 @@ class Analyzer:
 
     @property
     def name(self) -> str:
-        """Language and version of the analyzer.
-
-        An index stores this name, so that a mismatch is detected when it is opened.
-        """
+        """Language and version of the analyzer, which an index stores to detect a mismatch."""
         unstemmed = self.language in _STEMMED.values() and not self.stems
         return f"{self.language}{' without stemming' if unstemmed else ''}/{VERSION}"
 
     def words(self, text: str) -> list[str]:
-        """Return the words to search for: all words except stop words, or the stop words if there are no others.
-
-        The words are in the order of the text, and repeated words are kept. A text without letters and digits has no
-        words.
-        """
+        """Return all words except stop words, or the stop words if there are no others, in order, with repetitions."""
         return self._telling.words(text) or self._every.words(text)
 
     def count_words(self, text: str) -> int:
-        """Return the number of different words in a text, counted as a person would, without stop words.
+        """Return the number of different words in a text, without stop words unless there are no others.
 
-        A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word. If
-        all words are stop words, they are counted.
+        A compound such as "getUserName" is one word. In scripts without spaces, two characters count as one word.
 
         >>> Analyzer().count_words("How is getUserName used?"), Analyzer().count_words("安装指南")
         (2, 2)
@@ -221,13 +209,7 @@ class Analyzer:
 
 
 def language_name(language: str | None) -> str:
-    """Return the name of a language, given its name or ISO code, or "none" for None.
-
-    Raises ConfigurationError for an unknown language.
-
-    >>> language_name("pt-BR")
-    'portuguese'
-    """
+    """Return the name of a language, given its name or ISO code, or "none" for None, or raise ConfigurationError."""
     if language is None:
         return "none"
     name_or_code = language.strip().lower()
@@ -241,10 +223,7 @@ def language_name(language: str | None) -> str:
 
 
 class _Vocabulary(dict[str, str]):
-    """Cache that maps a word as written to the words that an index stores for it, joined by spaces.
-
-    The same words occur again and again, so the cache makes the analysis as fast as Tantivy's own.
-    """
+    """Cache that maps a word as written to its indexed words, joined by spaces."""
 
     def __init__(self, stem: Reduce, keep: Callable[[str], object], lower: Callable[[str], str], fold: bool) -> None:
         super().__init__()
@@ -291,14 +270,13 @@ def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -
         keep = _is_not_english_stop_word
     elif without_stop_words and language in TANTIVY_STOP_WORD_LANGUAGES:
         keep = _tantivy_steps(stop_words=language) or bool
-    stem = (_stemmer(language) if stemmed else None) or _as_it_is
+    stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
 
 
 @functools.cache
 def _stemmer(language: str) -> Reduce | None:
-    """Return Tantivy's stemmer, or None for a language without a stemmer or if Tantivy cannot be imported."""
     return _tantivy_steps(stemmer=language) if language in _STEMMED.values() else None
 
 
@@ -322,16 +300,11 @@ def _is_not_english_stop_word(word: str) -> bool:
     return word not in ENGLISH_STOP_WORDS
 
 
-def _as_it_is(word: str) -> list[str]:
-    return [word]
-
-
 def _turkish_lower(word: str) -> str:
     return word.replace("I", "ı").replace("İ", "i").lower()
 
 
 def _surface_forms(text: str) -> list[str]:
-    """Return the runs of letters, marks and digits as they appear in the text."""
     if text.isascii():
         return _ASCII_WORD.findall(_CONTRACTION.sub("", text) if "'" in text else text)
     text = unicodedata.normalize("NFKC", _JOINERS.sub("", text))
@@ -339,10 +312,7 @@ def _surface_forms(text: str) -> list[str]:
 
 
 def _parts(form: str) -> list[str]:
-    """Return the parts of a CamelCase word, or [] for any other word.
-
-    The result is also [] if a part is a single letter ("iPhone", "IPv6", "SaaS").
-    """
+    """Return the parts of a CamelCase word, or [] for any other word and for single letters ("iPhone", "IPv6")."""
     parts = _HUMPS.split(form)
     return parts if len(parts) > 1 and min(map(len, parts)) > 1 else []
 
@@ -354,7 +324,6 @@ def _any_word() -> re.Pattern[str]:
 
 @functools.cache
 def _graphemes() -> re.Pattern[str]:
-    """Return a pattern for a character and the combining marks after it, such as Thai vowel signs."""
     return re.compile(f".[{combining_marks()}]*", re.DOTALL)
 
 
@@ -397,10 +366,8 @@ def bounded(text: str | None, degrade: Callable[[str, str], None]) -> str | None
 def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts: int) -> list[tuple[str, int]]:
     """Return the words of a question that an index contains, as (word, count) pairs in alphabetical order.
 
-    ``words`` are all words of the question, and the count is the number of times that a word occurs among them.
-    ``frequency`` returns the number of texts that contain a word; ``texts`` is the total number of texts. To limit the
-    cost of a long question, at most 128 words are returned: those with the largest count · ln(1 + texts / frequency),
-    because they can add the most to a score.
+    ``frequency`` returns the number of the ``texts`` that contain a word. At most 128 of the ``words`` are returned:
+    those with the largest count · ln(1 + texts / frequency), which can add the most to a score.
 
     >>> telling_terms(["lovelace", "ada", "ada", "unknown"], {"ada": 7, "lovelace": 1, "unknown": 0}.__getitem__, 9)
     [('ada', 2), ('lovelace', 1)]

@@ -79,10 +79,7 @@ def _days(start: datetime, n: int) -> Span:
 
 
 def _ago(match: re.Match[str], today: datetime) -> Iterator[Span]:
-    """Yield a span that is one unit long. Its middle is the day that is ``count`` units before ``today``.
-
-    For example, "a week ago" covers the day seven days ago, the three days before it and the three days after it.
-    """
+    """Yield one unit around the day ``count`` units ago: "a week ago" is this day and three days on each side."""
     count, unit = match.group(1), _UNITS[match.group(2)]
     n = _COUNTS.get(count) or int(count)
     if n * unit < today.toordinal():

@@ -1,11 +1,9 @@
 """Exact matches of names and codes, including punctuation.
 
-An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share a word. This module therefore
-compares larger units:
+An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` share a word. Larger units differ:
 
 - A form is a string between spaces, slashes, brackets or similar separators, without the punctuation around it.
-- A compound is a form with digits, punctuation or a capital inside, such as ``E-4711``, ``getUserName`` or
-  ``os.path.join``. It is compared as a unit, in lower case.
+- A compound is a form with digits, punctuation or a capital inside, such as ``E-4711`` or ``getUserName``.
 - The name of a text is the form at its beginning, if a colon, a dash or the end of the line follows.
 """
 
@@ -58,10 +56,9 @@ def exact_matches(
     no text contains are left out. ``texts`` is the number of texts. ``rows_with`` returns the rows with a word, a
     compound or a name; if there are more than ``FEW``, it returns none.
 
-    The score estimates the probability that the question refers to the row. Rows without a match are left out. The
-    information in a question is the sum of its words' idf. For each form or word, I is the fraction of this information
-    that it contributes, and n is the number of rows that contain it. If a word in a form also occurs elsewhere in the
-    question, only part of its idf is counted for the form.
+    The score estimates the probability that the question refers to the row. For each form or word, I is the fraction of
+    the sum of all words' idf that it contributes, and n is the number of rows that contain it. If a word in a form also
+    occurs elsewhere in the question, only part of its idf is counted for the form.
 
     - Names: if a form is the name of m rows, each of them gets ``NAME_SCORE`` / m if I is 1. Otherwise, each gets
       ``NAME_SCORE`` / (n · m) if the form is a compound or a rare word.
@@ -163,12 +160,10 @@ _COMPOUNDS = _Compounds()
 
 
 def _forms(text: str) -> Iterator[str]:
-    """Yield each form in a text, once per occurrence."""
     return chain.from_iterable(map(_split, text.split()))
 
 
 def _split(run: str) -> Iterator[str]:
-    """Yield the forms in a run of characters."""
     if not run.isascii():
         run = unicodedata.normalize("NFKC", run).translate(_HYPHENS)
     for part in _BREAKS.split(run):

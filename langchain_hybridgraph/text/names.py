@@ -31,11 +31,7 @@ class Name(NamedTuple):
 
 
 class TextNames(NamedTuple):
-    """Names found in one text, quoted names first.
-
-    ``words`` are the normalised words of the text, with "" before each sentence. ``language`` contains the function
-    words of the document's language.
-    """
+    """Names in one text (quoted names first), its normalised words with "" before each sentence, and function words."""
 
     names: Sequence[Name]
     words: Sequence[str]
@@ -43,9 +39,7 @@ class TextNames(NamedTuple):
 
 
 def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
-    """Return the names in each of these texts, which are parts of one document.
-
-    A text's words also help to find names in the other texts. The title is used only to determine the language.
+    """Return the names in each part of one document. The title is used only to determine the language.
 
     >>> reading, = read(["Ada Lovelace wrote to Charles Babbage. His engine was never built in London."])
     >>> [name.text for name in reading.names]
@@ -79,8 +73,6 @@ def text_words(text: str) -> list[str]:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a name in lower case, without accents, punctuation or possessive endings.
-
-    Initials are joined. In scripts without spaces, every character is a word.
 
     >>> words_of("Curaçao’s U.S. 東京")
     ['curacao', 'us', '東', '京']
@@ -167,10 +159,7 @@ _GAPS = _Gaps()
 
 
 class _NormalForms(dict[str, str]):
-    """Map from a word as written to its normal form.
-
-    For scripts without spaces, the normal form has a space between characters.
-    """
+    """Map from a word as written to its normal form, with spaces between characters in scripts without spaces."""
 
     def __missing__(self, word: str) -> str:
         form = folded(word)
@@ -243,17 +232,14 @@ _MOST_CONNECTORS = 3
 
 
 class _CapitalizedWords(NamedTuple):
-    """Run of neighbouring capitalised words. ``gaps`` contains the text before each word.
-
-    ``at_start`` is true if a sentence begins with the run.
-    """
+    """Run of neighbouring capitalised words, with the gap before each, ``at_start`` if a sentence begins with it."""
 
     words: Sequence[str]
     gaps: Sequence[str]
     at_start: bool
 
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
-        """Yield the names in the run: the complete run, and the parts of it that are names by themselves."""
+        """Yield the complete run, and the parts of it that are names by themselves."""
         words, gaps = self.words, self.gaps
         if self.at_start:  # leave out leading function words ("The", "In") and words without a capital
             is_name = (_is_capital(word) and word.lower() not in language.words for word in words)
@@ -383,10 +369,7 @@ def entity_name(name: str, language: FunctionWords) -> str:
 
 
 class TitleName(NamedTuple):
-    """Name taken from a document's title.
-
-    A name that is not ``is_certain`` is used only if the document's text also contains it.
-    """
+    """Name taken from a document's title, to be used only if it is also in the text unless it ``is_certain``."""
 
     name: str
     spelling: str
@@ -394,10 +377,9 @@ class TitleName(NamedTuple):
 
 
 def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
-    """Yield the distinct names in a document's title.
+    """Yield the distinct names in a document's title: the title, also without a qualifier ("(planet)", ", Arkansas").
 
-    They are the complete title and the title without a qualifier such as "(planet)" or ", Arkansas". If the title
-    contains a comma, the part after it is also moved to the beginning: "Lovelace, Ada" gives "Ada Lovelace".
+    The part after a comma is also moved to the beginning: "Lovelace, Ada" gives "Ada Lovelace".
     """
     title = title[: 4 * MOST_LETTERS]
     short = _QUALIFIER.sub("", title)
@@ -414,9 +396,7 @@ def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
 
 
 def names_in(text: str) -> list[str]:
-    """Return the parts of a question that may be names.
-
-    The caller looks for ``entity:`` and ``title:`` nodes with these names. Most of the names have no node.
+    """Return the parts of a question that may be names of ``entity:`` and ``title:`` nodes; most have no node.
 
     >>> names_in("Who taught Ada Lovelace?")
     ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
@@ -427,10 +407,7 @@ def names_in(text: str) -> list[str]:
 
 
 def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
-    """Return whether a title differs enough from ordinary words to be recognised in a text without capitals.
-
-    ``words`` are the words of the title.
-    """
+    """Return whether the words of a title can be recognised in a text without capitals."""
     if _CHARACTERS.match(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
     if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:

@@ -129,10 +129,9 @@ _SENTENCE_END = re.compile(r"\w[.!?…][\"')\]]*(\s|$)|[。！？।]")
 
 @lru_cache(2_048)
 def abstract_of(text: str, title: str = "", max_length: int = ABSTRACT_LENGTH) -> str:
-    """Return the first sentences of the first paragraph that contains a sentence.
+    """Return the first sentences of the first paragraph that contains a sentence, in at most ``max_length`` characters.
 
-    Headings are left out. If no paragraph contains a sentence, the first paragraph is used. If there are no paragraphs,
-    ``title`` is used. The result has at most ``max_length`` characters.
+    Headings are left out. Without such a paragraph, the first one is used, and without paragraphs ``title``.
 
     >>> abstract_of("# Cats\\n\\nThey purr. They sleep.", max_length=12)
     'They purr.'
@@ -159,10 +158,7 @@ def clip(text: str, max_length: int) -> str:
 
 
 def _first_paragraph(text: str, title: str) -> str:
-    """Return the first paragraph that contains a sentence, or the first paragraph if none does.
-
-    Headings and a paragraph that only repeats the title are left out.
-    """
+    """Return the first paragraph with a sentence, or the first one, without headings and repetitions of the title."""
     bodies = []
     for paragraph in re.split(r"\n[ \t]*\n", text[:_CHARACTERS_READ].strip()):
         body = "\n".join(line for line in paragraph.splitlines() if not _HEADING.match(line)).strip()

@@ -34,9 +34,8 @@ ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
 class FunctionWords(NamedTuple):
     """Words of a language that may precede a name, or be capitalised without being a name.
 
-    ``words`` are articles, pronouns, prepositions, conjunctions and question words. They include months and weekdays if
-    the language capitalises them. ``articles`` are the articles among ``words``; unlike the other words, they are never
-    part of a name. ``capital_nouns`` is true if all nouns are capitalised.
+    ``words`` include months and weekdays if the language capitalises them. ``articles`` are never part of a name.
+    ``capital_nouns`` is true if all nouns are capitalised.
     """
 
     words: frozenset[str]
@@ -46,7 +45,6 @@ class FunctionWords(NamedTuple):
 
 @functools.cache
 def _languages() -> dict[str, FunctionWords]:
-    """Return the function words of each language, with and without accents, from ``function_words.txt``."""
     table = (files(__package__) / "function_words.txt").read_text("utf-8").replace("\n  ", " ")
     languages = {}
     for line in table.splitlines()[1:]:
@@ -68,9 +66,7 @@ def _languages_of_words() -> dict[str, list[str]]:
 
 
 def function_words(words: Iterable[str]) -> FunctionWords:
-    """Guess the language of these lower-case words, and return the function words of that language.
-
-    The result is empty if the language cannot be determined.
+    """Return the function words of the language that these lower-case words are probably in, or none.
 
     >>> function_words("la casa de los abuelos".split()).articles >= {"el", "los"}
     True

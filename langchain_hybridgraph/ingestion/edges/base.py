@@ -18,9 +18,7 @@ T = TypeVar("T")
 
 
 class EdgeSet(NamedTuple):
-    """Edges to write. They replace all stored edges that start at the chunks in ``replaces`` and have one of the
-    builder's relations.
-    """
+    """Edges that replace all stored edges of the builder's relations that start at the chunks in ``replaces``."""
 
     edges: Sequence[Edge]
     replaces: Sequence[str] = ()
@@ -31,9 +29,8 @@ class EdgeBuilder(Protocol):
     """Builder of edges. An ingest calls ``start`` once, ``see`` for each document, and ``finish`` at the end.
 
     A subclass needs ``relations`` and at least one of ``see`` and ``finish``. Edges are replaced separately for each
-    source chunk, so an ingest of some documents does not have to change the edges of other documents. If a builder in
-    the table ``edges.BUILDERS`` has a parameter without a default, its class attribute ``required`` contains the name
-    of the parameter and an example of the setting.
+    source chunk, so an ingest of some documents does not have to change the edges of others. If a builder in
+    ``edges.BUILDERS`` has a parameter without a default, ``required`` contains its name and an example.
     """
 
     relations: Sequence[str]
@@ -54,20 +51,16 @@ class EdgeBuilder(Protocol):
         return ()
 
     def finish(self) -> Iterable[EdgeSet]:
-        """Yield the edges that depend on several documents. By then, all chunks are stored, deleted chunks are removed,
-        and the indexes are up to date, so the store can be searched.
-        """
+        """Yield the edges that depend on several documents; the store is then up to date and can be searched."""
         return ()
 
 
 def as_builders(edges: Any) -> list[EdgeBuilder]:
-    """Return the edge builders for the argument ``edges`` of ``ingest``: ``"auto"``, None (no builders), one builder,
-    or a list of builders.
+    """Return the edge builders for the argument ``edges`` of ``ingest``: ``"auto"``, None, a builder, or several.
 
-    Each builder is passed as an EdgeBuilder, a name (one of ``BUILDERS``), or a mapping of ``type`` and parameters,
-    such as ``{"type": "metadata", "keys": ["author"]}``; ``metadata`` and ``llm`` require parameters. A list may also
-    contain ``"auto"``. Raises ConfigurationError for anything else, for invalid or missing parameters, and for two
-    builders that would replace each other's edges.
+    A builder is an EdgeBuilder, a name (one of ``BUILDERS``), or a mapping of ``type`` and parameters, such as
+    ``{"type": "metadata", "keys": ["author"]}``. A list may also contain ``"auto"``. Raises ConfigurationError for
+    anything else, for invalid or missing parameters, and for two builders that would replace each other's edges.
 
     >>> [type(builder).__name__ for builder in as_builders(["sequence", {"type": "similarity", "k": 3}])]
     ['SequenceEdges', 'SimilarityEdges']

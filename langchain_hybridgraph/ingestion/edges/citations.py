@@ -26,13 +26,12 @@ class CitationEdges(EdgeBuilder):
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
     An edge connects the first chunks of the two documents. Each entry of the field is an id, title, DOI (in any usual
-    spelling), source or uri, or an object that contains one of these. A title is used only if exactly one
-    document has it. Documents of earlier ingests are found by their id. If the store can be queried by metadata
-    (``stores.protocols.ReadsIndex``), they are also found by the other names, but titles must then match exactly.
+    spelling), source or uri, or an object that contains one of these. A title is used only if exactly one document has
+    it. Documents of earlier ingests are found by their id and, if the store can be queried by metadata
+    (``stores.protocols.ReadsIndex``), also by the other names, with titles as written.
 
-    A citation of a missing document becomes a pending edge: it ends at the id that the first chunk of the document will
-    have. When a document with this id, exact title, DOI, source or uri is ingested, the edge is redirected to it. With
-    ``pending=False``, citations of missing documents are ignored.
+    A citation of a missing document becomes a pending edge to the id that the first chunk of the document will have.
+    When the document is ingested, the edge is redirected to it. With ``pending=False``, such citations are ignored.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -111,8 +110,6 @@ class CitationEdges(EdgeBuilder):
 
 
 class _CitingChunk(NamedTuple):
-    """Chunk with citations. ``has_own_id`` is true if the user chose its id."""
-
     chunk: str
     label: str
     has_own_id: bool
@@ -125,8 +122,6 @@ class _Citation(NamedTuple):
 
 
 class _CitableNames:
-    """Lookup of documents by name. Each document is represented by its first chunk."""
-
     def __init__(self) -> None:
         self._exact: dict[str, _Citation] = {}
         self._titles: dict[str, _Citation | None] = {}  # None if several documents have the title
@@ -153,8 +148,6 @@ class _CitableNames:
 
 
 class _EarlierDocuments:
-    """Lookup of documents of earlier ingests. All names are looked up together."""
-
     def __init__(self, store: AcceptsChunks, names: Iterable[str]) -> None:
         self._names = _CitableNames()
         self._chunks: dict[str, set[str]] = {}
@@ -180,7 +173,6 @@ class _EarlierDocuments:
 
 
 def _references(value: Any) -> list[str]:
-    """Return the names of cited documents in a metadata value, in order and without duplicates."""
     if isinstance(value, Mapping):
         identifier = next((value[key] for key in _NAMES if value.get(key)), None)
         return [] if identifier is None else _references(identifier)
@@ -191,11 +183,7 @@ def _references(value: Any) -> list[str]:
 
 
 def _doi(name: str) -> str:
-    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI.
-
-    >>> _doi("https://doi.org/10.1112/PLMS/s2-42.1.230"), _doi("Numbers")
-    ('10.1112/plms/s2-42.1.230', '')
-    """
+    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI."""
     match = _DOI.fullmatch(name.strip())
     return match[1].lower() if match else ""
 

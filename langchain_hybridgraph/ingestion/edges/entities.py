@@ -46,31 +46,30 @@ FEW_WORDS = 2_000
 
 
 class EntityEdges(EdgeBuilder):
-    """Edges from each chunk to the entities that it mentions: titles of documents, and names in the text. No model is
+    """Edges from each chunk to the entities that it mentions: document titles, and names in the text. No model is
     needed.
 
     An entity is a node that exists only in the graph. Its id is ``entity:`` followed by the normalised name (no case,
-    accents, punctuation, possessive or leading article). Two chunks that mention it are one hop apart. Names are
-    recognised by capitals and quotation marks (:mod:`~langchain_hybridgraph.text.names`). Document titles are
-    recognised by their words, in any case and script. "Mercury (planet)" is also a mention of "Mercury". "Lovelace" is
-    also a mention of "Ada Lovelace" if no other full name in the document begins or ends with this word.
+    accents, punctuation, possessive or leading article). Names are recognised by capitals and quotation marks
+    (:mod:`~langchain_hybridgraph.text.names`), titles by their words, in any case and script. "Mercury (planet)" is
+    also a mention of "Mercury". "Lovelace" is also a mention of "Ada Lovelace" if no other full name in the document
+    begins or ends with this word.
 
     The weight of an edge is the certainty of the mention. A document's own title has weight 1 for the first chunk and
     .5 for the others. Other titles and names usually have .8 if they consist of several words, and .4 to .6 if they are
-    single words or parts of names. Traversal accounts for the rarity of an entity by the degree of its node. Each title
-    also has a second node, ``title:`` followed by the name, by which later ingests find the title.
+    single words or parts of names. Each title also has a second node, ``title:`` followed by the name, by which later
+    ingests find the title.
 
     If the store can be read back (``ReadsIndex``), adding documents later gives the same edges as ingesting all
-    documents together. Otherwise, the titles of earlier ingests are unknown, so older and newer documents are connected
-    only by the names in their texts. After a document is deleted, chunks that mention its title keep their edges to the
-    title's entity until they are ingested again; for files, ``ingest`` does this automatically.
+    documents together. Otherwise, older and newer documents are connected only by the names in their texts. After a
+    document is deleted, chunks that mention its title keep their edges to the title's entity until they are ingested
+    again; for files, ``ingest`` does this automatically.
 
-    ``extract`` is a function that takes a text and returns the names in it, for example with GLiNER or spaCy. It
-    replaces the built-in rules for names. ``triples`` maps a chunk id or document id to (subject, relation, object)
-    triples. Subject and object become entities, and the triple becomes the description of their edges. The subject of
-    three or more triples also gets a title node, with an edge of weight .8. Raises ConfigurationError for triples of
-    another form, for an ``extract`` that does not return names, and for chunks whose id begins with ``entity:`` or
-    ``title:``.
+    ``extract`` is a function that takes a text and returns the names in it, for example with GLiNER or spaCy, in place
+    of the built-in rules. ``triples`` maps a chunk id or document id to (subject, relation, object) triples, which
+    describe the edges to subject and object. The subject of three or more triples also gets a title node, with an edge
+    of weight .8. Raises ConfigurationError for triples of another form, for an ``extract`` that does not return names,
+    and for chunks whose id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -178,12 +177,9 @@ class EntityEdges(EdgeBuilder):
         self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
-        """Return the stored edges from documents to the nodes of their titles. Titles that are too ordinary to be
-        recognised in texts are left out.
+        """Return the stored edges from documents to the nodes of their titles, without titles that are too ordinary.
 
-        If the ingested texts are short, or the store cannot list its titles, only titles that may occur in these texts
-        are looked up. Otherwise, the edges of all titles are returned: a title may begin at any word of a text, so
-        looking up every possible title would take longer.
+        Looking up all possible titles of long texts takes longer than reading all stored titles.
         """
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
@@ -249,7 +245,6 @@ class EntityEdges(EdgeBuilder):
             self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
 
     def _add_subjects(self, id: str, reading: TextNames, mentions: _ChunkMentions) -> None:
-        """Add a title node for each subject of at least ``STATEMENTS`` triples."""
         subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
         for subject, count in subjects.items():
             name = entity_name(subject, reading.language) if count >= STATEMENTS else ""
@@ -259,10 +254,7 @@ class EntityEdges(EdgeBuilder):
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
-        """Add mentions of the names in a document's title to the document's chunks.
-
-        Yield (normalised name, spelling) for each name that other documents may mention.
-        """
+        """Add a document's title to its chunks; yield (normalised name, spelling) that other documents may mention."""
         for name, spelling, is_certain in title_names(document.title or "", language):
             if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
                 continue
@@ -278,8 +270,7 @@ class EntityEdges(EdgeBuilder):
 
 
 class DocumentMentions(NamedTuple):
-    """Mentions in the chunks of a document. ``lines`` has one line of JSON for each chunk, and ``words`` is the total
-    number of words in the chunks.
+    """Mentions in the chunks of a document, with one line of JSON for each chunk and the number of words in all chunks.
 
     ``titles`` are the names in the document's title that other documents may mention, as (normalised name, spelling).
     ``names`` contains the full names in the chunks.
@@ -314,7 +305,7 @@ class _ChunkMentions:
         self.entities = entities or {}
 
     def add(self, node: str, weight: float, description: str) -> None:
-        """Add a mention of a node. If the node has a mention with at least the same weight, keep that one instead."""
+        """Add a mention of a node, unless the node has one with at least the same weight."""
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
 
@@ -323,13 +314,12 @@ class _ChunkMentions:
             self.add(ENTITY + name, weight, f"{self.label} mentions {spelling}.")
 
     def state(self, name: str, triple: Triple) -> None:
-        """Add an entity that is the subject or object of a triple."""
         if name:
             self.add(ENTITY + name, STATED, " ".join(triple) + ".")
 
 
 class _FullNames:
-    """Full names in one document, used to resolve shorter forms of these names in its chunks."""
+    """Full names in one document, which complete shorter forms in its chunks; ambiguous short forms are ignored."""
 
     def __init__(self, document: str) -> None:
         self.document = document
@@ -337,7 +327,6 @@ class _FullNames:
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
-        """Add the full name to chunks with a short form of it; an ambiguous short form is ignored."""
         for chunk_mentions in mentions:
             for node in chunk_mentions.entities:
                 self._add(node.removeprefix(ENTITY))
@@ -392,7 +381,6 @@ class _Titles:
                         yield name, names[name], size
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:
-        """Yield the edges from a chunk to the titles in its text."""
         # An ASCII text without any first word is recognised ten times faster than by splitting it into words.
         is_plain = chunk.text.isascii() and not _INITIALS.search(chunk.text)
         if is_plain and self._sizes.keys().isdisjoint(_ASCII_WORD.findall(chunk.text.lower())):
@@ -404,7 +392,6 @@ class _Titles:
 
 
 def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield (id, words) of each chunk recorded in these lines."""
     lines.seek(0)
     for line in lines:
         chunk, _, words, _ = json.loads(line)

@@ -48,16 +48,15 @@ class ReadableStore(ReadsIndex, HasDocuments, Protocol):
 
 
 class LinkEdges(EdgeBuilder):
-    """Edges that represent links. An edge starts at the chunk that contains the link. It ends at the first chunk of the
-    linked document, or at the chunk with the linked anchor.
+    """Edges for links, from the chunk with the link to the first chunk of the linked document, or to the linked anchor.
 
     Links are Markdown, HTML, wiki and reStructuredText links, included files, and the entries of ``links`` in the
-    metadata (ids, URLs, paths or titles). Edges for these entries start at the first chunk of the document. Anchors are
-    compared by their letters and digits, because renderers derive different anchors from the same heading.
+    metadata (ids, URLs, paths or titles), which start at the first chunk of the document. Anchors are compared by their
+    letters and digits, because renderers derive different anchors from the same heading.
 
     A link refers to a document of the same ingest by its id, ``source`` or ``uri``, and to a document of an earlier
     ingest by its id. Wiki links and entries of ``links`` may also use the title or file name of a document, if only one
-    document has it. Titles and file names of earlier documents are known only if the store can list its documents
+    document has it. Those of earlier documents are known only if the store can list its documents
     (``stores.protocols.ReadsIndex``); the file name is then taken from the document's id.
 
     A link to a missing text document becomes a pending edge: it ends at the id that the first chunk of the document
@@ -96,9 +95,7 @@ class LinkEdges(EdgeBuilder):
             self._backlinks.before(old_ids)
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record the document's names and links. Yield an empty edge set, which deletes the old edges of chunks that
-        have no links now.
-        """
+        """Record the document's names and links. Yield an empty edge set for the chunks that have no links now."""
         if not document.chunks:
             return
         self._names.add(document)
@@ -135,9 +132,7 @@ class LinkEdges(EdgeBuilder):
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str]) -> Iterator[EdgeSet]:
-        """Resolve the links from ``chunks``, which belong to an unchanged document, to documents of this ingest again.
-        If this changes any edge, yield all edges of the chunks that contain such links.
-        """
+        """Yield new edges for ``chunks`` of an unchanged document if links to documents of this ingest changed."""
         links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
         resolver = _LinkResolver(self._names, self._store, None)
@@ -200,7 +195,6 @@ class _DocumentLinks(NamedTuple):
     links: Mapping[str, Sequence[Sequence[str]]]
 
     def read(self) -> Iterator[_ChunkLink]:
-        """Yield the links of the document, with relative links resolved against its location."""
         for chunk, links in self.links.items():
             for link in (Link(*fields) for fields in links):
                 path, fragment = split_fragment(link.target)
@@ -232,8 +226,6 @@ def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence
 
 
 class _DocumentNames:
-    """Names of the documents of one ingest, and their first chunks."""
-
     def __init__(self) -> None:
         self.documents: dict[str, str] = {}  # by id, source and URI; also the chunk ids that the user chose
         self.labels: dict[str, str] = {}  # labels that edge descriptions use
@@ -267,21 +259,18 @@ class _DocumentNames:
             self._titles[title] = document.id if is_unique else None
 
     def _add_own_ids(self, document: CutDocument) -> None:
-        """Register chunks with ids chosen by the user as targets of links."""
         for chunk in document.chunks:
             if not chunk.id.startswith(f"{document.id}#"):  # generated ids begin with the id of the document
                 self.documents.setdefault(chunk.id, chunk.id)
                 self._starts.setdefault(chunk.id, chunk.id)
 
     def find(self, link: _ChunkLink) -> str | None:
-        """Return the id of the document that a link refers to, or None if it is not a document of this ingest."""
         document = next((self.documents[name] for name in link.names if name in self.documents), None)
         if document is None and link.link.kind not in (PATH, INCLUDE):
             document = self._titles.get(folded(link.names[0]) if link.names else "")
         return document
 
     def anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the id of the chunk with this anchor in a document of this ingest, or None."""
         return self._anchors.get((document, folded_anchor(anchor)))
 
     def first_chunk(self, document: str) -> str:
@@ -333,14 +322,12 @@ class _LinkResolver:
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
 
     def first(self, link: _ChunkLink) -> str | None:
-        """Return the id of the linked document's first chunk, or None if the document is not part of this ingest."""
+        """Return the id of the first chunk of the linked document, or None if it is not part of this ingest."""
         document = self._names.find(link)
         return None if document is None else self._names.first_chunk(document)
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
-        """Return the id of the linked chunk. If the document is missing, return the result of :func:`_pending_target`
-        if ``pending`` is set, and None otherwise.
-        """
+        """Return the id of the linked chunk, or with ``pending`` the future id in a missing document, or None."""
         document = self._names.find(link)
         if document is None:
             document = next((name for name in link.names if name in self._chunks), None)
@@ -357,7 +344,6 @@ class _LinkResolver:
         return document if document in chunks else min(chunks)
 
     def _anchored_chunk(self, document: str, anchor: str) -> str | None:
-        """Return the chunk with this anchor; chunks of earlier documents are read from the store."""
         anchor_chunk = self._names.anchored_chunk(document, anchor)
         if anchor_chunk is not None:
             return anchor_chunk
@@ -372,9 +358,7 @@ class _LinkResolver:
 
 
 def _pending_target(link: _ChunkLink) -> str | None:
-    """Return the id that the first chunk of a missing document will have. Return None for links that are never pending:
-    included files, links to web pages, and links to files that are not text.
-    """
+    """Return the future first chunk id, or None for included files, web pages and files that are not text."""
     if not link.names or link.link.kind == INCLUDE or is_external(link.link.target):
         return None
     name = link.names[0]
@@ -417,12 +401,9 @@ class Backlinks:
     """Collector of stored chunks whose links may have to be resolved again after an ingest.
 
     If a document has lost chunks or gained a heading, the chunks that link to it are found by their stored edges, with
-    one lookup for each such document.
-
-    If a document is new in the store, the chunks that link to it are found by their pending edges. However, a link may
-    have no pending edge, for example because the document was deleted and added again. A store with a keyword search
-    (``stores.protocols.SearchesKeywords``) is therefore also searched for the document's file name, title and other
-    names. Only the best ``MAX_NAMING_CHUNKS`` results are considered.
+    one lookup for each such document. If it is new in the store, they are found by their pending edges. A link may have
+    no pending edge, for example because the document was deleted and added again, so a store with a keyword search
+    (``stores.protocols.SearchesKeywords``) is also searched for the document's names (``MAX_NAMING_CHUNKS`` results).
     """
 
     def __init__(self, store: ReadableStore, relation: str) -> None:
@@ -437,11 +418,8 @@ class Backlinks:
         self._old_ids = old_ids
 
     def see(self, document: CutDocument) -> None:
-        """Collect the chunks whose links to this document may have changed.
-
-        If the document has lost chunks, these are the chunks that link to the lost ones. If it has a new heading, they
-        are all chunks that link to the document. If it is new in the store, it is only recorded, and :meth:`documents`
-        finds the chunks that link to it.
+        """Collect the chunks whose links to this document may have changed: those that link to a chunk it has lost, or
+        to any of its chunks if it has a new heading. A new document is only recorded for :meth:`documents`.
         """
         if document.continues:  # only the first part of a document has headings that links can point to
             return
@@ -459,9 +437,7 @@ class Backlinks:
             self._add_linking(lost_ids)
 
     def documents(self, excluded: Set[str]) -> Iterator[tuple[CutDocument, list[str]]]:
-        """Yield (document, ids of its chunks whose links have to be resolved again). Documents in ``excluded`` are left
-        out, and a document may be yielded in several parts.
-        """
+        """Yield (document or part of it, ids of its chunks to resolve again), without documents in ``excluded``."""
         for batch in slices(self._new, _SLICE):
             names = {name for id, others in batch for name in (id, *others) if replace_surrogates(name) == name}
             self._add_linking({*names, *map(first_chunk_id, names)})
@@ -518,8 +494,6 @@ def _document_names(document: CutDocument) -> tuple[str, ...]:
 
 
 class _StoredNames:
-    """Lookup of stored documents by title or file name. Results are cached."""
-
     def __init__(self, store: ReadsIndex) -> None:
         self._store = store
         self._files: dict[str, set[str]] | None = None
@@ -528,9 +502,8 @@ class _StoredNames:
     def find(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return (document, label) for each name. A name is omitted unless exactly one document has it.
 
-        Titles are compared with four spellings of the name: the name itself, and the name in lower case, with a capital
-        first letter, and with every word capitalised. The file name at the end of a document's id is also compared with
-        the name, ignoring case.
+        Titles match the name as it is, in lower case, with a capital first letter, and with every word capitalised. The
+        file name at the end of a document's id is compared ignoring case.
         """
         distinct = list(dict.fromkeys(names))
         new = [name for name in distinct if name.strip() and name not in self._by_name]
@@ -575,11 +548,7 @@ def first_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def folded(name: str) -> str:
-    """Normalise a title or file name for comparison.
-
-    >>> folded("My_Notes "), folded("my  notes")
-    ('my notes', 'my notes')
-    """
+    """Normalise a title or file name for comparison: ``My_Notes`` becomes ``my notes``."""
     return " ".join(name.replace("_", " ").split()).casefold()
 
 
@@ -597,9 +566,7 @@ def _order(chunk: Chunk) -> tuple[float, str]:
 
 
 def candidates(path: str, base: str) -> list[str]:
-    """Return the ids that the target of a link may have, best first.
-
-    ``path`` is the path in the link, and ``base`` is the document that contains the link.
+    """Return the ids that the target of a link may have, best first; ``path`` is the link's and ``base`` its document.
 
     >>> candidates("../install", "docs/guide/use.md")[:3]
     ['docs/install', 'docs/install.md', 'docs/install.rst']

@@ -91,25 +91,22 @@ class LLMEdges(EdgeBuilder):
     The model reads the chunks of a document in windows of ``batch_size``; consecutive windows share ``overlap`` chunks.
     :meth:`across_documents` adds pairs of chunks of different documents; with ``batch_size=1``, only such pairs are
     sent. Up to ``workers`` windows are sent at the same time. A failed call is repeated, up to ``attempts`` calls in
-    total. The first repetition waits ``backoff`` seconds, and each further one twice as long as the one before. The
-    time limit of a call is a setting of the model.
+    total, after ``backoff`` seconds at first and twice as long each further time. The time limit of a call is a setting
+    of the model.
 
     ``llm`` is any LangChain chat model; a model without structured output is prompted for JSON. ``method`` is the
     ``method`` of LangChain's ``with_structured_output`` (``"function_calling"``, ``"json_mode"``, …), needed only if
     the model's default does not work. ``relations`` are the names that the model may use, or a mapping of names to
-    their meanings. The default is ``RELATIONS``, except those that another builder of the ingest writes. The model may
-    write relations in any case, and ids in quotation marks.
+    their meanings. The default is ``RELATIONS``, except those that another builder of the ingest writes.
 
     An edge is dropped if one of its ids is not in the window, if both ids are the same, if its relation is not one of
     ``relations``, or if its weight is outside (0, 1]. A window without a usable answer is dropped. The report's
     ``warnings`` state how many edges and windows were dropped.
 
     An answered window is sent again only if its chunks or the relations have changed, or if some of its edges are no
-    longer in the store. An interrupted ingest therefore continues where it stopped, and an ingest without changes sends
-    nothing. For this purpose, hashes of the answers are recorded in the file ``progress``. By default, this is
-    ``llm_edges.jsonl`` in the folder of the store; for a store in memory, the hashes are kept in this object. The
-    answers themselves are not kept; to reuse them after a deletion or in another index, set LangChain's cache for the
-    model.
+    longer in the store. For this purpose, hashes of the answers are recorded in the file ``progress``, by default
+    ``llm_edges.jsonl`` in the folder of the store; for a store in memory, they are kept in this object. To reuse
+    answers after a deletion or in another index, set LangChain's cache for the model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -174,9 +171,8 @@ class LLMEdges(EdgeBuilder):
         """Return a builder that also sends pairs of similar chunks of different documents to the model.
 
         The pairs are those with the largest cosine similarity, which must be at least ``similarity_threshold``. In one
-        ingest, a chunk is in at most ``max_pairs_per_chunk`` pairs, and at least one chunk of each pair belongs to an
-        ingested document. Raises ConfigurationError for a threshold outside (0, 1] and for ``max_pairs_per_chunk``
-        below 1. ``ingest`` raises ConfigurationError if the store cannot return its vectors.
+        ingest, a chunk is in at most ``max_pairs_per_chunk`` pairs, and at least one chunk of each pair is ingested.
+        Raises ConfigurationError for numbers out of range; ``ingest`` raises it if the store cannot return its vectors.
         """
         if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
             raise ConfigurationError(
@@ -189,10 +185,7 @@ class LLMEdges(EdgeBuilder):
         return wider
 
     def without(self, relations: Iterable[str]) -> LLMEdges:
-        """Return a copy of the builder that does not write these relations.
-
-        A builder that was created with its own ``relations`` is returned unchanged.
-        """
+        """Return a copy without these relations, or the builder itself if it was created with its own ``relations``."""
         excluded = set(relations)
         if not self._has_default_relations or excluded.isdisjoint(self._meanings):
             return self
@@ -253,7 +246,6 @@ class LLMEdges(EdgeBuilder):
     # -- earlier answers ------------------------------------------------------------------------------------------
 
     def _surrounding_edges(self, ids: Sequence[str]) -> Iterator[Edge]:
-        """Yield the stored edges from or to these chunks that have one of this builder's relations."""
         store, relations, inside = self._store, set(self.relations), set(ids)
         if not isinstance(store, ReadsIndex):
             return
@@ -267,9 +259,7 @@ class LLMEdges(EdgeBuilder):
     ) -> Iterator[EdgeSet]:
         """Yield edge sets that delete the builder's outdated edges.
 
-        ``questions`` are the requests that already have a valid answer. ``around`` contains all stored edges of this
-        builder that start or end at an ingested chunk. Each of them is kept only if one of the requests contains both
-        of its chunks.
+        An edge of ``around`` is kept only if a question, all of which are answered, contains both of its chunks.
         """
         store, relations, inside = self._store, set(self.relations), set(ingested)
         answered_pairs = {pair for question in questions for pair in question.pairs()}
@@ -314,7 +304,6 @@ class LLMEdges(EdgeBuilder):
         self.warnings += dropped.warnings()
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
-        """Return the answer of the first successful attempt. If no attempt succeeds, raise the last error."""
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
         messages = [("system", question.instructions), ("human", passages)]
         attempt = 0
@@ -353,15 +342,12 @@ class LLMEdges(EdgeBuilder):
 
 
 class _DroppedEdges:
-    """Number of dropped edges for each reason, and number of answers with dropped edges."""
-
     def __init__(self) -> None:
         self._answers = 0
         self._reasons: Counter[str] = Counter()
         self._examples: dict[str, object] = {}
 
     def note(self, rejected: Sequence[tuple[str, object]]) -> None:
-        """Count the rejected edges of one answer, passed as (reason, rejected value)."""
         self._answers += bool(rejected)
         for reason, example in rejected:
             self._reasons[reason] += 1
@@ -389,7 +375,6 @@ class _EdgeRequest(NamedTuple):
     chunks: tuple[Chunk, ...]
 
     def pairs(self) -> Iterator[frozenset[str]]:
-        """Yield the pairs of chunks that the edges in an answer may connect."""
         return (frozenset(pair) for pair in combinations([chunk.id for chunk in self.chunks], 2))
 
     def __str__(self) -> str:
@@ -397,11 +382,9 @@ class _EdgeRequest(NamedTuple):
 
 
 def windows(n: int, size: int, overlap: int) -> list[range]:
-    """Divide ``n`` chunks into windows of ``size`` chunks that share ``overlap`` chunks. Return the positions of the
-    chunks in each window.
+    """Return the positions of the chunks in windows of ``size`` chunks that share ``overlap`` chunks.
 
-    The last window may be smaller. A window of one chunk is left out, and so is a window whose chunks are all in the
-    previous one.
+    The last window may be smaller. Windows of one chunk, or inside the previous one, are left out.
 
     >>> windows(8, size=5, overlap=2), windows(6, size=5, overlap=0)
     ([range(0, 5), range(3, 8)], [range(0, 5)])
@@ -417,9 +400,7 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
 def _nearest_pairs(
     neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
 ) -> list[tuple[str, str]]:
-    """Return the pairs of chunks with the largest cosines. At least one chunk of each pair is in ``ids``, and no chunk
-    is in more than ``max_pairs`` pairs. Ties are broken by id.
-    """
+    """Return the pairs with the largest cosines, with one chunk or both in ``ids``. Ties are broken by id."""
     places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
     candidates = {
         (min(place, other), max(place, other)): cosine
@@ -463,7 +444,7 @@ class LLMCache:
     """Record of answered requests, in a file with one JSON object per line, or in memory if ``path`` is None.
 
     The file contains only hashes, so no part of a deleted text remains in it. Each answer is on disk when :meth:`note`
-    returns. A line that a crash has cut off is ignored. If the file is deleted, all requests are sent again.
+    returns. A line that a crash has cut off is ignored.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -499,11 +480,7 @@ def edge_hash(edge: Edge) -> str:
 
 
 def hashed(*parts: str) -> str:
-    """Return a short hash of several strings.
-
-    >>> hashed("ab", "c") == hashed("a", "bc")
-    False
-    """
+    """Return a short hash of several strings, which also depends on where one string ends and the next begins."""
     digest = blake2b(digest_size=12)
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

@@ -24,19 +24,17 @@ _SLICE = 2_000
 
 
 class MetadataEdges(EdgeBuilder):
-    """Edges between chunks of different documents that have a metadata value in common. Each element of a list counts
-    as a value.
+    """Edges between chunks of different documents with a metadata value, or an element of a list, in common.
 
     ``keys`` are metadata keys, with dots for values in nested objects. Values are compared as in filters. The weight of
     an edge is ``weight`` for one shared value, and 1 − (1 − ``weight``)ⁿ for n shared values.
 
     For each of its values, a chunk has edges to at most ``per_value`` other documents. To select them, all documents
-    with the value are arranged in a circle, ordered by id. The neighbours of the chunk's document on both sides are
+    with the value are arranged in a circle, ordered by id, and the neighbours of the chunk's document on both sides are
     selected. An edge ends at the first chunk with the value in the other document.
 
-    A new chunk is connected to chunks of earlier ingests if the store can be queried for them
-    (``stores.protocols.ReadsIndex``). Adding documents one by one then gives the same edges as adding them together.
-    After a chunk is deleted, its neighbours have fewer edges until they are ingested again.
+    If the store can be queried (``stores.protocols.ReadsIndex``), adding documents one by one gives the same edges as
+    adding them together. After a chunk is deleted, its neighbours have fewer edges until they are ingested again.
 
     Raises ConfigurationError if ``keys`` is empty, ``per_value`` is below 1, or ``weight`` is outside (0, 1].
 
@@ -143,11 +141,7 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """Circles of documents that share a metadata value, one circle for each value.
-
-    In a circle, the documents are sorted by id, and the last one is followed by the first. Each document is represented
-    by its first chunk that has the value.
-    """
+    """One circle of documents for each metadata value, sorted by id, each with its first chunk that has the value."""
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
         chunks: dict[_Value, dict[str, list[_Holder]]] = {}
@@ -164,10 +158,7 @@ class _ValueCircles:
         self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
-        """Return the chunks to which a chunk is connected, without duplicates.
-
-        Each value of the chunk adds one chunk from each of up to ``n`` other documents.
-        """
+        """Return the chunks to which a chunk is connected: from up to ``n`` other documents for each value."""
         chunks: dict[str, _Holder] = {}
         for value in holder.values:
             for document in self._nearest(value, holder.document, n):
@@ -176,7 +167,7 @@ class _ValueCircles:
         return list(chunks.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
-        """Return, by id, these chunks and all other chunks whose edges may change because of them."""
+        """Return, by id, these chunks and all others whose edges may change because of them."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
         # Include one document more than edges connect, which covers both directions of the circle.
         pairs = {

@@ -14,11 +14,9 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 
 class SequenceEdges(EdgeBuilder):
-    """Edges of weight 1 from each chunk to the next chunk of the same parent, or of the document if there are no
-    parents.
+    """Edges of weight 1 from each chunk to the next chunk of the same parent, or of the document without parents.
 
-    Chunks are ordered by ``chunk_index``, even if they are ingested in another order or in several batches. Chunks
-    without an index keep the order in which they are ingested.
+    Chunks are ordered by ``chunk_index``, in any batches. Chunks without an index keep the order of the ingest.
 
     >>> from langchain_hybridgraph import Chunk
     >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
@@ -59,7 +57,6 @@ class SequenceEdges(EdgeBuilder):
         self._documents = {}
 
     def _latest(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the document whose edges are not yielded yet."""
         if self._unwritten is None:
             return
         name, chunks = self._documents[self._unwritten]
@@ -82,12 +79,12 @@ class SequenceEdges(EdgeBuilder):
 class HierarchyEdges(EdgeBuilder):
     """Edges of weight 1 from each directory to its contents.
 
-    The location of a document is the ``uri`` in its metadata: ``docs/use.md`` is in the directory ``docs``. The uri may
-    have any scheme. For ``https://docs.org/use/install``, the top directory is ``https://docs.org``.
+    The location of a document is the ``uri`` in its metadata, with any scheme: ``docs/use.md`` is in the directory
+    ``docs``. For ``https://docs.org/use/install``, the top directory is ``https://docs.org``.
 
-    A document is represented by its first chunk. If a document's ``uri`` is the path of a directory, its first chunk
-    also represents the directory. A document of an earlier ingest represents a directory only if its id is the path of
-    the directory. Any other directory is a node that exists only in the graph, with the path as its id.
+    A document is represented by its first chunk, which also represents a directory if the ``uri`` is the path of one. A
+    document of an earlier ingest does so only if its id is this path. Any other directory is a node that exists only in
+    the graph, with the path as its id.
 
     >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -127,7 +124,6 @@ class HierarchyEdges(EdgeBuilder):
             yield EdgeSet(batch)
 
     def _nodes(self, store: AcceptsChunks) -> dict[str, str]:
-        """Return the node id of every recorded uri, then of all directories above them."""
         nodes = dict(self._chunks)
         above: dict[str, None] = {}
         for uri in nodes:

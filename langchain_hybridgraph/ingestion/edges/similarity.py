@@ -41,10 +41,9 @@ class SimilarityEdges(EdgeBuilder):
     """Edges from each chunk to the ``k`` nearest chunks of other documents, by the store's vectors.
 
     Only chunks with a cosine of at least ``threshold`` are connected; the cosine is the weight of the edge. The search
-    is exact, and ties are broken by id. An ingest also updates the edges of an older chunk if a new or changed chunk
-    is, or was, among its nearest chunks. Adding documents one by one therefore gives the same edges as adding them
-    together. If the vectors of older chunks have changed, for example because a model was fitted again, all chunks get
-    new edges. After a chunk is deleted, its neighbours may have fewer than ``k`` edges until they are ingested again.
+    is exact, and ties are broken by id. Adding documents one by one gives the same edges as adding them together. If
+    the vectors of older chunks have changed, for example because a model was fitted again, all chunks get new edges.
+    After a chunk is deleted, its neighbours may have fewer than ``k`` edges until they are ingested again.
 
     Raises ConfigurationError for ``k`` below 1, a threshold outside (0, 1], and a store without vectors.
 
@@ -134,7 +133,6 @@ def _similarities(store: HasNeighbours, ids: Sequence[str], *, backwards: bool =
 
 
 def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
-    """Return the positions of the chunks that have an edge whose weight differs from the current cosine."""
     place = neighbours.place
     comparable = [edge for edge in edges if edge.source in place and edge.target in place]
     cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in comparable])
@@ -145,8 +143,7 @@ def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int
 class ChunkVectors:
     """Vectors of all chunks of a store, in the order of their ids; chunks without a vector are left out.
 
-    The search is exact: a chunk is compared with the chunks of all other documents, by matrix multiplication. Ties are
-    broken by id. :meth:`nearest` and :meth:`cosines` always return the same cosine for the same two chunks.
+    :meth:`nearest` and :meth:`cosines` always return the same cosine for the same two chunks.
     """
 
     def __init__(self, store: HasNeighbours) -> None:
@@ -168,10 +165,9 @@ class ChunkVectors:
         self._same = {place: np.array(group) for group in places.values() for place in group}
 
     def nearest(self, places: Sequence[int], k: int, threshold: float) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield (position, [(position of neighbour, cosine), …]) for each of ``places``.
+        """Yield (position in ``ids``, [(position of neighbour, cosine), …]) for each of ``places``.
 
-        The neighbours are the ``k`` nearest chunks of other documents, best first, with a cosine of at least
-        ``threshold``. Ties are broken by id. Positions are indexes in ``ids``.
+        The neighbours are in other documents, with a cosine of at least ``threshold``, best first and then by id.
         """
         for start, block in self._blocks(places):
             for row, scores in enumerate(block):
@@ -187,11 +183,7 @@ class ChunkVectors:
                 yield place, sorted(best, key=lambda pair: -pair[1])[:k]
 
     def reach(self, places: Sequence[int]) -> Scores:
-        """Return one value for each chunk: its largest cosine with a chunk at ``places`` that is in another document.
-
-        The value is -1 if there is no such chunk. The cosines are not rounded, so they may differ slightly from
-        those in :meth:`nearest`.
-        """
+        """Return each chunk's largest cosine, not rounded, with a chunk at ``places`` in another document, or -1."""
         largest = np.full(len(self.ids), -1, np.float32)
         for _, block in self._blocks(places):
             np.maximum(largest, block.max(axis=0), out=largest)
@@ -206,11 +198,7 @@ class ChunkVectors:
         return result
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
-        """Yield the cosines of the chunks at ``places`` with all chunks, as (start, block) pairs.
-
-        ``start`` is a position in ``places``. The rows of ``block`` are the chunks from this position; its columns are
-        all chunks. The cosine of two chunks of the same document is replaced by -1.
-        """
+        """Yield (start in ``places``, cosines of the next chunks with all chunks; -1 within a document)."""
         step = max(1, _BLOCK // max(1, len(self.ids)))
         for start in range(0, len(places), step):
             batch = list(places[start : start + step])
