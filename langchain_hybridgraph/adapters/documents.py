@@ -54,17 +54,14 @@ def to_document(chunk: Chunk) -> Document:
 
 
 def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Rebuild Documents from the ``documents`` list in the output of ``RetrievalResult.to_dict``.
-
-    Raises ValueError for an entry that does not describe a Document.
-    """
+    """Rebuild Documents from the ``documents`` of ``RetrievalResult.to_dict``. Raises ValueError for other entries."""
     return [Document.model_validate(one) for one in data]
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
-    """Return a Document's id, or a hash of its text and source, which is the same in every run.
+    """Return the value of ``id_key``, the Document's id, or a hash of its text and source.
 
-    With ``id_key``, the id is the value of this metadata key; raises ValueError if it is missing.
+    Raises ValueError if the metadata have no ``id_key``.
     """
     if id_key is not None:
         if document.metadata.get(id_key) is None:
@@ -136,11 +133,7 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def resolve_as_of(as_of: Any) -> float | None:
-    """Return the time at which chunks have to be valid, in Unix seconds.
-
-    None is converted to the current time. For ``ALL_TIME``, the result is None: chunks need not be valid at any
-    particular time.
-    """
+    """Return the time at which chunks have to be valid, in Unix seconds (None: now), or None for ``ALL_TIME``."""
     if as_of is ALL_TIME:
         return None
     return time.time() if as_of is None else parse_time(as_of)
@@ -153,9 +146,7 @@ ID_KEYS = ("_id", "pk", "id")
 
 
 def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
-    """Return an id from metadata as a string, or None if there is none.
-
-    The id is the value of the first of ``keys`` that has a value.
+    """Return the value of the first of ``keys`` that has one, as a string, or None.
 
     >>> metadata_id({"pk": 7, "id": "x"})
     '7'
@@ -269,7 +260,6 @@ class Identity:
         return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
 
     def _match_id(self, document: Document) -> str:
-        """Return the id for a stored Document that has no recorded id yet."""
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
         if document.id in self._passed_ids:
@@ -287,10 +277,7 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Return, for each of the user's Documents, the stored Document that matches it, or None.
-
-    Documents are matched by id and then by text, as described in :class:`Identity`.
-    """
+    """Return, for each of the user's Documents, the stored Document that matches it, or None."""
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
@@ -312,16 +299,13 @@ def _pairs(
 
 
 def _same_source(one: Document, other: Document) -> bool:
-    """Return whether the sources of two Documents are equal or at least one of them is unknown."""
+    """Return whether the sources of two Documents are equal or one of them is unknown."""
     ours, theirs = one.metadata.get("source"), other.metadata.get("source")
     return ours is None or theirs is None or ours == theirs
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return a sort key for two Documents; the better their metadata agree, the higher the key.
-
-    Equal sources come first (two missing sources are equal), then the number of equal values.
-    """
+    """Return a sort key that is higher if the sources are equal, and then by the number of equal values."""
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same
 
@@ -374,10 +358,7 @@ async def aindex(
 
 
 def kept_id(document: Document) -> str:
-    """Return the Document's own id. Pass this function to LangChain as ``key_encoder``.
-
-    Raises ValueError for a Document without an id.
-    """
+    """Return the Document's own id, as LangChain's ``key_encoder``. Raises ValueError if it has none."""
     if not document.id:
         raise ValueError(
             f"a document without an id cannot be indexed by its id: {quote_value(document.page_content[:60])}; "

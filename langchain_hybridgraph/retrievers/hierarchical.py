@@ -108,9 +108,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
-        """Return the k best hits for one query in the tree, without calling the planner.
-
-        With ``target_uri``, only these uris and everything below them are searched.
+        """Return the k best hits for one query in the tree, or below ``target_uri``, without calling the planner.
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if nothing matches ``target_uri``.
         """
@@ -201,10 +199,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- one call -------------------------------------------------------------------------------------------
 
     def _tree(self, scope: Scope) -> Tree:
-        """Return the tree of the store.
-
-        The setting ``refresh`` in ``index`` determines whether new texts of a vector store are added to the tree first.
-        """
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
             index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())

@@ -223,10 +223,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return StoredTurns(store, id, n)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of messages, or None without an embedding.
-
-        Up to ``MOST_MESSAGES`` vectors are cached.
-        """
+        """Return the unit vectors of messages, or None without an embedding."""
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
             return None
@@ -306,11 +303,7 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 def _similarity_to_session(
     store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
-    """Return, for each chunk, its largest cosine with a turn of the session.
-
-    A chunk that is itself a turn is not compared with itself. Without vectors, all cosines are 0. With ``reads``, the
-    session is read first; otherwise, it must have been read already.
-    """
+    """Return, for each chunk, its largest cosine with another turn of the session, or 0 without vectors."""
     if reads:
         session.call(query).run()
     turns = session.vectors(store)
@@ -347,7 +340,7 @@ def _spans(query: Query) -> list[tuple[float, float]]:
 
 
 def _within(query: Query) -> Filter | None:
-    """Return a filter for memories from around the dates in a query, or None if the query has no dates."""
+    """Return a filter for memories from around the dates in a query, if there are any."""
     spans = _spans(query)
     keys = ("valid_from", "created_at")
     parts = [
