@@ -260,7 +260,7 @@ class HybridGraphSettings(SettingsTable):
     :meth:`from_file` and :meth:`effective`. None (``null``) always means unset.
 
     Raises UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its message has one line
-    for each problem: the origin (a variable, or the file and line), the key, and the allowed values.
+    for each problem: its origin, the key, and the allowed values.
 
     >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
     0.4
@@ -475,7 +475,7 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a settings file, for editors.
 
     The schema rejects numbers written as strings, which :class:`HybridGraphSettings` accepts. Otherwise, it is less
-    strict: it cannot detect contradictory settings or unknown operators in a filter, for example.
+    strict.
 
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
     [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]

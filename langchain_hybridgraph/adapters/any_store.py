@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Tree
 
 
-# Choice of the adapter for a vector store.
-
 # Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.
 _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
     {
@@ -76,8 +74,6 @@ def adapter_of(store: VectorStore) -> StoreAdapter:
                 return adapter(store)
     return StoreAdapter(store)
 
-
-# Directory tree of the texts in a vector store.
 
 # Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
 Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
@@ -135,8 +131,6 @@ class _ListedRows:
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
-
-# LangChain VectorStores as pipeline stores.
 
 # Generator that yields the number of Documents to request and a translated filter, receives the Documents, and returns
 # the result.

@@ -37,11 +37,9 @@ class CompressorReranker:
     If every returned Document has a number as ``relevance_score`` in its metadata, these numbers are the scores.
     Otherwise, the i-th of n chunks, counting from 0, has the score 1 − i/n. A repeated chunk has its highest score.
 
-    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. ``callbacks`` are
-    passed to the compressor if its method accepts them.
-
-    The constructor raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the
-    compressor returns a Document that it did not receive.
+    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. The constructor
+    raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the compressor
+    returns a Document that it did not receive.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> class First(BaseDocumentCompressor):
@@ -85,9 +83,9 @@ class CompressorReranker:
 def as_reranker(value: Any) -> Reranker:
     """Convert a LangChain compressor or a scoring function to a reranker.
 
-    A scoring function takes a query and a list of texts and returns one score per text. The name of a reranker
-    (``"cross_encoder"``) or a mapping such as ``{"type": "score", "min_score": 0.3}`` is also accepted. A reranker is
-    returned unchanged. Raises ConfigurationError for anything else.
+    A scoring function takes a query and a list of texts and returns one score per text. A name (``"cross_encoder"``), a
+    mapping (``{"type": "score", "min_score": 0.3}``) or a reranker is also accepted. Raises ConfigurationError for
+    anything else.
 
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False

@@ -32,8 +32,6 @@ from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
 from langchain_hybridgraph.search.rerankers import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.search.rerankers import LLMReranker, Reranker
 
-# Chat models by name.
-
 
 def chat_model(name: Any) -> Any:
     """Create a chat model from its name.
@@ -63,8 +61,6 @@ def _is_factory(name: str) -> bool:
     except (ImportError, ValueError):
         return "." in module  # importing it raises an error that names the missing module
 
-
-# Parser for a question and its conversation.
 
 _QUESTIONS = ("input", "query", "question", "messages")
 _HISTORIES = ("chat_history", "history")
@@ -180,9 +176,6 @@ def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
             if questions := [turn for turn in turns(value[position : position + 1]) if turn.speaker != ASSISTANT]:
                 return questions[-1].text, value[:position] or None
     raise ConfigurationError(f"the input is {value!r:.200}; expected a string, or messages including a user message")
-
-
-# Rerankers, planners and expanders that settings can name.
 
 
 def _llm_reranker(

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
 
 
-# Conversion between hits, chunks and LangChain Documents.
-
 Annotate = Literal["all", "score", "none"]
 """Amount of detail in a Document's metadata about how the Document was found."""
 
@@ -34,8 +32,8 @@ Annotate = Literal["all", "score", "none"]
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
     """Return the level of annotation for a call.
 
-    The level is ``requested_level``. If this is None, it is ``own``, the retriever's level. With ``return_scores``, the
-    level "none" becomes "score". Raises ConfigurationError for an unknown level.
+    It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score". Raises
+    ConfigurationError for an unknown level.
 
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')
@@ -139,8 +137,6 @@ def resolve_as_of(as_of: Any) -> float | None:
     return time.time() if as_of is None else parse_time(as_of)
 
 
-# Assignment of one id to each text.
-
 # Metadata keys in which vector stores may return an id that is missing from Document.id.
 ID_KEYS = ("_id", "pk", "id")
 
@@ -168,9 +164,8 @@ class Identity:
     - an id in the metadata of the user's Document (``_id``, ``pk`` or ``id``), unless another text has the same id
     - a hash of text and source
 
-    Each of the user's Documents is matched with the stored Document that has the same id. If there is none, it is
-    matched with a stored Document that has the same text, unless their sources differ. If several stored Documents have
-    this text, the one whose metadata agree best is chosen. Each stored Document is used only once for such a match.
+    Each of the user's Documents is matched with the stored Document that has the same id, or else, once, with the one
+    of the same text whose metadata agree best, unless their sources differ.
 
     >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
     >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
@@ -310,8 +305,6 @@ def _agreement(one: Document, other: Document) -> tuple[bool, int]:
     return one.metadata.get("source") == other.metadata.get("source"), same
 
 
-# LangChain's indexing API with the Documents' own ids.
-
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
 _CONSTANT_OPTIONS = {"force_update": True}
@@ -366,8 +359,6 @@ def kept_id(document: Document) -> str:
         )
     return document.id
 
-
-# Translation of LangChain's structured queries to filters.
 
 _WORDS = {Comparator.CONTAIN: "$contains"}
 

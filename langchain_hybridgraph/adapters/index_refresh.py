@@ -76,9 +76,8 @@ class Freshness:
     """Updater that applies the changes in a vector store to its keyword index.
 
     Added and deleted texts are detected when the number of texts in the store changes. A text that was changed in place
-    is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, texts that
-    were already in the store at that time are not added to the index later, because the user may have left them out
-    deliberately.
+    is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, other
+    texts that were in the store then are never added.
 
     ``error`` describes why the store's texts could not be listed, until they have been listed once. With
     ``merges_copies``, equal texts with equal metadata have one row in the index.

@@ -67,13 +67,11 @@ def search_tool(
 ) -> BaseTool:
     """Create a tool through which a model can call ``retriever``, which must be one of this package's retrievers.
 
-    ``arguments`` is the schema of the tool's arguments. It must have a field ``query``. The other fields are passed to
-    the retriever as options of the call, unless they are None. The filter may be a Pydantic model; a hit must then
-    match all fields that are set.
+    ``arguments`` is the schema of the tool's arguments: ``query``, and options of the call, unless they are None. The
+    filter may be a Pydantic model; a hit must then match all fields that are set.
 
     The tool message contains the texts, formatted by :func:`format_documents`. Its ``artifact`` contains the Documents.
-    If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the tool returns the
-    error with status "error", so that the model can correct it. Any other error is raised.
+    An error about an argument is returned with status "error", so that the model can correct it; others are raised.
     """
     from langchain_core.tools import StructuredTool
 

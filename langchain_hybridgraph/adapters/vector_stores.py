@@ -72,8 +72,6 @@ def _depth(filter: Filter) -> int:
     return 1 + max(map(_depth, parts_of(filter)), default=0)
 
 
-# Adapter for any LangChain VectorStore.
-
 # Number of Documents read from a store at a time.
 PAGE = 1_000
 # Number of vectors in the sample from which the typical cosine with an arbitrary text is estimated, and the minimum
@@ -270,9 +268,6 @@ def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
         yield page
 
 
-# Adapter for LangChain's InMemoryVectorStore.
-
-
 class InMemoryAdapter(StoreAdapter):
     """Adapter for InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
 
@@ -311,9 +306,6 @@ class InMemoryAdapter(StoreAdapter):
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 
 
-# Adapter for LlamaIndexVectorStore.
-
-
 class LlamaIndexAdapter(StoreAdapter):
     """Adapter for a LlamaIndex index; only the scores of SimpleVectorStore are known to be cosines."""
 
@@ -336,9 +328,6 @@ class LlamaIndexAdapter(StoreAdapter):
 
     def documents(self) -> Iterator[Document]:
         return iter(self._store.documents())
-
-
-# Adapter for langchain-community's FAISS.
 
 
 class FAISSAdapter(InMemoryAdapter):

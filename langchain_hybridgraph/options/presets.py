@@ -60,9 +60,6 @@ def own_score(traversal: Traversal) -> GraphScore:
     return next((each.score for each in presets if isinstance(traversal, type(each.traversal))), HopDecay())
 
 
-# Modes of memory search.
-
-
 @dataclass(frozen=True)
 class Mode:
     """Settings of a memory search: the weights in a memory's score, and the graph traversal."""

@@ -36,10 +36,10 @@ _PLURALS = {str: "strings", float: "numbers", int: "integers"}
 class Notation:
     """How an option is written whose value is an object, as metadata of the option's type.
 
-    Pydantic calls ``create`` for a value that is passed in code. A value in a settings file is kept as it is written,
-    after ``check`` (by default ``create``), because creating an object may load a model. Both raise ValueError for an
-    invalid value; None is never passed. ``description`` describes the values in messages, ``schema`` lists their JSON
-    schemas, and ``kinds`` contains the classes that a value can name.
+    Pydantic calls ``create`` for a value in code, and ``check`` (by default ``create``) for a value in a settings file,
+    which is kept as it is written, because creating an object may load a model. Both raise ValueError; None is never
+    passed. ``description`` describes the values in messages, ``schema`` lists their JSON schemas, and ``kinds``
+    contains the classes that a value can name.
     """
 
     description: str

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-# Log of the last queries of each session.
-
 REMEMBERED_QUERIES = 10
 REMEMBERED_SESSIONS = 1_000
 
@@ -84,8 +82,6 @@ class QueryLog:
         with self._lock:
             return list(self._queries.get(session_id, ()))
 
-
-# AdvancedRetriever, for follow-up questions with any retriever.
 
 # The field is declared in the same way as in RunnableWithMessageHistory, so that one chain may use both.
 _SESSION_ID = ConfigurableFieldSpec(
@@ -510,8 +506,6 @@ def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
             "or let the retriever read the history, as in AdvancedRetriever(…, get_session_history=…)"
         )
 
-
-# Retriever for chains that pass a conversation.
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
 
 
-# Fusion of the answers of two searches.
-
 Result = RetrievalResult[Document]
 T = TypeVar("T")
 
@@ -232,8 +230,6 @@ def _ranking(name: str, weight: float, results: Result, key: str | None = None, 
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)
 
 
-# Detection of topic changes in conversations.
-
 # Ratio of the best scores above which two searches are considered equally good (benchmarks/README.md).
 SIMILAR_SCORE = 0.9
 
@@ -250,8 +246,6 @@ def is_new_topic(by_question: Result, by_context: Result) -> bool:
 def _best_score(result: Result) -> float:
     return result.hits[0].score / unit_of(result) if result.hits else 0.0
 
-
-# Search that takes the conversation into account.
 
 DEFAULT_SESSION = "default"
 # Number of context words that are added to a keyword search if the embedding is LSA, whose vectors contain only

@@ -26,8 +26,6 @@ from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.search.sources import VectorSource
 from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 
-# Calls to any LangChain retriever.
-
 Result = RetrievalResult[Document]
 
 
@@ -153,8 +151,6 @@ class AnyRetriever(NamedTuple):
         """Return the retrieval method of an answer, or "other" if the answer does not report it."""
         return str(result.plan.get("method") or "other")
 
-
-# LangChain retrievers as sources of candidates.
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 

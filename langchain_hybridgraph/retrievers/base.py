@@ -59,16 +59,11 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-# Reporting and statistics of a retriever's searches.
-
 Answer = TypeVar("Answer")
 
 
 class ObservedRetriever(StreamingRetriever):
-    """Retriever that reports its searches to its own sinks and to the process-wide sinks (``add_sink``).
-
-    Statistics of the calls are recorded even if there are no sinks.
-    """
+    """Retriever that reports its searches to its own and the process-wide sinks (``add_sink``), and counts them."""
 
     telemetry: GroupOf[TelemetryOptions] = group_field(
         TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
@@ -152,9 +147,6 @@ def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str
     return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scores_by_id]
 
 
-# Base class of this package's retrievers.
-
-
 class PipelineRetriever(ObservedRetriever, PipelineFields):
     """Base class of the retrievers that search with the pipeline, with their common settings.
 
@@ -163,6 +155,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     ``filter`` and ``tenant`` apply to every call. If a call has its own filter, chunks must match both filters.
     ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time to search as of. None means now. With
     ``ALL_TIME``, the validity of chunks is not checked.
+
+    Raises ValueError (pydantic's ValidationError) for unknown, invalid and contradictory options.
     """
 
     model_config = ConfigDict(
@@ -434,8 +428,6 @@ def popped(name: str, options: Any) -> tuple[Any, Any]:
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
-
-# Searches that run as LangChain child runs.
 
 Callbacks = CallbackManager | AsyncCallbackManager
 

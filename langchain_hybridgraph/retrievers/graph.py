@@ -42,12 +42,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
     (:func:`~langchain_hybridgraph.options.presets.own_score`).
 
-    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
-    vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
-    ids that are not in the store, but skips this check if looking up the ids may be slow.
-
-    Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
-    contradict each other.
+    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. The
+    constructor warns about a vector store without edges, and about ids in a list of ``edges`` that are not in the
+    store, unless looking up the ids may be slow.
 
     >>> from langchain_hybridgraph import Edge, HybridGraphStore
     >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}

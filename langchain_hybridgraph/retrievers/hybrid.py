@@ -82,9 +82,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     If only one weight is set, the other is 1 minus that weight. If neither is set, the weights depend on the embedding.
     If one search fails or is missing, the result contains the hits of the other, and ``degraded`` reports it.
 
-    Warns if the keyword search has a weight but nothing to search, because the store cannot list its texts, or failed
-    when they were listed, and no ``documents`` were passed. After a failure, the next searches try to list the texts
-    again. Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
+    Warns if the keyword search has a weight but nothing to search, because no ``documents`` were passed and the store
+    cannot list its texts or failed to. After a failure, the next searches try again.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa", ids=["cat", "dog"])
@@ -338,10 +337,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     ) -> R:
         """Return a retriever whose settings and store come from a YAML file, the environment and these arguments.
 
-        Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment takes precedence over the
-        file, and the file takes precedence over the defaults. Without a path, ``hybridgraph.yaml`` in the working
-        directory is read if it exists. Raises ConfigurationError, with the file, the key and the allowed values, for an
-        invalid setting.
+        Sources, precedence and errors are those of :meth:`HybridGraphSettings.from_file`.
         """
         kind = cast(Any, cls)
         retriever: R = kind.from_settings(HybridGraphSettings.from_file(path), *arguments, store=store, **settings)
@@ -370,8 +366,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         """Update the keyword index with all changes in the vector store, including texts that were changed in place.
 
         ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
-        Returns how many texts were added, changed and removed. Raises ConfigurationError if the retriever has no
-        keyword index to update: for a store with its own keyword index, or with ``keyword_retriever=``.
+        Returns how many texts were added, changed and removed. Raises ConfigurationError for a store with its own
+        keyword index, and with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
         freshness = None if adapter is None else adapter.freshness

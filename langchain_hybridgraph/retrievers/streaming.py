@@ -62,8 +62,8 @@ class StreamingRetriever(BaseRetriever):
         Some hits are certain to be in the answer before edges are followed or a reranker runs. These are yielded first,
         with their search scores; their ``retrieval_rank`` is None if it is not known yet. When the answer is complete,
         the other Documents follow, best first. From then on, all Documents, including the early ones, have the metadata
-        that ``invoke`` returns, so sorting them by ``retrieval_rank`` gives the order of ``invoke``. (In a chain, they
-        are yielded in that order; see :meth:`transform`.)
+        that ``invoke`` returns, such as its ``retrieval_rank``. (In a chain, they are yielded in its order; see
+        :meth:`transform`.)
 
         If early hits are possible, the search runs in another thread, and completes even if the stream is not read to
         its end.
