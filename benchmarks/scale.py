@@ -176,6 +176,7 @@ def main() -> None:
     options.add_argument("--processor", action="store_true", help="measure processor time")
     options.add_argument("--step", choices=["ingest", "measure"], help=argparse.SUPPRESS)
     arguments = options.parse_args()
+    require_sets()
     sizes = [int(size) for size in arguments.sizes.split(",")]
     with tempfile.TemporaryDirectory() as temporary:
         place = arguments.keep or Path(temporary)

@@ -39,10 +39,9 @@ from langchain_hybridgraph.adapters.vector_stores import (
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
-from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
+from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.chunk_rows import TreePosition
-from langchain_hybridgraph.stores.tantivy_index import QUICK_ROWS
 from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
@@ -196,9 +195,8 @@ class VectorStoreAdapter:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search is so fast that it is not worth starting a thread; never with rank_bm25."""
-        texts = self.texts
-        return texts is not None and texts.engine == "tantivy" and not texts.reason and len(texts.ids) <= QUICK_ROWS
+        """Whether a keyword search is so fast that it is not worth starting a thread."""
+        return self.texts is not None and len(self.texts.ids) <= self.texts.index.quick_rows
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks with these ids that are in the scope, from the results, the texts or the vector store."""
@@ -361,14 +359,10 @@ class VectorStoreAdapter:
             return SourceResult(
                 [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
             )
-        index, ids, allowed_texts = self.texts.index, self.texts.ids, self.texts.allowed_rows(query.scope)
-        scores = index.search(query.text, n, allowed_texts)
-        entries = [ScoredId(id, score) for id, score in _ranked((ids[row], score) for row, score in scores)]
-        rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-        exact = {ids[row]: value for row, value in index.exact_matches(query.text, allowed_texts).items()}
-        bound = index.bound(query.text)
-        words = index.query_words(query.text, scores[:BEST_HITS])
-        return SourceResult(entries, bound=bound, reason=self.texts.reason, rest=rest, exact=exact, words=words)
+        ids, allowed_texts = self.texts.ids, self.texts.allowed_rows(query.scope)
+        return self.texts.index.result(
+            query.text, n, allowed_texts, lambda rows: [ids[row] for row in rows], self.texts.reason
+        )
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 scores of these chunks by id, leaving out chunks that contain no word of the text."""

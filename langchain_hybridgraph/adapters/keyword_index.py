@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -16,10 +16,11 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.vector_stores import in_pages
 from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, replace_surrogates
-from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
+from langchain_hybridgraph.stores.bm25 import Engine, keyword_index
 from langchain_hybridgraph.stores.columns import MetadataColumns
 
 if TYPE_CHECKING:
@@ -27,13 +28,11 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.adapters.chroma import ChromaAdapter
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.protocols import KeywordIndex
+    from langchain_hybridgraph.stores.bm25 import KeywordIndex
 
     Times = NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
-
-Engine = Literal["tantivy", "rank_bm25"]
 
 
 class ScopedRows:
@@ -195,21 +194,13 @@ class DocumentIndex:
         return self._scoped.mask(scope)
 
     @staticmethod
-    def empty_index(engine: str, language: str) -> tuple[KeywordIndex, str | None]:
-        """Return an empty keyword index, and ``keyword-fallback`` if Tantivy cannot be used, otherwise None."""
-        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
-
-        if engine == "rank_bm25":
-            return RankBM25Index(language), None
-        if engine != "tantivy":
-            raise ConfigurationError(f"keyword_engine must be 'tantivy' or 'rank_bm25', got {engine!r}")
-        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-
+    def empty_index(engine: Engine, language: str) -> tuple[KeywordIndex, str | None]:
+        """Return an empty keyword index, and ``keyword-fallback`` if it is not the requested one, otherwise None."""
         try:
-            return TantivyIndex(None, language), None
+            return keyword_index(engine, language), None
         except StoreError as error:
             logger.warning("using rank_bm25 instead of Tantivy (keyword-fallback): %s", error)
-            return RankBM25Index(language), "keyword-fallback"
+            return keyword_index("rank_bm25", language), "keyword-fallback"
 
 
 class _ChunksById(Mapping[str, Chunk]):

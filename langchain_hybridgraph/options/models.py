@@ -20,7 +20,6 @@ from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
 from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.adapters.conversations import EXPANDERS, PLANNERS, RERANKERS
 from langchain_hybridgraph.adapters.documents import Annotate
-from langchain_hybridgraph.adapters.keyword_index import Engine
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -46,6 +45,7 @@ from langchain_hybridgraph.search.scores import (
 )
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
+from langchain_hybridgraph.stores.bm25 import Engine
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph
 from langchain_hybridgraph.telemetry.dispatch import check_sink

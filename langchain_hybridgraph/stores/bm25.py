@@ -1,20 +1,34 @@
-"""BM25 statistics of a question, for all engines."""
+"""BM25: what all keyword engines have in common."""
 
 from __future__ import annotations
 
-import functools
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from langchain_hybridgraph.records import QuestionWords
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.records import BEST_HITS, QuestionWords, ScoredId, SourceResult
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer, telling_terms
-from langchain_hybridgraph.text.identifiers import RowsWith, exact_matches
+from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, RowsWith, exact_matches, forms
 
-Field = Literal["text", "headings"]
+if TYPE_CHECKING:
+    from langchain_hybridgraph.chunks import Mask
+
+Field = Literal["text", "headings", "compounds", "name"]
+Term = tuple[Field, str]
+IndexedText = tuple[int, str] | tuple[int, str, str]
+"""Row number, text and, optionally, the headings of the text (see ``Chunk.headings``)."""
+
+# Module and class of each engine. To add an engine, write its module and add its name in these two lines.
+Engine = Literal["tantivy", "rank_bm25"]
+ENGINES: dict[Engine, tuple[str, str]] = {
+    "tantivy": ("tantivy_index", "TantivyIndex"),
+    "rank_bm25": ("rank_bm25_index", "RankBM25Index"),
+}
 
 # Tantivy cannot use other values, so rank_bm25 and Milvus use the same.
 K1 = 1.2
@@ -39,7 +53,6 @@ def idf(texts: float, frequency: float) -> float:
     return math.log(1 + (texts - frequency + 0.5) / (frequency + 0.5))
 
 
-@dataclass(frozen=True, slots=True)
 class Question:
     """The words of a question, with their statistics in one index.
 
@@ -48,26 +61,30 @@ class Question:
     contains, each with its number of occurrences in the question.
     """
 
-    text: str
-    analyzer: Analyzer
-    texts: int
-    frequency: Callable[[Field, str], float]
-    idf: Callable[[float], float]
-    terms: Sequence[tuple[str, int]] = field(init=False)
-    headings_weight: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        frequency = functools.cache(self.frequency)
-        object.__setattr__(self, "frequency", frequency)
-        words = self.analyzer.words(self.text)
-        terms = telling_terms(words, lambda word: frequency("text", word) or frequency("headings", word), self.texts)
-        object.__setattr__(self, "terms", terms)
-        object.__setattr__(self, "headings_weight", headings_weight(self.analyzer.count_words(self.text)))
+    def __init__(
+        self,
+        text: str,
+        analyzer: Analyzer,
+        texts: int,
+        frequency: Callable[[Field, str], float],
+        idf: Callable[[float], float],
+    ) -> None:
+        self.text, self.analyzer, self.texts, self.idf = text, analyzer, texts, idf
+        self._words = analyzer.words(text)
+        self._frequency = in_texts = {word: frequency("text", word) for word in dict.fromkeys(self._words)}
+        in_headings = {word: frequency("headings", word) for word in in_texts}
+        self.terms: Sequence[tuple[str, int]] = telling_terms(
+            self._words, lambda word: in_texts[word] or in_headings[word], texts
+        )
+        self.headings_weight = headings_weight(analyzer.count_words(text))
+        self._information = {
+            field: {word: count * idf(frequencies[word]) for word, count in self.terms if frequencies[word]}
+            for field, frequencies in (("text", in_texts), ("headings", in_headings))
+        }
 
     def information(self, field: Field = "text") -> dict[str, float]:
         """Return idf · count for each word of the question that the field of any row contains."""
-        frequencies = ((word, count, self.frequency(field, word)) for word, count in self.terms)
-        return {word: count * self.idf(frequency) for word, count, frequency in frequencies if frequency}
+        return self._information[field]
 
     @property
     def bound(self) -> float:
@@ -86,10 +103,143 @@ class Question:
         score includes headings. ``best`` is the best score of the texts that were found, and ``texts`` the number of
         texts in the index.
         """
-        counts = dict(islice(Counter(self.analyzer.words(self.text)).items(), MOST_WORDS))
-        idfs = (count * self.idf(self.frequency("text", word)) for word, count in counts.items())
+        counts = dict(islice(Counter(self._words).items(), MOST_WORDS))
+        idfs = (count * self.idf(self._frequency[word]) for word, count in counts.items())
         return QuestionWords(len(counts), (K1 + 1) * sum(idfs), best, texts)
 
     def exact_matches(self, rows_with: RowsWith) -> dict[int, float]:
         """Return the result of :func:`~langchain_hybridgraph.text.identifiers.exact_matches` for this question."""
         return exact_matches(self.text, self.analyzer, self.information(), self.texts, rows_with)
+
+
+class KeywordIndex(ABC):
+    """A BM25 index in which each text is a numbered row. An engine implements the abstract methods.
+
+    The score of a row is the BM25 score of its text, plus ``headings_weight`` times the BM25 score of its headings.
+    Texts and headings have separate statistics, so the score of a row without headings does not depend on the headings
+    of other rows. The index itself splits texts and questions into words.
+    """
+
+    quick_rows = 0
+    """Up to this number of rows, a search takes no longer than starting a thread."""
+    applied_version = 0
+    """Version recorded by the newest commit that this index has loaded (see :meth:`apply`); 0 if there is none."""
+
+    def __init__(self, language: str | None = "english") -> None:
+        self.analyzer = Analyzer(language)
+
+    @abstractmethod
+    def question(self, text: str) -> Question:
+        """Return the words of a question with their statistics in this index."""
+
+    @abstractmethod
+    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
+        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
+
+        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
+        are returned; rows beyond the end of the mask are excluded too. A larger ``n`` only appends rows to the result.
+        """
+
+    @abstractmethod
+    def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
+        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out.
+
+        Without ``headings``, only texts are scored.
+        """
+
+    @abstractmethod
+    def postings(self, terms: Sequence[Term]) -> Mapping[Term, Sequence[int]]:
+        """Return the rows whose field contains a term, for each of the terms that few rows contain."""
+
+    @abstractmethod
+    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
+        """Remove rows, then add rows, and record ``version``, all in one atomic commit.
+
+        An added row replaces the row with the same number, and removing a missing row has no effect, so repeating a
+        call changes nothing. If the call or the process fails before the commit, no row is added or removed. An error
+        raised by the iterable ``add`` propagates unchanged.
+        """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of rows in the index."""
+
+    @abstractmethod
+    def rows(self) -> set[int]:
+        """Return the numbers of all rows in the index; the command ``check`` compares them with the catalog."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release memory, files and locks; the index cannot be used afterwards."""
+
+    def reload(self) -> None:  # noqa: B027 - an index in memory inherits it
+        """Make the commits of other processes visible; without a folder, there are none."""
+
+    def bound(self, text: str) -> float:
+        """Return an upper bound on the score of any row for this question (see :attr:`Question.bound`)."""
+        return self.question(text).bound
+
+    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
+        """Return the words of a question and the best score of ``hits``, not counting headings.
+
+        ``hits`` are results of :meth:`search`. See :meth:`Question.words`.
+        """
+        question, scores = self.question(text), dict(hits)
+        if hits and question.information("headings"):
+            scores = self.scores(text, list(scores), headings=False)
+        return question.words(max(scores.values(), default=0.0), len(self))
+
+    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
+        """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
+
+        Only rows that share an identifier or a rare word with the question are included; see
+        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
+        :meth:`search`.
+        """
+        question = self.question(text)
+        terms: list[Term] = [("text", word) for word in question.information()]
+        for form, is_compound in islice(forms(text).items(), MOST_FORMS):
+            terms += [("name", form), ("compounds", form)] if is_compound else [("name", form)]
+        postings = self.postings(terms)
+
+        def rows_with(field: Field, term: str) -> Sequence[int]:
+            rows = postings.get((field, term), ())
+            if allowed_rows is not None:
+                rows = [row for row in rows if row < len(allowed_rows) and allowed_rows[row]]
+            return rows if len(rows) <= FEW else ()
+
+        return question.exact_matches(rows_with)
+
+    def result(
+        self,
+        text: str,
+        n: int,
+        allowed_rows: Mask | None,
+        ids_of: Callable[[Iterable[int]], Sequence[str]],
+        reason: str | None,
+    ) -> SourceResult:
+        """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs."""
+        hits, exact = self.search(text, n, allowed_rows), self.exact_matches(text, allowed_rows)
+        order = sorted(zip([-score for _, score in hits], ids_of([row for row, _ in hits]), strict=True))
+        entries = [ScoredId(id, -score) for score, id in order]
+        return SourceResult(
+            entries,
+            bound=self.question(text).bound,
+            reason=reason,
+            rest=entries[-1].score if 0 < n <= len(entries) else 0.0,
+            exact=dict(zip(ids_of(exact), exact.values(), strict=True)),
+            words=self.query_words(text, hits[:BEST_HITS]),
+        )
+
+
+def keyword_index(engine: Engine, language: str | None = "english") -> KeywordIndex:
+    """Return an empty index in memory. Raises ConfigurationError for an unknown engine.
+
+    >>> [type(keyword_index(engine)).__name__ for engine in ENGINES]
+    ['TantivyIndex', 'RankBM25Index']
+    """
+    if engine not in ENGINES:
+        raise ConfigurationError(f"keyword_engine must be {' or '.join(map(repr, ENGINES))}, got {engine!r}")
+    module, name = ENGINES[engine]
+    index: KeywordIndex = getattr(import_module(f"langchain_hybridgraph.stores.{module}"), name)(language=language)
+    return index

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from langchain_hybridgraph.records import TITLE, Edge
-from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (
     CHUNK,
@@ -30,7 +29,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     parse_metadata,
 )
 from langchain_hybridgraph.stores.connections import CatalogConnections
-from langchain_hybridgraph.stores.protocols import FileRecord
 
 # Columns that the graph in memory reads for each edge.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
@@ -55,27 +53,23 @@ _STORED_THEN = (
 class Catalog(CatalogConnections):
     """Read access to the catalog's database. Each statement reads the state of a single commit.
 
-    The functions in ``catalog.writes``, ``catalog.memory`` and ``catalog.files`` write to the database, inside
-    :meth:`writing`.
+    The functions in ``catalog_writes`` and ``catalog_memory`` write to the database, inside :meth:`writing`.
     """
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return all rows of a SELECT statement."""
+        with self.reading() as connection:
+            return connection.execute(sql, values).fetchall()
 
     # -- facts ----------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
-        with self.reading() as connection:
-            return dict(connection.execute("SELECT name, value FROM about"))
-
-    def fact(self, name: str) -> Any:
-        """Return one fact of the index, or None if it is not set."""
-        with self.reading() as connection:
-            row = connection.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
+        return dict(self.query("SELECT name, value FROM about"))
 
     def version(self) -> int:
         """Return the catalog's version: the number of the last commit that changed chunks or vectors."""
-        with self.reading() as connection:
-            return int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
+        return int(self.query("SELECT value FROM about WHERE name = 'version'")[0][0])
 
     def age(self) -> float:
         """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""
@@ -87,8 +81,7 @@ class Catalog(CatalogConnections):
 
     def graph_position(self) -> tuple[int, int]:
         """Return the catalog's version, and the number of the last change to the graph."""
-        with self.reading() as connection:
-            version, position = connection.execute(POSITION).fetchone()
+        [(version, position)] = self.query(POSITION)
         return int(version), int(position)
 
     # -- reading --------------------------------------------------------------------------------------------
@@ -154,20 +147,13 @@ class Catalog(CatalogConnections):
             while page := results.fetchmany(_ROWS_AT_ONCE):
                 yield from page
 
-    def rows(self) -> list[int]:
-        """Return the rows of all chunks, ascending."""
-        with self.reading() as connection:
-            return [row for (row,) in connection.execute("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
-
     def text_hashes(self) -> dict[int, bytes]:
         """Return the text hash of every chunk, as a dict keyed by row in ascending order."""
-        with self.reading() as connection:
-            return dict(connection.execute("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
+        return dict(self.query("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))
 
     def count_rows(self) -> int:
         """Return the number of chunks of all tenants."""
-        with self.reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM nodes WHERE row NOT NULL").fetchone()[0])
+        return int(self.query("SELECT count(*) FROM nodes WHERE row NOT NULL")[0][0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
         """Return (row, known until, valid from, valid until) for each earlier validity period of these rows.
@@ -175,12 +161,11 @@ class Catalog(CatalogConnections):
         If ``rows`` is None, all rows are included.
         """
         condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
-        with self.reading() as connection:
-            return connection.execute(
-                "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
-                f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {condition}",
-                () if rows is None else (number_list(rows),),
-            ).fetchall()
+        return self.query(
+            "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
+            f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {condition}",
+            () if rows is None else (number_list(rows),),
+        )
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
         """Yield the turns of a session.
@@ -201,22 +186,15 @@ class Catalog(CatalogConnections):
 
     def _select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:
         what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
-        with self.reading() as connection:
-            results = connection.execute(f"SELECT {what} WHERE {where}", (known_at, *values)).fetchall()
-        return [StoredChunk(*values) for values in results]
+        return [StoredChunk(*row) for row in self.query(f"SELECT {what} WHERE {where}", (known_at, *values))]
 
     def count(self, tenant: str) -> dict[str, int]:
         """Return a dict with the numbers of a tenant's chunks, parents, edges and entities."""
-        with self.reading() as connection:
-            kinds = dict(
-                connection.execute("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,))
-            )
-            edges = connection.execute(
-                "SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,)
-            ).fetchone()[0]
-            entities = connection.execute(
-                f"SELECT count(*) FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
-            ).fetchone()[0]
+        kinds = dict(self.query("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,)))
+        [(edges,)] = self.query("SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,))
+        [(entities,)] = self.query(
+            f"SELECT count(*) FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
+        )
         counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
         return {**counts, "edges": edges, "entities": entities}
 
@@ -225,92 +203,64 @@ class Catalog(CatalogConnections):
 
         Tenants without chunks are included if they have other nodes, source credibility or a search mode.
         """
-        with self.reading() as connection:
-            return dict(
-                connection.execute(
-                    "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
-                    f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
-                    "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named "
-                    "ORDER BY tenant"
-                )
-            )
+        results = self.query(
+            "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
+            f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
+            "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named "
+            "ORDER BY tenant"
+        )
+        return dict(results)
 
     def has_parents(self, tenant: str) -> bool:
         """Return whether this tenant has any parent, or any chunk with the id of a parent."""
-        with self.reading() as connection:
-            # SQLite uses the partial index only if the kind is a literal, not a parameter.
-            row = connection.execute(
-                f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ?1 "
-                "UNION ALL SELECT 1 FROM nodes WHERE parent NOT NULL AND tenant = ?1 LIMIT 1",
-                (tenant,),
-            )
-            return row.fetchone() is not None
+        # SQLite uses the partial index only if the kind is a literal, not a parameter.
+        rows = self.query(
+            f"SELECT 1 FROM nodes WHERE kind = '{PARENT}' AND tenant = ?1 "
+            "UNION ALL SELECT 1 FROM nodes WHERE parent NOT NULL AND tenant = ?1 LIMIT 1",
+            (tenant,),
+        )
+        return bool(rows)
 
     def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
         """Return the kind, row and hashes of each of these ids; unknown ids are left out.
 
         An id that is used only in edges has the kind ``graph``.
         """
-        with self.reading() as connection:
-            results = connection.execute(
-                "SELECT id, kind, row, text_hash, content_hash FROM nodes "
-                "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-                (tenant, json_list(ids)),
-            )
-            return {id: StoredHashes(*rest) for id, *rest in results}
+        results = self.query(
+            "SELECT id, kind, row, text_hash, content_hash FROM nodes "
+            "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json_list(ids)),
+        )
+        return {id: StoredHashes(*rest) for id, *rest in results}
 
     def documents(self, tenant: str, documents: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield (document, id) for every chunk and parent of these documents."""
-        with self.reading() as connection:
-            yield from connection.execute(
-                "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
-                (tenant, json_list(documents)),
-            ).fetchall()
+        yield from self.query(
+            "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
+            (tenant, json_list(documents)),
+        )
 
     def document_ids(self, tenant: str) -> list[str]:
         """Return the ids of all documents of a tenant, sorted."""
-        with self.reading() as connection:
-            results = connection.execute(
-                "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document",
-                (tenant,),
-            )
-            return [document for (document,) in results]
-
-    def files(self, tenant: str) -> list[FileRecord]:
-        """Return the records of a tenant's files whose documents are unchanged since the ingest."""
-        with self.reading() as connection:
-            return catalog_writes.read_files(connection, tenant)
-
-    def file_sources(self, tenant: str) -> set[str]:
-        """Return the sources of a tenant's files whose documents are unchanged since the ingest."""
-        with self.reading() as connection:
-            return {source for (source,) in connection.execute("SELECT source FROM files WHERE tenant = ?", (tenant,))}
-
-    def file_paths(self, tenant: str) -> dict[str, bytes]:
-        """Return the paths of a tenant's files, as a dict keyed by source.
-
-        Files without a document in the catalog are left out.
-        """
-        with self.reading() as connection:
-            return catalog_writes.file_paths(connection, tenant)
+        results = self.query(
+            "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document",
+            (tenant,),
+        )
+        return [document for (document,) in results]
 
     def title_edges(self, tenant: str) -> list[Edge]:
         """Return the edges that lead to the ``title:`` nodes of documents, sorted by title and source."""
-        with self.reading() as connection:
-            results = connection.execute(
-                f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
-                "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
-                "ORDER BY t.id, s.id",
-                (tenant, TITLE, f"{TITLE}{chr(0x10FFFF)}"),
-            ).fetchall()
+        results = self.query(
+            f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
+            "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
+            "ORDER BY t.id, s.id",
+            (tenant, TITLE, f"{TITLE}{chr(0x10FFFF)}"),
+        )
         return [Edge(*values) for values in results]
 
     def changed_rows(self, version: int) -> list[int]:
         """Return the rows that were changed by commits after ``version``."""
-        with self.reading() as connection:
-            return [
-                row for (row,) in connection.execute("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))
-            ]
+        return [row for (row,) in self.query("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))]
 
     def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these ids, or, with ``backwards``, the edges that arrive at them.
@@ -318,14 +268,13 @@ class Catalog(CatalogConnections):
         They are sorted by source, relation and target.
         """
         near_end = "t" if backwards else "s"
-        with self.reading() as connection:
-            results = connection.execute(
-                f"SELECT {_EDGE} FROM edges e "
-                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
-                f"WHERE {near_end}.tenant = ? AND {near_end}.id IN (SELECT value FROM json_each(?)) "
-                "ORDER BY s.id, relation, t.id",
-                (tenant, json_list(ids)),
-            ).fetchall()
+        results = self.query(
+            f"SELECT {_EDGE} FROM edges e "
+            "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+            f"WHERE {near_end}.tenant = ? AND {near_end}.id IN (SELECT value FROM json_each(?)) "
+            "ORDER BY s.id, relation, t.id",
+            (tenant, json_list(ids)),
+        )
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
@@ -345,11 +294,7 @@ class Catalog(CatalogConnections):
 
     def has_edges(self, tenant: str) -> bool:
         """Return whether this tenant has any edges."""
-        with self.reading() as connection:
-            results = connection.execute(
-                "SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)
-            )
-            return results.fetchone() is not None
+        return bool(self.query("SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)))
 
     def count_edges(self) -> int:
         """Return the number of edges of all tenants."""
@@ -358,14 +303,12 @@ class Catalog(CatalogConnections):
 
     def chunk_nodes(self) -> list[tuple[int, int]]:
         """Return (row, node) for every chunk of all tenants, sorted by row."""
-        with self.reading() as connection:
-            return connection.execute("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row").fetchall()
+        return self.query("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row")
 
     def parent_nodes(self, tenant: str) -> list[int]:
         """Return the nodes of all parents of a tenant."""
-        with self.reading() as connection:
-            results = connection.execute(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
-            return [node for (node,) in results]
+        results = self.query(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
+        return [node for (node,) in results]
 
     def arcs(self, tenant: str) -> Iterator[list[Arc]]:
         """Yield the edges of a tenant, or of all tenants if ``tenant`` is "", in large batches."""
@@ -380,51 +323,42 @@ class Catalog(CatalogConnections):
 
     def changed_pairs(self, position: int) -> list[tuple[int, int]]:
         """Return the pairs of nodes whose edges changed after ``position``; a changed node is paired with itself."""
-        with self.reading() as connection:
-            return connection.execute(
-                "SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,)
-            ).fetchall()
+        return self.query("SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,))
 
     def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
         """Return this tenant's nodes that changed after ``position``, as (node, row or -1, whether it is an entity)."""
-        with self.reading() as connection:
-            return connection.execute(
-                "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
-                "UNION SELECT target FROM graph_changes WHERE number > ?1) "
-                f"SELECT nodes.node, ifnull(row, -1), kind = '{GRAPH}' AND {IS_MENTIONED} "
-                "FROM touched CROSS JOIN nodes ON nodes.node = touched.node WHERE tenant = ?2",
-                (position, tenant),
-            ).fetchall()
+        return self.query(
+            "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
+            "UNION SELECT target FROM graph_changes WHERE number > ?1) "
+            f"SELECT nodes.node, ifnull(row, -1), kind = '{GRAPH}' AND {IS_MENTIONED} "
+            "FROM touched CROSS JOIN nodes ON nodes.node = touched.node WHERE tenant = ?2",
+            (position, tenant),
+        )
 
     def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
         """Return this tenant's current edges between the pairs of nodes that changed after ``position``."""
-        with self.reading() as connection:
-            return connection.execute(
-                f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
-                "CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
-                "CROSS JOIN nodes ON node = e.source WHERE tenant = ?",
-                (position, tenant),
-            ).fetchall()
+        return self.query(
+            f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
+            "CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
+            "CROSS JOIN nodes ON node = e.source WHERE tenant = ?",
+            (position, tenant),
+        )
 
     def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
         """Return the nodes of those ids that are used only in edges, as a dict keyed by id."""
-        with self.reading() as connection:
-            return dict(
-                connection.execute(
-                    f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
-                    "AND id IN (SELECT value FROM json_each(?))",
-                    (tenant, json_list(ids)),
-                )
-            )
+        results = self.query(
+            f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
+            "AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json_list(ids)),
+        )
+        return dict(results)
 
     def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
         """Return the ids of these nodes, as a dict keyed by node; unknown nodes are left out."""
-        with self.reading() as connection:
-            return dict(
-                connection.execute(
-                    "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?))", (number_list(nodes),)
-                )
-            )
+        results = self.query(
+            "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?))", (number_list(nodes),)
+        )
+        return dict(results)
 
     def edges_between(
         self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
@@ -433,13 +367,12 @@ class Catalog(CatalogConnections):
 
         With ``known_at``, only edges that were learned by that time are returned.
         """
-        with self.reading() as connection:
-            results = connection.execute(
-                f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
-                "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
-                "AND e.target = json_extract(p.value, '$[1]') "
-                "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
-                "WHERE e.learned_at <= ifnull(?, 9e999)",
-                (json.dumps(list(pairs)), known_at),
-            ).fetchall()
+        results = self.query(
+            f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
+            "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
+            "AND e.target = json_extract(p.value, '$[1]') "
+            "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+            "WHERE e.learned_at <= ifnull(?, 9e999)",
+            (json.dumps(list(pairs)), known_at),
+        )
         return [(source, target, Edge(*values)) for source, target, *values in results]

@@ -90,32 +90,6 @@ _MENTIONING = _FILES_OF.format(
 )
 
 
-def read_files(connection: sqlite3.Connection, tenant: str) -> list[FileRecord]:
-    """Return the records of a tenant's files whose documents are unchanged since the ingest."""
-    documents: dict[str, list[str]] = {}
-    for source, document in connection.execute(
-        "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place", (tenant,)
-    ):
-        documents.setdefault(source, []).append(document)
-    rows = connection.execute(
-        "SELECT source, stamp, digest, made_by, chunks, parents, path "
-        "FROM files LEFT JOIN file_paths USING (tenant, source) WHERE tenant = ?",
-        (tenant,),
-    )
-    return [FileRecord._make((*values, tuple(documents.get(values[0], ())), path or b"")) for *values, path in rows]
-
-
-def file_paths(connection: sqlite3.Connection, tenant: str) -> dict[str, bytes]:
-    """Return the paths of a tenant's files, keyed by source. Files without documents in the catalog are left out."""
-    rows = connection.execute(
-        "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
-        "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
-        "WHERE d.tenant = p.tenant AND d.source = p.source)",
-        (tenant,),
-    )
-    return dict(rows.fetchall())
-
-
 def put_files(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
     """Insert or replace the records of files. If a record has no digest, only its documents and its path are stored."""
     connection.executemany(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.vectors import VectorMatrix
 
 # Smallest cosine between the stored and the computed vector of the probe text at which the embeddings are considered
 # to be the same.
@@ -31,11 +29,9 @@ class Embedding(Protocol):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text."""
-        ...
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question."""
-        ...
 
 
 class NoEmbedding:
@@ -56,15 +52,12 @@ class FittedEmbedding(Embedding, Protocol):
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Return an embedding fitted to these texts."""
-        ...
 
     def save(self, path: Path) -> None:
         """Write the fitted model to a file. When this method returns, the file is safely on disk."""
-        ...
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
         """Return whether texts that were added since the fit differ too much from the fitted texts."""
-        ...
 
 
 @runtime_checkable
@@ -73,7 +66,6 @@ class TransformsFitted(FittedEmbedding, Protocol):
 
     def fit_transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Fit the embedding to the texts and return their vectors."""
-        ...
 
 
 def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
@@ -273,8 +265,6 @@ def remove_leftovers(current: Generation) -> None:
         half.unlink()
     for number in filter(str.isdecimal, numbers - {str(current.number)}):
         Generation(folder, int(number), None, current.embedding).remove()
-    for collection in folder.glob("chroma-*"):  # earlier versions kept a copy of the vectors in Chroma
-        shutil.rmtree(collection, ignore_errors=True)
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
+from langchain_hybridgraph.stores.bm25 import keyword_index
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
     from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.chunk_rows import StoredChunk
-    from langchain_hybridgraph.stores.protocols import IndexedText, KeywordIndex
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class KeywordEngine:
         self._index: KeywordIndex | None = None
         self._opening = threading.Lock()
         self._attempt: _Stamp | None = None
+        self._complete: tuple[KeywordIndex, int] | None = None
         self.reason: str | None = None
 
     @property
@@ -111,9 +113,14 @@ class KeywordEngine:
         """Return whether the index has as many texts as the catalog.
 
         The version alone is not sufficient. After a process was killed on a busy machine, about one in ten thousand
-        deleted texts reappeared, although the version was right.
+        deleted texts reappeared, although the version was right. A complete index to which only this process writes
+        stays complete, so its texts are not counted again.
         """
-        return len(index) == self._catalog.count_rows()
+        if self._complete != (index, index.applied_version):
+            if len(index) != self._catalog.count_rows():
+                return False
+            self._complete = index, index.applied_version
+        return True
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails.
@@ -136,8 +143,14 @@ class KeywordEngine:
                 self.rebuild(version)
                 return
             index = self.index
+        was_complete = self._complete == (index, index.applied_version)
         is_in_reach = floor <= index.applied_version <= version
-        if not (is_in_reach and self._apply(index, version) and self._is_complete(index)):
+        if not (is_in_reach and self._apply(index, version)):
+            self.rebuild(version)
+            return
+        if was_complete:
+            self._complete = index, version
+        elif not self._is_complete(index):
             self.rebuild(version)
 
     def _report_rebuild(self, error: StoreError) -> None:
@@ -185,13 +198,12 @@ class KeywordEngine:
             texts = reporting(self._texts(), "index", self._catalog.count_rows(), "chunks")
             index.apply(version, texts, [])
             self._index, self.reason = index, None
+            self._complete = index, version
 
     def _is_usable(self) -> bool:
         """Return whether Tantivy can be imported and can create an index."""
-        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-
         try:
-            TantivyIndex(None, self._language).close()
+            keyword_index("tantivy", self._language).close()
         except StoreError:
             return False
         return True
@@ -271,10 +283,8 @@ class KeywordEngine:
 
         It is slower than Tantivy's index, and each process has to build its own.
         """
-        from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
-
         self.reason = "keyword-fallback"
-        index = RankBM25Index(self._language)
+        index = keyword_index("rank_bm25", self._language)
         index.apply(self._catalog.version(), self._texts(), [])
         return index
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.memory.scores import FeedbackEffect, MemoryColumns, credibility, feedback_effect
+from langchain_hybridgraph.memory.scores import MemoryColumns, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
-from langchain_hybridgraph.stores.catalog_memory import MemoryValues, StoredMemory
+from langchain_hybridgraph.stores.catalog_memory import StoredMemory
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
@@ -27,14 +27,12 @@ from langchain_hybridgraph.times import iso_time, parse_time
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.memory.admission import MemoryChange
-    from langchain_hybridgraph.records import Edge, MemoryState, Scope
     from langchain_hybridgraph.stores.catalog import Catalog
 
 # Number of columns: those from confidence to provenance depth, and the position of the memory type in ``kinds``.
@@ -179,7 +177,9 @@ class EmbeddedMemory:
         with self._index.writer(), self._index.catalog.writing() as connection:
             memories = self._read_memories(connection, ids)
             for memory in memories.values():
-                catalog_memory.revise(connection, memory, _values_after(memory.values, effect), self._index.clock())
+                confidence, utility = effect.applied_to(memory.values.confidence, memory.values.utility)
+                after = memory.values._replace(confidence=confidence, utility=utility)
+                catalog_memory.revise(connection, memory, after, self._index.clock())
                 if memory.source is not None and (effect.ok or effect.bad):
                     catalog_memory.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
         return list(memories)
@@ -344,11 +344,6 @@ class EmbeddedMemory:
 
 def _id_list(ids: str | Iterable[str]) -> list[str]:
     return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
-
-
-def _values_after(values: MemoryValues, effect: FeedbackEffect) -> MemoryValues:
-    confidence, utility = effect.applied_to(values.confidence, values.utility)
-    return values._replace(confidence=confidence, utility=utility)
 
 
 class MemoryIntake(Reader):

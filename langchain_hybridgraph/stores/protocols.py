@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
     from langchain_hybridgraph.memory.scores import MemoryColumns
-    from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, QuestionWords, Scope, SourceResult
+    from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, Scope, SourceResult
 
 Capability = TypeVar("Capability")
 
@@ -46,11 +46,9 @@ class SearchesVectors(Protocol):
         If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, or
         None if the store does not report it.
         """
-        ...
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of each of these chunks; chunks whose cosine is unknown are left out."""
-        ...
 
 
 @runtime_checkable
@@ -59,7 +57,6 @@ class AwaitsVectors(SearchesVectors, Protocol):
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`SearchesVectors.vector_search` without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -72,11 +69,9 @@ class SearchesKeywords(Protocol):
         ``SourceResult.bound`` is an upper bound on the BM25 score of any text, or None if the store does not report
         one.
         """
-        ...
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-        ...
 
 
 @runtime_checkable
@@ -86,7 +81,6 @@ class HasFastKeywords(Protocol):
     @property
     def has_fast_keyword_search(self) -> bool:
         """Whether a keyword search currently takes no longer than starting a thread."""
-        ...
 
 
 class HybridResult(NamedTuple):
@@ -106,11 +100,9 @@ class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
         """Return the results of :meth:`vector_search` and :meth:`keyword_search`."""
-        ...
 
     async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
         """Return the result of :meth:`hybrid_search` without blocking the event loop."""
-        ...
 
 
 @runtime_checkable
@@ -123,7 +115,6 @@ class ReadsChunks(Protocol):
         ``result_chunks`` contains the chunks that the searches returned, by id. A store that cannot look up ids takes
         the chunks from this mapping.
         """
-        ...
 
 
 @runtime_checkable
@@ -132,7 +123,6 @@ class ListsChunks(Protocol):
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
-        ...
 
 
 @runtime_checkable
@@ -144,7 +134,6 @@ class HasOriginals(Protocol):
 
         Unknown ids are omitted. If the store cannot look up originals, the result is empty.
         """
-        ...
 
 
 @runtime_checkable
@@ -153,7 +142,6 @@ class KnowsCopies(Protocol):
 
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
         """Map the ids of chunks that have copies to the id that stands for all copies; omit the others."""
-        ...
 
 
 @runtime_checkable
@@ -165,7 +153,6 @@ class FindsContents(Protocol):
 
         For a chunk without a source, the source in the pair is "".
         """
-        ...
 
 
 @runtime_checkable
@@ -175,7 +162,6 @@ class HasFastLookups(Protocol):
     @property
     def has_fast_lookups(self) -> bool:
         """Whether look-ups take well under a millisecond, so that the caller need not start a thread for them."""
-        ...
 
 
 @runtime_checkable
@@ -185,14 +171,12 @@ class HasParents(Protocol):
     @property
     def has_parents(self) -> bool:
         """Whether the store currently has any parents, or any chunk with the id of a parent."""
-        ...
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist in the store's tenant and are valid at the scope's time.
 
         A parent may also be a chunk. The pipeline applies the scope's filter.
         """
-        ...
 
 
 @runtime_checkable
@@ -204,7 +188,6 @@ class HasVectors(Protocol):
 
         The row of an id without a vector contains zeros.
         """
-        ...
 
 
 @runtime_checkable
@@ -213,7 +196,6 @@ class HasDocuments(Protocol):
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
-        ...
 
 
 @runtime_checkable
@@ -222,7 +204,6 @@ class ListsTitles(Protocol):
 
     def title_edges(self) -> Sequence[Edge]:
         """Return the edges that lead to ``title:`` nodes, which represent the titles of documents."""
-        ...
 
 
 @runtime_checkable
@@ -231,22 +212,18 @@ class ReadsIndex(Protocol):
 
     def document_ids(self) -> Sequence[str]:
         """Return the ids of all documents."""
-        ...
 
     def find(self, scope: Scope) -> list[str]:
         """Return the ids of all chunks in this scope."""
-        ...
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
         """Return the chunks and parents with these ids, in the order of ``ids``; missing ids are left out.
 
         Chunks and parents that are not valid now are included.
         """
-        ...
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them."""
-        ...
 
 
 @runtime_checkable
@@ -263,29 +240,24 @@ class AcceptsChunks(Protocol):
         call has returned, the batch survives a crash. It appears in searches after the next :meth:`flush` at the
         latest.
         """
-        ...
 
     def flush(self) -> int:
         """Update all indexes with the batches written so far; return the number of texts embedded by this call.
 
         ``ingest`` calls this method at the end.
         """
-        ...
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
-        ...
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
 
         Return the number of distinct edges in ``edges``.
         """
-        ...
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents together with their edges; return the number deleted."""
-        ...
 
 
 class FileRecord(NamedTuple):
@@ -317,22 +289,18 @@ class FileRecords(Protocol):
         A record is deleted when a chunk of the file's documents is added, changed or deleted. It is also deleted when
         the edges of these documents depend on something that is deleted, such as the target of an edge.
         """
-        ...
 
     def sources(self) -> set[str]:
         """Return the sources of the files that :meth:`read` returns."""
-        ...
 
     def paths(self) -> Mapping[str, bytes]:
         """Return the absolute path of each file whose documents are in the store, by source.
 
         Files whose record was deleted are included.
         """
-        ...
 
     def write(self, records: Sequence[FileRecord]) -> None:
         """Insert or replace the records of files."""
-        ...
 
 
 @runtime_checkable
@@ -342,7 +310,6 @@ class RecordsFiles(Protocol):
     @property
     def files(self) -> FileRecords:
         """The records of the files from which the documents were read."""
-        ...
 
 
 if TYPE_CHECKING:
@@ -378,12 +345,10 @@ class Graph(Protocol):
 
         The rarity of an entity is computed from this number.
         """
-        ...
 
     @property
     def has_entities(self) -> bool:
         """Whether the graph has entities; if not, names in a question need not be looked up."""
-        ...
 
     @property
     def relations(self) -> Collection[str]:
@@ -391,19 +356,15 @@ class Graph(Protocol):
 
         A graph that is read in parts may leave out relations that the edge filter does not name.
         """
-        ...
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
-        ...
 
     def ids(self, nodes: Nodes) -> list[str]:
         """Return the id of each node, which may be a chunk or an entity."""
-        ...
 
     def restricted_to(self, nodes: Nodes) -> Graph:
         """Return the same graph with ``neighbours`` restricted to hops that lead to these chunks."""
-        ...
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, through an edge or a shared entity.
@@ -411,7 +372,6 @@ class Graph(Protocol):
         The weight of a hop through an entity is the product of the weights of both mentions. ``EdgeFilter`` defines how
         the weight of a hop is lowered at nodes with many edges.
         """
-        ...
 
     def links(self, nodes: Nodes) -> NeighborEdges:
         """Return the stored edges of these nodes.
@@ -419,19 +379,15 @@ class Graph(Protocol):
         The edges of a chunk lead to other chunks and to the entities that it mentions. The edges of an entity lead to
         the chunks that mention it.
         """
-        ...
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node, including edges out of scope and edges of excluded relations."""
-        ...
 
     def is_chunk(self, nodes: Nodes) -> Mask:
         """Return a mask of the nodes that are chunks."""
-        ...
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         """Return the cosine between each chunk's vector and a unit vector, or NaN if it is unknown."""
-        ...
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
         """Return the connection between the two chunks of each step, or None for a step without a connection.
@@ -441,7 +397,6 @@ class Graph(Protocol):
         takes precedence over entities, and a rarer entity over a more common one. Edges are returned in their stored
         direction, even if they were traversed backwards.
         """
-        ...
 
 
 @runtime_checkable
@@ -451,11 +406,9 @@ class HasGraph(Protocol):
     @property
     def has_graph(self) -> bool:
         """Whether the store currently has any edges."""
-        ...
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
         """Return the graph that a call with this scope and edge filter may traverse."""
-        ...
 
 
 class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
@@ -489,79 +442,62 @@ class Tree(Protocol):
 
     def __len__(self) -> int:
         """Return the number of directories and documents."""
-        ...
 
     def node(self, uri: str) -> int:
         """Return the number of a directory or document, or -1 if the tree does not contain it."""
-        ...
 
     def uri(self, node: int) -> str:
         """Return the uri of a node."""
-        ...
 
     def parent(self, node: int) -> int:
         """Return the directory that contains a node, or -1 for a node at the top of the tree."""
-        ...
 
     def top(self) -> list[int]:
         """Return the nodes that are not in any directory, sorted by uri."""
-        ...
 
     def children(self, node: int) -> list[int]:
         """Return the children of a directory, sorted by uri."""
-        ...
 
     def level(self, nodes: Iterable[int]) -> Level:
         """Return a :class:`Level` with these nodes, as if they were the children of one directory."""
-        ...
 
     def child_level(self, node: int) -> Level:
         """Return the children of a directory as a :class:`Level`; pass -1 for the top of the tree."""
-        ...
 
     def is_directory(self, node: int) -> bool:
         """Return whether the node has children."""
-        ...
 
     def is_document(self, node: int) -> bool:
         """Return whether the node has chunks of its own."""
-        ...
 
     def is_fully_visible(self, node: int) -> bool:
         """Return whether the call may see all chunks at and below the node."""
-        ...
 
     def chunks(self, node: int) -> list[str]:
         """Return the ids of a document's chunks, in the order in which they were added or last changed.
 
         The result is [] for a directory that is not a document.
         """
-        ...
 
     def state(self, node: int) -> str:
         """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed."""
-        ...
 
     def context_type(self, node: int) -> str | None:
         """Return ``context_type`` from the document's metadata, or None."""
-        ...
 
     def types(self) -> set[str]:
         """Return all values of ``context_type`` in the documents' metadata; values of deleted documents may be
         included.
         """
-        ...
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
         """Return the node of each chunk, or -1 for a chunk that the call may not see."""
-        ...
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
         """Return at most ``n`` of these nodes: those whose own chunks are most similar to a unit vector, nearest first.
 
         If none of the nodes has chunks of its own, return the first ``n``.
         """
-        ...
 
 
 @runtime_checkable
@@ -570,7 +506,6 @@ class HasTree(Protocol):
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree of the directories and documents that a call with this scope may see."""
-        ...
 
 
 class CurrentSummaries(Protocol):
@@ -579,19 +514,15 @@ class CurrentSummaries(Protocol):
     @property
     def store(self) -> SearchableStore:
         """Store for searching all summaries; each summary is a chunk whose id is the uri of its directory."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of summaries, including outdated ones."""
-        ...
 
     def is_current(self, uri: str) -> bool:
         """Return whether the directory has a summary that is up to date."""
-        ...
 
     def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
         """Return the up-to-date summaries of these directories, by uri."""
-        ...
 
 
 class Summaries(Protocol):
@@ -599,7 +530,6 @@ class Summaries(Protocol):
 
     def current(self) -> CurrentSummaries | None:
         """Return a snapshot of the summaries, or None if no directory has a summary."""
-        ...
 
 
 @runtime_checkable
@@ -609,7 +539,6 @@ class HasSummaries(Protocol):
     @property
     def summaries(self) -> Summaries:
         """Access to the summaries of the directories."""
-        ...
 
 
 class Memory(Protocol):
@@ -618,21 +547,18 @@ class Memory(Protocol):
     @property
     def mode(self) -> Any:
         """The search mode of the tenant's memories: a name or a mapping, or None if no mode was chosen."""
-        ...
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the state of each of these chunks, as known at the scope's ``known_at``.
 
         Missing chunks are left out.
         """
-        ...
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns with one entry per id.
 
         A missing chunk has the values of an empty ``MemoryState``.
         """
-        ...
 
 
 @runtime_checkable
@@ -642,7 +568,6 @@ class HasMemory(Protocol):
     @property
     def memory(self) -> Memory:
         """Memory values of the store's chunks."""
-        ...
 
 
 class Sessions(Protocol):
@@ -650,7 +575,6 @@ class Sessions(Protocol):
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return the last ``n`` turns of a session that are in scope, newest first; [] for an unknown session."""
-        ...
 
 
 @runtime_checkable
@@ -660,82 +584,3 @@ class HasSessions(Protocol):
     @property
     def sessions(self) -> Sessions:
         """The sessions of the store."""
-        ...
-
-
-IndexedText = tuple[int, str] | tuple[int, str, str]
-"""Row number, text and, optionally, the headings of the text (see ``Chunk.headings``)."""
-
-
-class KeywordIndex(Protocol):
-    """A BM25 index in which each text is a numbered row. The index itself splits texts and queries into words.
-
-    The score of a row is the BM25 score of its text, plus ``stores.bm25.headings_weight`` times the BM25 score
-    of its headings. Texts and headings have separate statistics, so the score of a row without headings does not depend
-    on the headings of other rows.
-    """
-
-    @property
-    def applied_version(self) -> int:
-        """Version recorded by the newest commit that this index has loaded (see :meth:`apply`); 0 if there is none."""
-        ...
-
-    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
-
-        The result is empty if ``text`` contains no words. Only rows whose entry in ``allowed_rows`` is True are
-        returned; rows beyond the end of the mask are excluded too.
-        """
-        ...
-
-    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 score of each of these rows; rows that share no word with ``text`` are left out."""
-        ...
-
-    def bound(self, text: str) -> float:
-        """Return an upper bound on the score of any row for this query, or 0 if no row contains any of its words.
-
-        The bound is (k1 + 1) · (T + ``headings_weight`` · H). T is the sum of the idf that the query's words have in
-        texts, and H is the same sum for headings.
-        """
-        ...
-
-    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the number of distinct words in a query, and two BM25 scores: an upper bound and the best score.
-
-        The number and the bound include words that no row contains. The best score is the highest score of the rows in
-        ``hits``, which are results of :meth:`search`. Neither score includes headings.
-        """
-        ...
-
-    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return the rows that share an identifier or a rare word with the query.
-
-        The value for each row is the estimated probability, in (0, 1), that the query refers to it. ``allowed_rows``
-        excludes rows as in :meth:`search`.
-        """
-        ...
-
-    def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        """Add and remove rows and record ``version``, all in one atomic commit.
-
-        Repeating the call is safe: an added row replaces the row with the same number, and removing a missing row has
-        no effect.
-        """
-        ...
-
-    def __len__(self) -> int:
-        """Return the number of rows in the index."""
-        ...
-
-    def rows(self) -> set[int]:
-        """Return the row numbers of all rows in the index; the command ``check`` compares them with the catalog."""
-        ...
-
-    def reload(self) -> None:
-        """Make the commits of other processes visible."""
-        ...
-
-    def close(self) -> None:
-        """Release files and locks."""
-        ...

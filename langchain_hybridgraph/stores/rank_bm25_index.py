@@ -11,25 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
-from langchain_hybridgraph.stores.bm25 import K1, B, Question
-from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.identifiers import FEW, compounds, name_of
+from langchain_hybridgraph.stores.bm25 import K1, B, KeywordIndex, Question, Term
+from langchain_hybridgraph.text.identifiers import compounds, name_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.records import QuestionWords
-    from langchain_hybridgraph.stores.protocols import IndexedText
+    from langchain_hybridgraph.stores.bm25 import IndexedText
 
-if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
 
 
-class RankBM25Index:
-    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in memory that uses rank_bm25.
+class RankBM25Index(KeywordIndex):
+    """A :class:`~langchain_hybridgraph.stores.bm25.KeywordIndex` in memory that uses rank_bm25.
 
     The first search after an :meth:`apply` builds the index (7 s for 64,000 texts). A search takes 40 ms, longer than
     with Tantivy. This index suits small corpora. It is also used if Tantivy's index on disk cannot be opened.
@@ -47,25 +45,19 @@ class RankBM25Index:
     """
 
     def __init__(self, language: str | None = "english") -> None:
-        self._analyzer = Analyzer(language)
+        super().__init__(language)
         self._words: dict[int, list[str]] = {}
         self._headings: dict[int, list[str]] = {}
         self._forms: dict[int, _IdentifierForms] = {}
         self._statistics: _Statistics | None = None
         self._counting = threading.Lock()
-        self._applied = 0
 
-    @property
-    def applied_version(self) -> int:
-        """Version recorded by the last :meth:`apply`; it is lost when the process ends."""
-        return self._applied
+    @override
+    def question(self, text: str) -> Question:
+        return self._question(self._count(), text)
 
+    @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
-
-        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
-        are returned; rows beyond the end of the mask are excluded too.
-        """
         statistics = self._count()
         question = self._question(statistics, text)
         places = statistics.sharing(question.terms)
@@ -78,54 +70,25 @@ class RankBM25Index:
         order = np.argsort(-scores, kind="stable")[:n]  # positions are in the order of rows
         return list(zip(statistics.rows[places[order]].tolist(), scores[order].tolist(), strict=True))
 
-    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
+    @override
+    def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
         statistics = self._count()
         question = self._question(statistics, text)
         places = statistics.sharing(question.terms)
         places = places[np.isin(statistics.rows[places], np.asarray(rows, dtype=np.int64))]
         if not len(places):
             return {}
-        scores = statistics.scores(question.terms, places, question.headings_weight)
+        scores = statistics.scores(question.terms, places, question.headings_weight if headings else 0.0)
         return dict(zip(statistics.rows[places].tolist(), scores.tolist(), strict=True))
 
-    def bound(self, text: str) -> float:
-        """Return an upper bound for the scores of this question (see ``stores.bm25.Question.bound``)."""
-        return self._question(self._count(), text).bound
-
-    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the words of a question and the best score of ``hits``, not counting headings.
-
-        See ``stores.bm25.Question.words``; ``hits`` are results of :meth:`search`.
-        """
+    @override
+    def postings(self, terms: Sequence[Term]) -> dict[Term, list[int]]:
         statistics = self._count()
-        question = self._question(statistics, text)
-        places = np.searchsorted(statistics.rows, np.array([row for row, _ in hits], dtype=np.int64))
-        scores = statistics.scores(question.terms, places, 0.0)
-        return question.words(float(max(scores, default=0.0)), len(statistics.rows))
+        places = {(field, term): statistics.postings(field).get(term, []) for field, term in terms}
+        return {term: statistics.rows[there].tolist() for term, there in places.items() if there}
 
-    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
-
-        Only rows that share an identifier or a rare word with the question are included; see
-        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
-        :meth:`search`.
-        """
-        statistics = self._count()
-
-        def rows_with(field: str, term: str) -> list[int]:
-            rows: list[int] = statistics.rows[statistics.postings(field).get(term, [])].tolist()
-            if allowed_rows is not None:
-                rows = [row for row in rows if row < len(allowed_rows) and allowed_rows[row]]
-            return rows if len(rows) <= FEW else []
-
-        return self._question(statistics, text).exact_matches(rows_with)
-
+    @override
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        """Remove rows, then add rows, and record ``version``; an added row replaces the row with the same number.
-
-        An error raised by the iterable ``add`` propagates; in this case, no row is added or removed.
-        """
         texts = {int(row): (text, "".join(headings)) for row, text, *headings in add}
         words = {row: self._interned(text) for row, (text, _) in texts.items()}
         heading_words = {row: self._interned(headings) for row, (_, headings) in texts.items()}
@@ -135,21 +98,17 @@ class RankBM25Index:
             self._words = {row: value for row, value in self._words.items() if row not in removed} | words
             self._headings = {row: value for row, value in self._headings.items() if row not in removed} | heading_words
             self._forms = {row: value for row, value in self._forms.items() if row not in removed} | forms
-            self._statistics, self._applied = None, version
+            self._statistics, self.applied_version = None, version
 
     def __len__(self) -> int:
-        """Return the number of rows in the index."""
-        return len(self.rows())
+        return len(self._words)
 
+    @override
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the index."""
         return set(self._words)
 
-    def reload(self) -> None:
-        """Do nothing, because the index exists in this process only."""
-
+    @override
     def close(self) -> None:
-        """Free the memory."""
         with self._counting:
             self._words, self._headings, self._forms, self._statistics = {}, {}, {}, None
 
@@ -163,7 +122,7 @@ class RankBM25Index:
         texts = len(statistics.rows)
         return Question(
             text,
-            self._analyzer,
+            self.analyzer,
             texts,
             lambda field, word: len(statistics.postings(field).get(word, ())),
             lambda frequency: math.log((texts + 1) / max(1, frequency)),
@@ -171,7 +130,7 @@ class RankBM25Index:
 
     def _interned(self, text: str) -> list[str]:
         """Return the words of a text as interned strings, so that a repeated word is stored only once."""
-        return [sys.intern(word) for word in self._analyzer.all_words(text)]
+        return [sys.intern(word) for word in self.analyzer.all_words(text)]
 
 
 class _IdentifierForms(NamedTuple):

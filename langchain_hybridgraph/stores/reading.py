@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.chunks import reference
-from langchain_hybridgraph.records import BEST_HITS, ScoredId, SourceResult, coverage_of, passes_filter
+from langchain_hybridgraph.records import ScoredId, SourceResult, coverage_of, passes_filter
 from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
 from langchain_hybridgraph.stores.generations import Generation
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
 from langchain_hybridgraph.stores.row_table import Rows
-from langchain_hybridgraph.stores.tantivy_index import QUICK_ROWS
 from langchain_hybridgraph.stores.vectors import background, unit
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Edge, Query, Scope
-    from langchain_hybridgraph.stores.protocols import KeywordIndex
+    from langchain_hybridgraph.stores.bm25 import KeywordIndex
 
 
 class Reader:
@@ -192,7 +191,8 @@ class Reader:
         This applies to Tantivy with up to a few hundred thousand chunks. Such searches should run on the calling
         thread: because of Python's global interpreter lock, a search of 0.2 ms took 1 ms on another thread.
         """
-        return self._index.rows.living <= QUICK_ROWS and self._index.keywords.reason is None
+        with self._index.guard:
+            return self._index.rows.living <= self._index.keywords.index.quick_rows
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``).
@@ -209,26 +209,11 @@ class Reader:
                 rows = self._index.snapshot().rows  # the index may now have a later version
 
             def search(index: KeywordIndex) -> SourceResult:
-                is_all = (
-                    scope.filter is None
-                    and scope.known_at is None
-                    and rows.full
-                    and index.applied_version == rows.version
-                )
+                is_current = rows.full and index.applied_version == rows.version
+                is_all = scope.filter is None and scope.known_at is None and is_current
                 allowed_rows = None if is_all else self._index.allowed_rows(rows, scope)
-                hits, exact = index.search(text, n, allowed_rows), index.exact_matches(text, allowed_rows)
-                entries = rows.scored_ids([row for row, _ in hits], [score for _, score in hits])
                 reason = self._index.keywords.reason or self._lag(index, rows)
-                rest = entries[-1].score if 0 < n <= len(entries) else 0.0
-                probabilities = dict(zip(rows.ids(exact), exact.values(), strict=True))
-                return SourceResult(
-                    entries,
-                    bound=index.bound(text),
-                    reason=reason,
-                    rest=rest,
-                    exact=probabilities,
-                    words=index.query_words(text, hits[:BEST_HITS]),
-                )
+                return index.result(text, n, allowed_rows, rows.ids, reason)
 
             return self._index.keywords.query(search)
 

@@ -101,7 +101,7 @@ class Rows:
         self._end = 0
         self._alive: Mask = np.zeros(0, np.bool_)
         self._visible = self._alive  # mask of the rows that exist and are not retracted
-        self._timed = False
+        self._timed = self._retracted = False
         self._past = ValidityHistory.of([])
         # The following are shared with earlier and later states: new rows are appended, and a change to a row's times
         # copies the columns.
@@ -137,6 +137,7 @@ class Rows:
         touched = list(touched)
         table = type(self)(self.tenant)
         table.version, table.has_parents, table._timed = version, has_parents, self._timed
+        table._retracted = self._retracted
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
@@ -148,8 +149,11 @@ class Rows:
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
-        visible = table._alive & (table._times.retracted_at == np.inf)
-        table._visible = table._alive if np.array_equal(visible, table._alive) else visible
+        table._visible = table._alive
+        if table._retracted:
+            visible = table._alive & (table._times.retracted_at == np.inf)
+            table._retracted = not np.array_equal(visible, table._alive)
+            table._visible = visible if table._retracted else table._alive
         table._past = self._past.updated(touched, list(past))
         return table
 
@@ -223,6 +227,7 @@ class Rows:
         for column, new in zip(self._times, times, strict=True):
             column[rows] = new
         self._timed = self._timed or bool((times[0] > -np.inf).any() or (times[1] < np.inf).any())
+        self._retracted = self._retracted or bool((times[3] < np.inf).any())
         self._alive[rows] = True
         for row, id in zip(row_list, ids, strict=True):
             self._ids[row] = id

@@ -102,18 +102,33 @@ class FileRecords:
 
     def read(self) -> list[FileRecord]:
         """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
-        with self._index.guard:
-            return self._index.catalog.files(self._index.rows.tenant)
+        documents: dict[str, list[str]] = {}
+        for source, document in self._query(
+            "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place"
+        ):
+            documents.setdefault(source, []).append(document)
+        rows = self._query(
+            "SELECT source, stamp, digest, made_by, chunks, parents, path "
+            "FROM files LEFT JOIN file_paths USING (tenant, source) WHERE tenant = ?"
+        )
+        return [FileRecord._make((*values, tuple(documents.get(values[0], ())), path or b"")) for *values, path in rows]
 
     def sources(self) -> set[str]:
         """Return the sources of the files that :meth:`read` returns."""
-        with self._index.guard:
-            return self._index.catalog.file_sources(self._index.rows.tenant)
+        return {source for (source,) in self._query("SELECT source FROM files WHERE tenant = ?")}
 
     def paths(self) -> dict[str, bytes]:
         """Return the absolute paths of the files whose documents are in the index, keyed by source."""
+        rows = self._query(
+            "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
+            "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
+            "WHERE d.tenant = p.tenant AND d.source = p.source)"
+        )
+        return dict(rows)
+
+    def _query(self, sql: str) -> list[Any]:
         with self._index.guard:
-            return self._index.catalog.file_paths(self._index.rows.tenant)
+            return self._index.catalog.query(sql, (self._index.rows.tenant,))
 
     def write(self, records: Sequence[FileRecord]) -> None:
         """Insert or replace the records of files."""

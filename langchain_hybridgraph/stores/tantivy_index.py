@@ -16,10 +16,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import ordered_map
-from langchain_hybridgraph.stores.bm25 import Field, Question, idf
+from langchain_hybridgraph.stores.bm25 import Field, KeywordIndex, Question, Term, idf
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_of
 
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.records import QuestionWords
-    from langchain_hybridgraph.stores.protocols import IndexedText
+    from langchain_hybridgraph.stores.bm25 import IndexedText
 
 
 class TantivyErrors:
@@ -196,7 +196,7 @@ class _Splitter:
     """
 
     def __init__(self, language: str) -> None:
-        self._analyzer = Analyzer(language)
+        self.analyzer = Analyzer(language)
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
 
@@ -208,12 +208,12 @@ class _Splitter:
         if words:
             text = " ".join([run for run in runs if run not in words])
         others = [words[run] for run in runs if run in words] if words else []
-        return " ".join([self._analyzer.ascii_words(text), *others]), " ".join([forms for _, forms in forms.values()])
+        return " ".join([self.analyzer.ascii_words(text), *others]), " ".join([forms for _, forms in forms.values()])
 
     def _read(self, run: str) -> tuple[str | None, str]:
         """Return the words of a run, or None if they need no analysis, and its compounds."""
-        is_plain, word = self._analyzer.is_plain(run), run.strip(AROUND)
-        words = None if is_plain else self._analyzer.unstemmed_words(run)
+        is_plain, word = self.analyzer.is_plain(run), run.strip(AROUND)
+        words = None if is_plain else self.analyzer.unstemmed_words(run)
         # This fast check is enough for nearly all runs.
         has_none = is_plain and word.isalpha() and (word.islower() or word[1:].islower())
         terms = words, "" if has_none else " ".join(compounds(run))
@@ -255,9 +255,6 @@ def mark_document(version: int, analysis: str) -> tantivy.Document:
     return document
 
 
-# Up to this number of chunks, a Tantivy search takes about as long as starting a thread (0.2 ms with 63,666 chunks,
-# 0.9 ms with 400,000).
-QUICK_ROWS = 200_000
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
 # 64,000 texts take 5 s of processor time and give one segment; with 15 MB, they give eleven segments. A writer is
 # opened for each call to apply, and opening takes 5 ms with the small heap but 30 with the large one, so the small heap
@@ -272,11 +269,13 @@ _SET_ROWS = 100  # for this many rows, one set query is faster than many term qu
 # which includes removed texts until Tantivy merges their segment, are skipped.
 _MOST_POSTINGS = 8 * FEW
 _MOST_QUESTIONS = 32  # number of questions whose statistics are cached, for searches at the same time
+_MOST_FREQUENCIES = 1 << 16  # number of document frequencies that are cached
+_TERMS_PER_SEARCH = 20  # a 32-bit float holds 24 bits
 _SPARE = 16  # number of extra hits fetched; they make a second search for ties with the last hit rare
 
 
-class TantivyIndex:
-    """A :class:`~langchain_hybridgraph.stores.protocols.KeywordIndex` in a folder, or in memory if ``path`` is None.
+class TantivyIndex(KeywordIndex):
+    """A :class:`~langchain_hybridgraph.stores.bm25.KeywordIndex` in a folder, or in memory if ``path`` is None.
 
     If ``writable`` is True, :meth:`apply` is allowed, and a missing index is created. An index in memory is always
     writable; an index in a folder without write permission never is. Any number of processes may read while one writes;
@@ -301,36 +300,40 @@ class TantivyIndex:
     [1]
     """
 
-    def __init__(self, path: Path | None, language: str | None = "english", *, writable: bool = False) -> None:
-        self._analyzer = Analyzer(language)
+    quick_rows = 200_000  # a search takes 0.2 ms with 63,666 chunks, 0.9 ms with 400,000
+
+    def __init__(self, path: Path | None = None, language: str | None = "english", *, writable: bool = False) -> None:
+        super().__init__(language)
         self._path = path
         self._writable = writable or path is None
         self._mirror: LinkedFolder | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
-        self._questions: tuple[object, dict[str, tuple[Question, tantivy.Query | None]]] = (None, {})
-        self._applied = 0
+        self._questions: dict[str, Question] = {}
         with TantivyErrors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
-            register_stemmer(self._index, self._analyzer.language)
+            register_stemmer(self._index, self.analyzer.language)
             self._index.config_reader("manual")  # otherwise Tantivy starts a thread that watches the folder
         self.reload()
 
-    @property
-    def applied_version(self) -> int:
-        """Version recorded by the last commit that this index has loaded, or 0 if there is none."""
-        return self._applied
+    @override
+    def question(self, text: str) -> Question:
+        questions = self._questions
+        if (question := questions.get(text)) is None:
+            self._open_searcher()
+            with TantivyErrors("the keyword search failed"):
+                question = Question(text, self.analyzer, self._texts, self._frequency, partial(idf, self._texts))
+            if len(questions) >= _MOST_QUESTIONS:
+                questions.clear()
+            questions[text] = question
+        return question
 
+    @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
-
-        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
-        are returned; rows beyond the end of the mask are excluded too. A larger ``n`` only appends rows to the result.
-        """
+        question, searcher = self.question(text), self._open_searcher()
         with TantivyErrors("the keyword search failed"):
-            searcher = self._open_searcher()
-            query = self._analyzed(searcher, text)[1]
+            query = self._query_of(question)
             if query is None or n < 1:
                 return []
             if allowed_rows is None:
@@ -343,11 +346,11 @@ class TantivyIndex:
             rows = np.flatnonzero(allowed_rows).tolist()
             return best_rows(searcher, self._among(query, rows), n, admitted + 1, None)
 
-    def scores(self, text: str, rows: Sequence[int]) -> dict[int, float]:
-        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out."""
+    @override
+    def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
+        question, searcher = self.question(text), self._open_searcher()
         with TantivyErrors("the keyword scores failed"):
-            searcher = self._open_searcher()
-            query = self._analyzed(searcher, text)[1]
+            query = self._query_of(question, headings=headings)
             row_set = {int(row) for row in rows}
             if query is None or not row_set:
                 return {}
@@ -358,49 +361,38 @@ class TantivyIndex:
             every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
             return {row: score for row, score in every if row in row_set}
 
-    def bound(self, text: str) -> float:
-        """Return an upper bound for the scores of this question (see ``stores.bm25.Question.bound``).
+    def postings(self, terms: Sequence[Term]) -> dict[Term, list[int]]:
+        """Return the rows of each term that few rows contain.
 
-        It is enlarged by one millionth, because Tantivy adds 32-bit floats.
+        One search finds the rows of up to 20 terms. It gives the i-th term the score 2^i, so the score of a row says
+        which of the terms the row contains.
         """
-        with TantivyErrors("the keyword bound failed"):
-            return (1 + 1e-6) * self._analyzed(self._open_searcher(), text)[0].bound
+        import tantivy
 
-    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the words of a question and the best score of ``hits``, not counting headings.
-
-        See ``stores.bm25.Question.words``; ``hits`` are results of :meth:`search`.
-        """
-        with TantivyErrors("the keyword bound failed"):
-            searcher = self._open_searcher()
-            question = self._analyzed(searcher, text)[0]
-            scores = [score for _, score in hits]
-            if hits and question.information("headings"):
-                query = self._query_in(question, [("text", 1.0)])
-                scores = (
-                    ranked_rows(searcher, self._among(query, [row for row, _ in hits]), 1)[1].tolist() if query else []
-                )
-            return question.words(max(scores, default=0.0), len(self))
-
-    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
-        """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
-
-        Only rows that share an identifier or a rare word with the question are included; see
-        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
-        :meth:`search`.
-        """
         with TantivyErrors("the search for identifiers failed"):
             searcher = self._open_searcher()
-            return self._analyzed(searcher, text)[0].exact_matches(partial(self._rows_with, searcher, allowed_rows))
+            few = [term for term in terms if 0 < self._frequency(*term) <= _MOST_POSTINGS]
+            postings: dict[Term, list[int]] = {term: [] for term in few}
+            for start in range(0, len(few), _TERMS_PER_SEARCH):
+                batch = few[start : start + _TERMS_PER_SEARCH]
+                bits = [
+                    (
+                        tantivy.Occur.Should,
+                        tantivy.Query.const_score_query(
+                            tantivy.Query.term_query(self._schema, field, term, "freq" if field == "text" else "basic"),
+                            float(1 << place),
+                        ),
+                    )
+                    for place, (field, term) in enumerate(batch)
+                ]
+                most = sum(self._frequency(*term) for term in batch)
+                rows, scores = ranked_rows(searcher, tantivy.Query.boolean_query(bits), most)
+                for place, term in enumerate(batch):
+                    postings[term] = rows[scores.astype(np.int64) >> place & 1 == 1].tolist()
+            return postings
 
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        """Remove rows, then add rows, and record ``version``, all in one atomic commit.
-
-        An added row replaces the row with the same number, so repeating a call changes nothing. If the call or the
-        process fails before the commit, no row is added or removed. Raises ReadOnlyError if the index is not writable,
-        StoreLockedError while another process or another TantivyIndex writes to the folder, and StoreError for other
-        failures of Tantivy. An error raised by the iterable ``add`` propagates unchanged.
-        """
+        """Raise ReadOnlyError if the index is not writable, and StoreLockedError while something else writes to it."""
         if not self._writable:
             raise ReadOnlyError(
                 f"the keyword index {self._path} is open for reading only: open it for writing, if the folder's "
@@ -411,11 +403,10 @@ class TantivyIndex:
             self.reload()
 
     def __len__(self) -> int:
-        """Return the number of rows in the index; the document that stores the index's version is not counted."""
-        return max(0, int(self._open_searcher().num_docs) - (1 if self._applied else 0))
+        return max(0, int(self._open_searcher().num_docs) - (1 if self.applied_version else 0))
 
+    @override
     def rows(self) -> set[int]:
-        """Return the numbers of all rows in the index."""
         import tantivy
 
         with TantivyErrors("the keyword index cannot be read"):
@@ -423,20 +414,23 @@ class TantivyIndex:
             texts = tantivy.Query.term_query(self._schema, "mark", False)
             return set(ranked_rows(searcher, texts, max(1, searcher.num_docs))[0].tolist())
 
+    @override
     def reload(self) -> None:
-        """Make the commits of other processes visible to this index."""
         with TantivyErrors(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
                 self._mirror.renew()
             self._index.reload()
             searcher = self._index.searcher()
-            self._applied = self._read_mark(searcher)
-            self._searcher = searcher
+            self.applied_version = self._read_mark(searcher)
+            self._texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            # Each document frequency is looked up once per commit.
+            self._frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
+            self._searcher, self._questions = searcher, {}
 
+    @override
     def close(self) -> None:
-        """Close the index and delete its temporary files; the index cannot be used afterwards."""
         with self._writing:
-            self._searcher, self._questions = None, (None, {})
+            self._searcher, self._questions = None, {}
             if self._mirror is not None:
                 self._mirror.remove()
 
@@ -460,53 +454,25 @@ class TantivyIndex:
             raise StoreError(f"the keyword index {self._path or 'in memory'} is closed")
         return self._searcher
 
-    def _analyzed(self, searcher: tantivy.Searcher, text: str) -> tuple[Question, tantivy.Query | None]:
-        """Return the question, and the query that searches texts and headings for it, or None if no row has its words.
-
-        One search needs both several times, so the last ones are cached.
-        """
-        owner, analyzed = self._questions
-        if owner is not searcher or len(analyzed) >= _MOST_QUESTIONS:
-            analyzed = {}
-            self._questions = searcher, analyzed
-        if (cached := analyzed.get(text)) is None:
-            texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
-            question = Question(text, self._analyzer, texts, searcher.doc_freq, partial(idf, texts))
-            fields: list[tuple[Field, float]] = [("text", 1.0), ("headings", question.headings_weight)]
-            cached = analyzed[text] = question, self._query_in(question, fields)
-        return cached
-
-    def _rows_with(self, searcher: tantivy.Searcher, allowed_rows: Mask | None, field: str, term: str) -> list[int]:
-        """Return the allowed rows whose field contains a term, or [] if there are too many."""
-        import tantivy
-
-        if not 0 < searcher.doc_freq(field, term) <= _MOST_POSTINGS:
-            return []
-        query = tantivy.Query.term_query(self._schema, field, term, "freq" if field == "text" else "basic")
-        rows, _ = ranked_rows(searcher, query, _MOST_POSTINGS)
-        if allowed_rows is not None:
-            rows = rows[is_allowed(allowed_rows, rows)]
-        return rows.tolist() if len(rows) <= FEW else []
-
-    def _query_in(self, question: Question, fields: Sequence[tuple[Field, float]]) -> tantivy.Query | None:
-        """Return the query that searches fields with these weights, or None if the index has none of the words.
+    def _query_of(self, question: Question, *, headings: bool = True) -> tantivy.Query | None:
+        """Return the query for texts and headings, or None if the index has none of the words.
 
         The query is built from objects, so Tantivy never parses user input.
         """
         import tantivy
 
-        if not question.terms:
-            return None
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
         # for any n. (This holds since Tantivy 0.27; with 0.26, the last digit of one score in 150 differs.)
-        return tantivy.Query.boolean_query(
-            [
+        weights: dict[Field, float] = {"text": 1.0, "headings": question.headings_weight} if headings else {"text": 1.0}
+        clauses = []
+        for field, weight in weights.items():
+            weights_of_terms = question.information(field)
+            clauses += [
                 (tantivy.Occur.Should, self._term(field, term, count * weight))
-                for field, weight in fields
                 for term, count in question.terms
-                if question.frequency(field, term)
+                if term in weights_of_terms
             ]
-        )
+        return tantivy.Query.boolean_query(clauses) if clauses else None
 
     def _term(self, field: str, term: str, weight: float) -> tantivy.Query:
         import tantivy
@@ -537,9 +503,9 @@ class TantivyIndex:
             with writing:
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
-            analyzed = ordered_map(partial(analyze, self._analyzer.language), batches(add))
+            analyzed = ordered_map(partial(analyze, self.analyzer.language), batches(add))
             # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
-            last = -1 if self._path is None and not self._applied else math.inf
+            last = -1 if self._path is None and not self.applied_version else math.inf
             for row, fields in chain.from_iterable(analyzed):
                 with writing:
                     if row <= last:
@@ -548,7 +514,7 @@ class TantivyIndex:
                 last = max(last, row)
             with writing:
                 writer.delete_documents_by_term("mark", True)
-                writer.add_document(mark_document(version, self._analyzer.name))
+                writer.add_document(mark_document(version, self.analyzer.name))
                 writer.commit()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
@@ -591,10 +557,10 @@ class TantivyIndex:
             return 0
         mark = searcher.doc(marks[0][1])
         analysis = mark.get_first("analysis")
-        if analysis != self._analyzer.name:
+        if analysis != self.analyzer.name:
             raise StoreError(
                 f"the keyword index {self._path} contains words analysed as {analysis!r}, "
-                f"not as {self._analyzer.name!r}: "
+                f"not as {self.analyzer.name!r}: "
                 "open it with its own language, or rebuild it from the texts"
             )
         return int(str(mark.get_first("version")))

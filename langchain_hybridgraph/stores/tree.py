@@ -70,22 +70,18 @@ class TreeRows(Protocol):
     @property
     def living(self) -> int:
         """Number of rows whose chunks still exist."""
-        ...
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         """Return the id of each row."""
-        ...
 
     def row(self, id: str) -> int:
         """Return the row of an id, or -1 for an unknown id."""
-        ...
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         """Return these rows, sorted by their distance to a unit vector, nearest first.
 
         The result may be limited to the nearest ``n`` rows.
         """
-        ...
 
 
 class _SnapshotRows:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Mask, Vector
 
-if TYPE_CHECKING:
+    Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
     Words = NDArray[np.uint64]
 
 # Number of rows in the samples from which the mean of all vectors and, for a search, the largest number of differing
@@ -109,9 +109,6 @@ def _differing(words: Words, bits: Words) -> NDArray[np.uint16]:
         counts += np.bitwise_count(row ^ word)
     return counts
 
-
-if TYPE_CHECKING:
-    Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
 
 # Up to this size in bytes, all vectors are compared. In a larger matrix, binary codes select the vectors to compare.
 # For 63,666 × 384 vectors (benchmarks/vectors.py), the search by binary codes takes 1.1 ms instead of 4.3 and misses

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         @property
         def tenant(self) -> str | None:
             """Tenant whose chunks the store reads and writes."""
-            ...
 
         def upsert(
             self,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
             vectors: Sequence[Sequence[float]] | None = None,
         ) -> Mapping[str, int]:
             """Write a batch. If ``vectors`` (one per chunk) are passed, the texts are not embedded."""
-            ...
 
 
 BATCH = 1_000

@@ -5,7 +5,7 @@ import pytest
 from langchain_hybridgraph.display.explanation import excerpt
 
 
-def shown(text, size):
+def passage(text, size):
     return "".join(piece for piece, _ in excerpt(text, "quokkas", "english", size))
 
 
@@ -22,16 +22,16 @@ CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results
 )
 def test_a_passage_begins_with_a_sentence(text, expected):
     """The passage begins with the sentence that contains the words, or with the first one."""
-    assert shown(text, 18) == expected
+    assert passage(text, 18) == expected
 
 
 def test_a_word_inside_a_long_sentence_is_shown():
     """A word far from the beginning of its sentence, as in a block of code, is shown with its surroundings."""
     text = f"It searches the store. {CODE}"
-    assert shown(text, 60) == "… = store.search(k=5) name = 'quokka' print(results) …"
+    assert passage(text, 60) == "… = store.search(k=5) name = 'quokka' print(results) …"
     assert [piece for piece, is_match in excerpt(text, "quokkas", "english", 60) if is_match] == ["quokka"]
 
 
 def test_a_word_inside_a_text_without_blanks_is_shown():
     """In a text without blanks, the passage begins with the word."""
-    assert "quokka" in shown(f"{'x-' * 500}quokka", 60)
+    assert "quokka" in passage(f"{'x-' * 500}quokka", 60)

@@ -47,10 +47,10 @@ def test_an_unknown_language_is_named():
 def test_the_passage_has_the_most_matches():
     """The passage shown of a long text has the most words of the query and starts at a word."""
     text = "parcel " + "filler " * 100 + "the lost parcel came back " + "filler " * 100
-    shown = "".join(piece for piece, _ in excerpt(text, "lost parcel", "english", 100))
-    assert shown.startswith("… filler")
-    assert "lost parcel" in shown
-    assert len(shown) < 110
+    passage = "".join(piece for piece, _ in excerpt(text, "lost parcel", "english", 100))
+    assert passage.startswith("… filler")
+    assert "lost parcel" in passage
+    assert len(passage) < 110
 
 
 def test_a_text_without_matches_is_shown_from_its_start():

@@ -5,12 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.bm25 import headings_weight
-from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
-from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+from langchain_hybridgraph.stores.bm25 import ENGINES, headings_weight, keyword_index
 from langchain_hybridgraph.text.analyzer import Analyzer
-
-ENGINES = {"tantivy": lambda language="english": TantivyIndex(None, language), "rank_bm25": RankBM25Index}
 
 
 @pytest.fixture(params=ENGINES)
@@ -18,7 +14,7 @@ def make(request):
     indexes = []
 
     def made_with(*texts, language="english"):
-        index = ENGINES[request.param](language)
+        index = keyword_index(request.param, language)
         indexes.append(index)
         if texts:
             index.apply(1, enumerate(texts), [])
@@ -348,7 +344,7 @@ BATCHES = st.lists(
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request):
-    return ENGINES[request.param]
+    return lambda: keyword_index(request.param)
 
 
 @given(batches=BATCHES, question=TEXTS, mask=st.lists(st.booleans(), max_size=32), n=st.integers(1, 12))

@@ -1,0 +1,196 @@
+"""Crashes and damaged files, seen through the methods of a store."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
+from langchain_hybridgraph.records import Query
+from tests.support.models.fitted_words import FittedWords
+from tests.support.stores.words import open_named, open_words
+
+TEXTS = {f"c{number}": f"word{number} common" for number in range(8)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return the folder of an index with eight texts."""
+    path = tmp_path / "index"
+    with closing(open_words(path)) as store:
+        store.add_texts(list(TEXTS.values()), ids=list(TEXTS))
+    return path
+
+
+def open_fitted(path):
+    """Open a store whose embedding is fitted to the texts."""
+    return open_named(path, FittedWords(), "fitted", load=FittedWords.load)
+
+
+def by_keyword(store, text):
+    """Return the ids that a keyword search finds, and the reason why it was limited."""
+    result = store.keyword_search(Query(text, 20), 20)
+    return sorted(entry.id for entry in result.entries), result.reason
+
+
+def assert_sound(path, open_store=open_words, ids=TEXTS):
+    """Assert that check() finds no problem, and that both searches find exactly these chunks."""
+    with closing(open_store(path)) as store:
+        assert store.admin.check().problems == ()
+        assert by_keyword(store, "common") == (sorted(ids), None)
+        assert {entry.id for entry in store.vector_search(Query("common", 20), 20).entries} == set(ids)
+
+
+KILLED = """
+import os, shutil, sys
+from pathlib import Path
+from langchain_hybridgraph.chunks import Chunk
+from tests.stores.test_damage import open_fitted
+
+def count_down(folder, moment):
+    left = [moment]
+    def hook(event, args):
+        if event in ("open", "os.remove", "os.rename", "os.truncate") and str(args[0]).startswith(str(folder)):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), 9)
+    sys.addaudithook(hook)
+
+original = Path(sys.argv[1])
+for moment in range(1, 60):
+    child = os.fork()
+    if not child:
+        copy = original.with_name(f"killed-{moment}")
+        shutil.copytree(original, copy)
+        store = open_fitted(copy)
+        count_down(copy, moment)
+        store.upsert([Chunk("late", "word99 common")])
+        store.admin.refit()
+        store.close()
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        print(moment)
+        break
+"""
+
+
+def test_a_process_killed_while_it_fits_a_model_leaves_a_sound_index(tmp_path):
+    """Wherever a write and a fit are interrupted, the next store finds all committed texts, and fits again."""
+    original = tmp_path / "original"
+    with closing(open_fitted(original)) as store:
+        store.upsert([Chunk(id, text) for id, text in TEXTS.items()])
+        store.flush()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(original)], env=environment, check=True, capture_output=True, text=True
+    )
+    killed = list(tmp_path.glob("killed-*"))
+    assert len(killed) == int(done.stdout) > 5
+    for path in killed:
+        with closing(open_fitted(path)) as store:
+            ids = set(store.document_ids())
+            store.flush()
+            assert store.admin.repair().problems == ()
+            assert store.admin.refit() == len(ids)
+        assert ids >= set(TEXTS)
+        assert_sound(path, open_fitted, ids)
+        assert len(list(path.glob("model-*.npz"))) == 1
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.8, 0.99])
+def test_a_torn_write_ahead_log_leaves_complete_commits(tmp_path, folder, share):
+    """After a power failure in the middle of a write, each commit is there completely or not at all."""
+    store = open_words(folder)
+    for number in range(5):
+        store.add_texts(["late common", "later common"], ids=[f"a{number}", f"b{number}"])
+    torn = tmp_path / "torn"
+    shutil.copytree(folder, torn)
+    store.close()
+    log = torn / "catalogue.sqlite-wal"
+    os.truncate(log, int(share * log.stat().st_size))
+    with closing(open_words(torn)) as again:
+        ids = set(by_keyword(again, "common")[0])
+    assert ids >= set(TEXTS)
+    assert all((f"a{number}" in ids) == (f"b{number}" in ids) for number in range(5))
+    assert_sound(torn, ids=ids)
+
+
+def test_a_restored_backup_of_the_catalog_is_found_without_later_texts(tmp_path, folder):
+    """A keyword index and vectors that are newer than the catalog, as after restoring a backup, are not searched."""
+    shutil.copy(folder / "catalogue.sqlite", tmp_path / "backup")
+    with closing(open_words(folder)) as store:
+        store.add_texts(["late common"], ids=["late"])
+    for log in folder.glob("catalogue.sqlite-*"):
+        log.unlink()
+    shutil.copy(tmp_path / "backup", folder / "catalogue.sqlite")
+    assert_sound(folder)
+
+
+def test_a_reader_far_behind_reads_everything_again(folder):
+    """A reader that missed more commits than the log of changes holds finds the current texts."""
+    with closing(open_words(folder, read_only=True)) as reader, closing(open_words(folder)) as writer:
+        assert by_keyword(reader, "common")[0] == sorted(TEXTS)
+        for number in range(150):
+            writer.add_texts([f"common {number}"], ids=["c0"])
+        writer.delete(["c1"])
+        assert by_keyword(reader, "common") == (sorted(TEXTS.keys() - {"c1"}), None)
+        assert reader.get_by_ids(["c0"])[0].page_content == "common 149"
+
+
+def test_a_keyword_index_of_another_version_is_rebuilt(folder):
+    """A keyword index without the package's fields is rebuilt when the folder is opened for writing."""
+    tantivy = pytest.importorskip("tantivy")
+    shutil.rmtree(folder / "keywords")
+    (folder / "keywords").mkdir()
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("title")
+    tantivy.Index(builder.build(), str(folder / "keywords"))
+    with closing(open_words(folder, read_only=True)) as reader:
+        assert by_keyword(reader, "common") == (sorted(TEXTS), "keyword-fallback")
+    assert_sound(folder)
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 99])
+def test_another_format_is_refused_and_left_alone(folder, number):
+    """An index of an earlier or later format raises an error, for reading too, and no file is changed."""
+    with closing(sqlite3.connect(folder / "catalogue.sqlite")) as connection:
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.commit()
+    before = (folder / "catalogue.sqlite").read_bytes()
+    for read_only in (True, False):
+        with pytest.raises((FormatVersionError, NotAnIndexError)):
+            open_words(folder, read_only=read_only)
+    assert (folder / "catalogue.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a database, but long enough to look like one" * 50, b"SQLite format 3\x00" + b"\x7f" * 9_000]
+)
+def test_a_file_that_is_not_a_catalog_is_refused(folder, content):
+    """A catalog that is not a database, or a damaged one, raises a StoreError of one line."""
+    (folder / "catalogue.sqlite").write_bytes(content)
+    with pytest.raises(StoreError) as caught:
+        open_words(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
+    """Overwritten pages of the catalog raise StoreError at the latest when the texts are read."""
+    content = bytearray((folder / "catalogue.sqlite").read_bytes())
+    content[4_096:] = b"\x55" * (len(content) - 4_096)
+    (folder / "catalogue.sqlite").write_bytes(content)
+    with pytest.raises(StoreError), closing(open_words(folder)) as store:
+        store.get_by_ids(list(TEXTS))
+
+
+def test_a_folder_of_chroma_is_refused_and_left_alone(tmp_path):
+    """A folder with a Chroma collection is named in the error, and nothing is written to it."""
+    (tmp_path / "chroma.sqlite3").write_bytes(b"")
+    with pytest.raises(NotAnIndexError, match="Chroma collection"):
+        open_words(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["chroma.sqlite3"]
