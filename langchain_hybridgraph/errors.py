@@ -19,10 +19,7 @@ _LONG_QUOTE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"")
 
 
 class HybridGraphError(Exception):
-    """Base class of the errors that this package defines.
-
-    Long messages are shortened: first the values quoted in them, then, if necessary, the middle of the message.
-    """
+    """Base class of the errors that this package defines. Long messages are shortened."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*(_shorten_message(each) if isinstance(each, str) else each for each in args))
@@ -69,9 +66,7 @@ class StoreUnavailableError(StoreError):
 
 
 class EmbeddingMismatchError(StoreError, ValueError):
-    """The index was built with a different embedding from the one in use, or with one that cannot be created from its
-    name.
-    """
+    """The index was built with another embedding, or with one that cannot be created from its name."""
 
 
 class MissingExtraError(HybridGraphError, ImportError):

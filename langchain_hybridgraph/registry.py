@@ -19,10 +19,8 @@ _EXAMPLES = {"model": '"openai:gpt-5-mini"'}
 def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
     """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
 
-    If the setting is already an object that ``is_one`` accepts, it is returned unchanged.
-
-    ``what`` is the name of the setting in error messages. ``kinds`` maps names to classes. Raises ConfigurationError
-    for an invalid name, parameter or value.
+    An object that ``is_one`` accepts is returned unchanged. ``what`` names the setting in messages. Raises
+    ConfigurationError for an invalid name, parameter or value.
 
     >>> from fractions import Fraction
     >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
@@ -45,8 +43,7 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
     """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
 
-    The name is one of the ``kinds``, or the name of a factory in the form ``"package.module:factory"``. A factory is
-    imported and called with the parameters.
+    The name is one of the ``kinds``, or ``"package.module:factory"``.
 
     >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {})
     Fraction(3, 1)
@@ -61,8 +58,7 @@ def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[st
 def imported_factory(what: str, spec: str) -> Any:
     """Import a class or function by a name of the form "package.module:factory".
 
-    ``what`` is the name of the setting in error messages. Raises ConfigurationError if the import fails or the object
-    is not callable.
+    Raises ConfigurationError if the import fails or the object is not callable.
 
     >>> imported_factory("number", "fractions:Fraction")
     <class 'fractions.Fraction'>
@@ -83,10 +79,9 @@ def imported_factory(what: str, spec: str) -> Any:
 
 
 def call_factory(what: str, name: str, parameters: Mapping[str, Any], factory: Callable[..., Any] | None = None) -> Any:
-    """Call a factory with the parameters, and return the result.
+    """Call a factory, by default the one of this name, with the parameters.
 
-    Without ``factory``, the factory is imported by its name. Raises ConfigurationError if it cannot be imported, or if
-    it raises an exception.
+    Raises ConfigurationError if it cannot be imported or raises an exception.
     """
     factory = imported_factory(what, name) if factory is None else factory
     try:
@@ -172,9 +167,7 @@ def required_parameters(kind: Callable[..., Any]) -> list[str]:
 
 
 def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
-    """Return the name under which ``kinds`` lists the class of an object.
-
-    If the class is not listed, return the object's ``__name__`` or the name of its class.
+    """Return the name of an object's class in ``kinds``, or else its ``__name__`` or the name of its class.
 
     >>> from fractions import Fraction
     >>> name_of(Fraction(1, 2), {"fraction": Fraction}), name_of(len, {"fraction": Fraction})
@@ -195,9 +188,7 @@ def nearest(name: object, names: Iterable[str]) -> str:
 
 
 def similar_name(name: object, names: Iterable[str]) -> str | None:
-    """Return the most similar of ``names``.
-
-    If none is similar, return the first one that begins with the name and an underscore, or None.
+    """Return the most similar of ``names``, or else the first that begins with the name and an underscore, or None.
 
     >>> similar_name("hopdecay", ["beam", "hop_decay"]), similar_name("mmr", ["budget", "mmr_lambda"])
     ('hop_decay', 'mmr_lambda')

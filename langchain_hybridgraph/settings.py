@@ -209,7 +209,6 @@ def _decode_json(value: Any) -> Any:
 
 
 def _split_list(value: Any) -> Any:
-    """Split a string, which contains a JSON list or comma-separated names, as in an environment variable."""
     value = _decode_json(value)
     if isinstance(value, str):
         return tuple(each.strip() for each in value.split(","))
@@ -261,7 +260,7 @@ class HybridGraphSettings(SettingsTable):
     :meth:`from_file` and :meth:`effective`. None (``null``) always means unset.
 
     Raises UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its message has one line
-    for each problem: the origin (a variable, or the file and line), the key, and the allowed values.
+    for each problem: its origin, the key, and the allowed values.
 
     >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
     0.4
@@ -303,10 +302,7 @@ class HybridGraphSettings(SettingsTable):
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
-        """Return every setting with its value and origin, in the order of :meth:`table`.
-
-        The arguments are the same as for :meth:`from_file`.
-        """
+        """Return every setting with its value and origin, for the same arguments as :meth:`from_file`."""
         settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_path(path), overrides)
         origins = {key: sources.origin(key) for key in cls.model_fields}
         for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
@@ -373,11 +369,7 @@ class _Sources(NamedTuple):
         return {} if self.file is None else self.file.values
 
     def arguments(self, keys: type[SettingsTable]) -> dict[str, Any]:
-        """Return the values of valid keys from the arguments and the file.
-
-        Keys of the file that a variable overrides are left out. The variables are not included, because
-        pydantic-settings reads them itself.
-        """
+        """Return the values of valid keys from the arguments and the file that no variable overrides."""
         values = {key: self._from_file[key] for key in self._from_file.keys() - self.variables.keys()}
         values.update(self.explicit)
         return {key: value for key, value in values.items() if key in keys.model_fields}
@@ -392,13 +384,13 @@ class _Sources(NamedTuple):
         return Origin("default")
 
     def value(self, key: str) -> Any:
-        """Return the value of a key as it was written, before validation, or None if the key is not set."""
+        """Return the value of a key before validation, or None if the key is not set."""
         if key in self.explicit:
             return self.explicit[key]
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
 
     def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
-        """Yield the errors found without validating values: errors in the file, and unknown keys."""
+        """Yield errors in the file and unknown keys."""
         if self.file is not None:
             yield from self.file.problems
         for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):
@@ -483,7 +475,7 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of a settings file, for editors.
 
     The schema rejects numbers written as strings, which :class:`HybridGraphSettings` accepts. Otherwise, it is less
-    strict: it cannot detect contradictory settings or unknown operators in a filter, for example.
+    strict.
 
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
     [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]
@@ -514,7 +506,6 @@ def _names_in(section: str) -> list[str]:
 
 
 def _key_schema(key: str, generated: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one key. For every key, null means unset."""
     null = {"type": "null"}
     default = {} if generated.get("default") is None else {"default": generated["default"]}
     values = {name: value for name, value in generated.items() if name not in ("title", "description", "default")}

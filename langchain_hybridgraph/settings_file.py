@@ -46,11 +46,7 @@ def settings_path(path: str | Path | None) -> Path | None:
 
 
 def set_variables() -> dict[str, str]:
-    """Map each key set in the environment to the name of its variable.
-
-    The name is ``PREFIX`` followed by the key, in any combination of upper and lower case. Keys are returned in lower
-    case. An empty variable is treated as unset.
-    """
+    """Map each key set in the environment, in lower case, to the name of its variable. Empty ones are unset."""
     names = {name.lower().removeprefix(PREFIX.lower()): name for name, value in os.environ.items() if value}
     return {key: name for key, name in names.items() if name.lower() != key}
 
@@ -95,10 +91,7 @@ class Problem(NamedTuple):
 
 
 class UnusableSettingsError(ConfigurationError):
-    """Some settings cannot be used. ``problems`` lists the errors, and the message has one line for each of them.
-
-    Problems are sorted by origin (call, environment, file), and problems in a file by line.
-    """
+    """Settings that cannot be used; the message has one line for each of ``problems``, sorted by origin and line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         order = ("call", "environment", "file", "default")
@@ -107,10 +100,7 @@ class UnusableSettingsError(ConfigurationError):
 
 
 class SettingsFile(NamedTuple):
-    """Settings in a file.
-
-    ``values`` maps flat keys to values and omits null values. ``lines`` maps each key and section to its line number.
-    """
+    """Settings in a file: values by flat key, without null, and the line of each key and section."""
 
     path: Path
     values: Mapping[str, Any]
@@ -118,10 +108,7 @@ class SettingsFile(NamedTuple):
     problems: tuple[Problem, ...]
 
     def origin(self, key: str) -> Origin:
-        """Return the origin of a key: the file and the line.
-
-        A key that was merged with ``<<`` has no line of its own; its origin has the line of its section.
-        """
+        """Return the file and line of a key, or the line of its section if it was merged with ``<<``."""
         return Origin("file", str(self.path), self.lines.get(key, self.lines.get(key.partition("_")[0])))
 
 

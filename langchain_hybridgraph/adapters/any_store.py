@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import Tree
 
 
-# Choice of the adapter for a vector store.
-
 # Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.
 _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
     {
@@ -68,10 +66,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
 
 
 def adapter_of(store: VectorStore) -> StoreAdapter:
-    """Return the adapter for a vector store, which depends on its class.
-
-    If there is no adapter for the class, the adapter for its nearest base class is used, or else the general adapter.
-    """
+    """Return the adapter for the class of a vector store or its nearest base class, or else the general adapter."""
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):
@@ -79,17 +74,12 @@ def adapter_of(store: VectorStore) -> StoreAdapter:
     return StoreAdapter(store)
 
 
-# Directory tree of the texts in a vector store.
-
 # Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
 Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
 
 
 class ListedTree:
-    """Directory tree of the texts in a :class:`DocumentIndex`.
-
-    It is built by the same rules as the tree of the embedded store.
-    """
+    """Directory tree of the texts in a :class:`DocumentIndex`, with the same rules as that of the embedded store."""
 
     def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
         self._texts = texts
@@ -116,7 +106,7 @@ class ListedTree:
 
 
 class _ListedRows:
-    """Rows of a tree (``TreeRows``) for one version of a :class:`DocumentIndex`."""
+    """Rows of a tree for one version of a :class:`DocumentIndex`."""
 
     def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version
@@ -141,8 +131,6 @@ class _ListedRows:
         return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
 
-# LangChain VectorStores as pipeline stores.
-
 # Generator that yields the number of Documents to request and a translated filter, receives the Documents, and returns
 # the result.
 Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
@@ -161,8 +149,7 @@ class VectorStoreAdapter:
     - If the store accepts a function or can express the filter in its own language, the store applies the filter.
     - Otherwise, more and more results are requested until enough of them match.
 
-    In each case, the metadata of every hit are checked against the filter afterwards. A text's tenant is in its
-    metadata under ``tenant``.
+    The metadata of every hit are checked against the filter afterwards. A text's tenant is under ``tenant``.
 
     The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
     ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index (``texts`` is None).
@@ -212,11 +199,7 @@ class VectorStoreAdapter:
         return self.texts is not None and len(self.texts.ids) <= self.texts.index.quick_rows
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks with these ids that are in the scope.
-
-        The chunks come from the results of the search, from the texts in memory, or from the vector store if it can be
-        read by id.
-        """
+        """Return the chunks with these ids that are in the scope, from the results, the texts or the vector store."""
         chunks = self._read(ids, result_chunks)
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope)}
 
@@ -226,10 +209,7 @@ class VectorStoreAdapter:
         return self._brings_parents or (self.texts is not None and self.texts.has_parents)
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents with these ids that belong to the scope's tenant and are valid at its time.
-
-        The parents come from the index or the vector store.
-        """
+        """Return the parents with these ids that belong to the scope's tenant and are valid at its time."""
         chunks = self._read(ids, {})
         return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
 
@@ -304,10 +284,9 @@ class VectorStoreAdapter:
             fetched *= 4
 
     def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
-        """Return the result of a search that found these of the store's ids.
+        """Return the result of a search that found these of the store's ids; the texts of the hits are read later.
 
-        The texts of the hits are read later. Only texts without an id are read first, because their ids may depend on
-        their contents. Copies of a text have the id of the copy that is in the keyword index.
+        Texts without an id are read first, because their ids may depend on their contents.
         """
         ids = self.identity.ids_of(cosines)
         if None in ids:
@@ -324,11 +303,7 @@ class VectorStoreAdapter:
         return SourceResult(entries, vector, background=self._adapter.background(vector))
 
     def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Yield requests for more and more Documents, and return the result of the search.
-
-        The requests end when n Documents are in the scope, when the store has no more Documents, or when
-        ``MOST_FETCHED`` were requested.
-        """
+        """Yield requests for more and more Documents, until n of them are in the scope or there are no more."""
         where = self._pushed_down(query.scope)
         fetched = n if where is not None or _is_free(query.scope) else 2 * n
         while True:
@@ -358,10 +333,7 @@ class VectorStoreAdapter:
         return self._tree.scoped(scope)
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
-        """Sort ``ids`` by distance from the vector, nearest first.
-
-        If there are many ids, the result may contain only the nearest 2 n.
-        """
+        """Sort ``ids`` by distance from the vector, nearest first. Of many ids, only 2 n may be returned."""
         if self._filtered is not None and len(ids) > FEW:
             stored = {self._stored_id(id): id for id in ids}
             return [stored[theirs] for theirs in self._filtered.nearest(vector, 2 * n, list(stored))]
@@ -403,11 +375,10 @@ class VectorStoreAdapter:
         """Return the first n texts in a scope.
 
         The user's Documents come in the order in which they were passed. If none were passed, the texts come in the
-        order in which the store lists them. Texts that were added to the keyword index later, or changed in it, come
-        last.
+        order in which the store lists them. Later additions and changes come last.
 
         Without a keyword index, the texts are read from the store. If the store cannot list them, it is searched for an
-        empty string. ``refresh`` and ``version`` are options of the retriever.
+        empty string.
         """
         if self.texts is None:
             if not self._adapter.can_list:
@@ -423,10 +394,7 @@ class VectorStoreAdapter:
         return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
 
     def _pushed_down(self, scope: Scope) -> Any:
-        """Return a filter for the store, or None if no filter is needed or the store cannot apply it.
-
-        Every Document in the scope matches the filter; other Documents may match it, too.
-        """
+        """Return a filter for the store that every Document in the scope matches, or None."""
         if _is_free(scope):
             return None
         # The store cannot filter by derived metadata, or by metadata that only the passed Documents have.
@@ -451,7 +419,7 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield a ScoredId with the chunk for each Document. Later Documents with the same id are skipped."""
+        """Yield a ScoredId with the chunk for each Document, without repeating an id."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
@@ -480,10 +448,7 @@ class StoreWithVectors(VectorStoreAdapter):
 
 
 class AwaitedStore(VectorStoreAdapter):
-    """Pipeline store that can call the asynchronous methods of its VectorStore.
-
-    It is used for a VectorStore whose attribute ``awaits_search`` is true.
-    """
+    """Pipeline store that can call the asynchronous methods of a VectorStore whose ``awaits_search`` is true."""
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
@@ -507,8 +472,7 @@ class AwaitedStore(VectorStoreAdapter):
 class FreshKeywordSource(KeywordSource):
     """Keyword search that updates the keyword index before it searches.
 
-    The retriever creates a new source for each call, and passes on its options ``refresh`` and ``version``. The store
-    is not checked if another call has checked it since this call started.
+    The store is not checked if another call has checked it since this call started.
     """
 
     store: VectorStoreAdapter
@@ -517,10 +481,7 @@ class FreshKeywordSource(KeywordSource):
     started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return the call that searches for the words of the query, or None if the query has no text.
-
-        The call may send a request to the store to check whether the index is up to date.
-        """
+        """Return the call that searches for the words of the query, or None if the query has no text."""
         if query.text is None:
             return None
         store, freshness = self.store, self.store.freshness
@@ -538,10 +499,7 @@ class FreshKeywordSource(KeywordSource):
 
 
 def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:
-    """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`.
-
-    Its class depends on whether the VectorStore can return vectors and whether its asynchronous methods are awaited.
-    """
+    """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`."""
     if getattr(vector_store, "awaits_search", False):
         return AwaitedStore(vector_store, texts, **options)
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
@@ -553,5 +511,4 @@ def _is_free(scope: Scope) -> bool:
 
 
 def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Sort pairs of id and score by score, best first, ties by id."""
     return sorted(sorted(scores), key=itemgetter(1), reverse=True)

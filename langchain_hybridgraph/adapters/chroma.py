@@ -75,8 +75,7 @@ class VectorsInMemory(NamedTuple):
 class CollectionMemory:
     """Data of the collection with this id in memory, read while its database was in the state ``state``.
 
-    ``count`` is the number of texts, and ``documents`` are Documents by id; both are used only if they are certain to
-    be up to date. Several threads may use one object.
+    ``count`` and ``documents`` are used only if they are certain to be up to date. Thread-safe.
     """
 
     def __init__(self, collection: object = None, state: object = None) -> None:
@@ -110,7 +109,6 @@ class CollectionMemory:
 class WatchedBindings:
     """Chroma's engine for a database in memory, with a number that changes whenever the database may have changed.
 
-    Only the client of this process reaches such a database, and each of its calls goes through this object.
     ``version`` is None during a call that may change a text.
     """
 
@@ -188,10 +186,6 @@ class ChromaAdapter(StoreAdapter):
         return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Implement :meth:`StoreAdapter.get`.
-
-        Chroma's ``get_by_ids`` is not used, because it fails for entries without text or metadata.
-        """
         memory, is_current = self._current()
         previous = memory.documents if is_current else {}
         by_id = {id: previous[id] for id in ids if id in previous}
@@ -220,10 +214,7 @@ class ChromaAdapter(StoreAdapter):
     def _vectors(
         self, ids: Sequence[str], *, current: bool = False
     ) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the ids that are in the store, their vectors scaled to length 1, and their lengths as stored.
-
-        With ``current``, vectors in memory are used only if they are certain to be up to date.
-        """
+        """Return the ids in the store, their unit vectors, and their lengths as stored."""
         memory, is_current = self._current()
         if current and not is_current:
             return self._read_vectors(ids)
@@ -256,20 +247,13 @@ class ChromaAdapter(StoreAdapter):
         return page["ids"], *_units(page["embeddings"])
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`.
-
-        Chroma visits every text to count them, so the last number is returned if nothing has changed since.
-        """
         memory, is_current = self._current()
         if not is_current or memory.count is None:
             memory.count = int(self._store._collection.count())
         return memory.count
 
     def _current(self) -> tuple[CollectionMemory, bool]:
-        """Return the data in memory, and whether they are certain to be up to date.
-
-        If the database has changed or the store has another collection, the data are dropped.
-        """
+        """Return the data in memory, dropped after a change, and whether they are certain to be up to date."""
         state, collection = self._state(), self._store._collection.id
         if self._memory.collection != collection or (state is not None and state != self._memory.state):
             new = CollectionMemory(collection, state)
@@ -280,7 +264,7 @@ class ChromaAdapter(StoreAdapter):
         """Return a value that differs after every change of the database, or None if that is not certain.
 
         It is not certain for a server, for a folder on Windows, which updates the times of open files late, and if the
-        database is changing, or its file changed so recently that another change may get the same time.
+        database changed so recently that another change may get the same time.
         """
         client = self._store._collection._client
         settings = client.get_settings()
@@ -323,10 +307,7 @@ class ChromaAdapter(StoreAdapter):
             yield from page["ids"]
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """Return the n nearest ids with their distances, nearest first.
-
-        If ``among`` is set, only these ids are searched. All of them must be in the store.
-        """
+        """Return the n nearest ids, or the nearest of those in ``among``, which must exist, with their distances."""
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
         answer = self._store._collection.query(
             query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
@@ -378,7 +359,6 @@ class ChromaAdapter(StoreAdapter):
 
 
 def _units(vectors: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the vectors scaled to length 1, and their lengths."""
     matrix = np.asarray(vectors, np.float32)
     return unit(matrix), np.linalg.norm(matrix, axis=1)
 
@@ -403,8 +383,8 @@ def chroma_where(filter: Filter) -> dict[str, Any] | None:
 class _ChromaDialect(Dialect[dict[str, Any]]):
     """Filter language of Chroma.
 
-    Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, and orders only numbers. If the stored value
-    is an integer, Chroma truncates a fractional operand, so ``{"$ne": 1.5}`` and ``{"$lt": 1.5}`` miss the value 1.
+    Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, orders only numbers, and truncates a
+    fractional operand if the stored value is an integer.
     """
 
     def key(self, path: Path) -> str | None:

@@ -113,7 +113,6 @@ class ChromaCollection:
             self._collection = self._client.get_collection(collection, embedding_function=None)
 
     def __len__(self) -> int:
-        """Return the number of records."""
         with guarded("count", self.name):
             return int(self._collection.count())
 
@@ -157,10 +156,7 @@ def _open_folder(path: Path) -> Any:
 
 @contextmanager
 def guarded(verb: str, place: object) -> Iterator[None]:
-    """Convert any Exception raised inside the ``with`` block to a StoreError that names ``verb`` and ``place``.
-
-    All exceptions are converted, because Chroma raises those of several libraries, such as SQLite and its HTTP client.
-    """
+    """Convert any Exception raised inside the ``with`` block to a StoreError that names ``verb`` and ``place``."""
     try:
         yield
     except Exception as error:

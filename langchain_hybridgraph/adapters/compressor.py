@@ -34,16 +34,12 @@ class CompressorReranker:
     used: each hit keeps the full text of its chunk, even if the compressor shortens it. A returned Document is matched
     to its chunk by an id in its metadata, then by ``Document.id``, then by its text.
 
-    If every returned Document has a number as ``relevance_score`` in its metadata, these numbers are the scores. A
-    chunk that is returned several times then gets its highest score. Otherwise, the scores follow the order of the
-    returned chunks: the i-th of n chunks, counting from 0, has the score 1 − i/n, and a repeated chunk counts only at
-    its first position.
+    If every returned Document has a number as ``relevance_score`` in its metadata, these numbers are the scores.
+    Otherwise, the i-th of n chunks, counting from 0, has the score 1 − i/n. A repeated chunk has its highest score.
 
-    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. ``callbacks`` are
-    passed to the compressor if its method accepts them.
-
-    The constructor raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the
-    compressor returns a Document that it did not receive.
+    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. The constructor
+    raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the compressor
+    returns a Document that it did not receive.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> class First(BaseDocumentCompressor):
@@ -87,9 +83,9 @@ class CompressorReranker:
 def as_reranker(value: Any) -> Reranker:
     """Convert a LangChain compressor or a scoring function to a reranker.
 
-    A scoring function takes a query and a list of texts and returns one score per text. The name of a reranker
-    (``"cross_encoder"``) or a mapping such as ``{"type": "score", "min_score": 0.3}`` is also accepted. A reranker is
-    returned unchanged. Raises ConfigurationError for anything else.
+    A scoring function takes a query and a list of texts and returns one score per text. A name (``"cross_encoder"``), a
+    mapping (``{"type": "score", "min_score": 0.3}``) or a reranker is also accepted. Raises ConfigurationError for
+    anything else.
 
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False
@@ -128,10 +124,7 @@ def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | Non
 
 
 def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """Return the compressor's Documents, grouped by the id of the hit that each one matches.
-
-    The groups are in the order of their first Documents.
-    """
+    """Return the compressor's Documents by the id of their hit, in the order of their first Documents."""
     hit_ids = {hit.id for hit in hits}
     by_text: dict[str, list[str]] = {}
     for hit in hits:

@@ -32,8 +32,6 @@ from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
 from langchain_hybridgraph.search.rerankers import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.search.rerankers import LLMReranker, Reranker
 
-# Chat models by name.
-
 
 def chat_model(name: Any) -> Any:
     """Create a chat model from its name.
@@ -54,10 +52,7 @@ def chat_model(name: Any) -> Any:
 
 
 def _is_factory(name: str) -> bool:
-    """Return whether a name has the form ``module:factory`` rather than ``provider:model``.
-
-    The part after the colon usually shows the difference, because few model names are valid identifiers.
-    """
+    """Return whether a name has the form ``module:factory`` rather than ``provider:model``."""
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):
         return False
@@ -66,8 +61,6 @@ def _is_factory(name: str) -> bool:
     except (ImportError, ValueError):
         return "." in module  # importing it raises an error that names the missing module
 
-
-# Parser for a question and its conversation.
 
 _QUESTIONS = ("input", "query", "question", "messages")
 _HISTORIES = ("chat_history", "history")
@@ -112,9 +105,8 @@ Input = str | ConversationInput | list[Turn] | Message
 class ConversationCall(NamedTuple):
     """Question with its conversation, and the options of the call.
 
-    ``level`` determines which metadata are added to the Documents: "all", "score" or "none". ``early`` is a function
-    that receives, before the answer is complete, the Documents that are certain to be in it. ``deadline`` is the time
-    by which the complete call should end, in seconds on the clock ``time.monotonic()``.
+    ``level`` is the level of annotation. ``early`` receives, before the answer is complete, Documents that are certain
+    to be in it. ``deadline`` is a time on the clock ``time.monotonic()``, in seconds.
     """
 
     query: str | None
@@ -163,10 +155,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:
-    """Return the session id in the configuration as ``{"session_id": …}``, or {} if there is none.
-
-    If the configuration has no ``session_id``, its ``thread_id`` is used.
-    """
+    """Return the session or thread id in the configuration as ``{"session_id": …}``, or {} if there is none."""
     session_id = _first(ensure_config(config).get("configurable", {}), _SESSIONS)
     return {} if session_id is None else {"session_id": str(session_id)}
 
@@ -176,7 +165,6 @@ def _first(mapping: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
-    """Return the text of the question, and the messages before it (None if there are none)."""
     if value is None or isinstance(value, str):
         return cast("str", value), None
     if isinstance(value, BaseMessage):
@@ -188,9 +176,6 @@ def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
             if questions := [turn for turn in turns(value[position : position + 1]) if turn.speaker != ASSISTANT]:
                 return questions[-1].text, value[:position] or None
     raise ConfigurationError(f"the input is {value!r:.200}; expected a string, or messages including a user message")
-
-
-# Rerankers, planners and expanders that settings can name.
 
 
 def _llm_reranker(

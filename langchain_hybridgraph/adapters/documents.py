@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
 
 
-# Conversion between hits, chunks and LangChain Documents.
-
 Annotate = Literal["all", "score", "none"]
 """Amount of detail in a Document's metadata about how the Document was found."""
 
@@ -34,8 +32,8 @@ Annotate = Literal["all", "score", "none"]
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
     """Return the level of annotation for a call.
 
-    The level is ``requested_level``. If this is None, it is ``own``, the retriever's level. With ``return_scores``, the
-    level "none" becomes "score". Raises ConfigurationError for an unknown level.
+    It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score". Raises
+    ConfigurationError for an unknown level.
 
     >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
     ('score', 'all', 'none')
@@ -54,17 +52,14 @@ def to_document(chunk: Chunk) -> Document:
 
 
 def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Rebuild Documents from the ``documents`` list in the output of ``RetrievalResult.to_dict``.
-
-    Raises ValueError for an entry that does not describe a Document.
-    """
+    """Rebuild Documents from the ``documents`` of ``RetrievalResult.to_dict``. Raises ValueError for other entries."""
     return [Document.model_validate(one) for one in data]
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
-    """Return a Document's id, or a hash of its text and source, which is the same in every run.
+    """Return the value of ``id_key``, the Document's id, or a hash of its text and source.
 
-    With ``id_key``, the id is the value of this metadata key; raises ValueError if it is missing.
+    Raises ValueError if the metadata have no ``id_key``.
     """
     if id_key is not None:
         if document.metadata.get(id_key) is None:
@@ -136,26 +131,18 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def resolve_as_of(as_of: Any) -> float | None:
-    """Return the time at which chunks have to be valid, in Unix seconds.
-
-    None is converted to the current time. For ``ALL_TIME``, the result is None: chunks need not be valid at any
-    particular time.
-    """
+    """Return the time at which chunks have to be valid, in Unix seconds (None: now), or None for ``ALL_TIME``."""
     if as_of is ALL_TIME:
         return None
     return time.time() if as_of is None else parse_time(as_of)
 
-
-# Assignment of one id to each text.
 
 # Metadata keys in which vector stores may return an id that is missing from Document.id.
 ID_KEYS = ("_id", "pk", "id")
 
 
 def metadata_id(metadata: Mapping[str, Any], keys: Sequence[str] = ID_KEYS) -> str | None:
-    """Return an id from metadata as a string, or None if there is none.
-
-    The id is the value of the first of ``keys`` that has a value.
+    """Return the value of the first of ``keys`` that has one, as a string, or None.
 
     >>> metadata_id({"pk": 7, "id": "x"})
     '7'
@@ -177,9 +164,8 @@ class Identity:
     - an id in the metadata of the user's Document (``_id``, ``pk`` or ``id``), unless another text has the same id
     - a hash of text and source
 
-    Each of the user's Documents is matched with the stored Document that has the same id. If there is none, it is
-    matched with a stored Document that has the same text, unless their sources differ. If several stored Documents have
-    this text, the one whose metadata agree best is chosen. Each stored Document is used only once for such a match.
+    Each of the user's Documents is matched with the stored Document that has the same id, or else, once, with the one
+    of the same text whose metadata agree best, unless their sources differ.
 
     >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
     >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
@@ -269,7 +255,6 @@ class Identity:
         return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
 
     def _match_id(self, document: Document) -> str:
-        """Return the id for a stored Document that has no recorded id yet."""
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
         if document.id in self._passed_ids:
@@ -287,10 +272,7 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Return, for each of the user's Documents, the stored Document that matches it, or None.
-
-    Documents are matched by id and then by text, as described in :class:`Identity`.
-    """
+    """Return, for each of the user's Documents, the stored Document that matches it, or None."""
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
@@ -312,21 +294,16 @@ def _pairs(
 
 
 def _same_source(one: Document, other: Document) -> bool:
-    """Return whether the sources of two Documents are equal or at least one of them is unknown."""
+    """Return whether the sources of two Documents are equal or one of them is unknown."""
     ours, theirs = one.metadata.get("source"), other.metadata.get("source")
     return ours is None or theirs is None or ours == theirs
 
 
 def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return a sort key for two Documents; the better their metadata agree, the higher the key.
-
-    Equal sources come first (two missing sources are equal), then the number of equal values.
-    """
+    """Return a sort key that is higher if the sources are equal, and then by the number of equal values."""
     same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
     return one.metadata.get("source") == other.metadata.get("source"), same
 
-
-# LangChain's indexing API with the Documents' own ids.
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
@@ -374,10 +351,7 @@ async def aindex(
 
 
 def kept_id(document: Document) -> str:
-    """Return the Document's own id. Pass this function to LangChain as ``key_encoder``.
-
-    Raises ValueError for a Document without an id.
-    """
+    """Return the Document's own id, as LangChain's ``key_encoder``. Raises ValueError if it has none."""
     if not document.id:
         raise ValueError(
             f"a document without an id cannot be indexed by its id: {quote_value(document.page_content[:60])}; "
@@ -385,8 +359,6 @@ def kept_id(document: Document) -> str:
         )
     return document.id
 
-
-# Translation of LangChain's structured queries to filters.
 
 _WORDS = {Comparator.CONTAIN: "$contains"}
 

@@ -44,20 +44,14 @@ class RefreshReport(NamedTuple):
 
 
 class StoreState(NamedTuple):
-    """State of a store: the number of its texts, or a version provided by the user.
-
-    A different state means that the store has changed.
-    """
+    """State of a store, different after a change: the number of its texts, or a version provided by the user."""
 
     size: int | None = None
     version: Any = None
 
 
 class StoreContents(NamedTuple):
-    """All Documents of a store, and the state of the store just before they were read.
-
-    If the store failed, there are no documents, and ``error`` describes the failure.
-    """
+    """All Documents of a store and its state just before they were read, or the ``error`` if it failed."""
 
     documents: Sequence[Document]
     state: StoreState
@@ -73,10 +67,7 @@ def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | No
 
 
 def state_of(adapter: StoreAdapter, version: Any) -> StoreState:
-    """Return the current state of a store.
-
-    ``version`` may be a function, which is called. The texts are counted only if there is no version.
-    """
+    """Return the current state of a store. The texts are counted only without a version, which may be a function."""
     current = version() if callable(version) else version
     return StoreState(adapter.count() if current is None else None, current)
 
@@ -85,9 +76,8 @@ class Freshness:
     """Updater that applies the changes in a vector store to its keyword index.
 
     Added and deleted texts are detected when the number of texts in the store changes. A text that was changed in place
-    is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, texts that
-    were already in the store at that time are not added to the index later, because the user may have left them out
-    deliberately.
+    is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, other
+    texts that were in the store then are never added.
 
     ``error`` describes why the store's texts could not be listed, until they have been listed once. With
     ``merges_copies``, equal texts with equal metadata have one row in the index.
@@ -119,9 +109,9 @@ class Freshness:
     def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, version: Any, *, merges_copies: bool = False) -> Self:
         """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
-        It is built if there is none, if it is damaged, or if it belongs to another collection. Without a ``version``,
-        changed texts are found if the store's texts are in memory, or if one of a sample of texts was changed.
-        Otherwise, only added and deleted texts are found.
+        It is built if it is missing, damaged, or of another collection. Without a ``version``, changed texts are found
+        if the store's texts are in memory, or if one of a sample of texts was changed. Otherwise, only added and
+        deleted texts are found.
         """
         freshness = cls(texts, adapter, None, version, merges_copies=merges_copies)
         with texts.turn_if_possible():
@@ -140,10 +130,7 @@ class Freshness:
         return freshness
 
     def _follow_store(self, texts: KeptIndex, version: Any) -> None:
-        """Apply the changes in the store since the index was written.
-
-        Raises UnusableIndex if the index contains none of the store's texts.
-        """
+        """Apply the changes since the index was written. Raises UnusableIndex if it has none of the store's texts."""
         now = state_of(self.adapter, version)
         self._state = now
         if now.version is not None and now.version == texts.store_version:
@@ -159,10 +146,7 @@ class Freshness:
             self._compare_ids()
 
     def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
-        """Register a method to call with all Documents of the store whenever they are read again.
-
-        The object of the method is not kept alive.
-        """
+        """Register a method, without keeping its object alive, to call with all Documents that are read again."""
         self._followers = [follower for follower in self._followers if follower() is not None] + [WeakMethod(note)]
 
     @property
@@ -192,8 +176,7 @@ class Freshness:
         by default now.
 
         Returns (``keyword-stale``, remark) if the index is out of date afterwards, (``no-keyword-index``, remark) if
-        the store has failed whenever it was read, otherwise (None, None). A failed check is not reported here, because
-        the vector search reports that the store cannot be reached.
+        the store has failed whenever it was read, otherwise (None, None).
         """
         started_at = time.monotonic() if started_at is None else started_at
         if self.error is not None:
@@ -217,10 +200,7 @@ class Freshness:
             self.bring_up_to_date("auto", version)
 
     def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
-        """Return whether the index is up to date.
-
-        The result is False if finding out would require a request to a server.
-        """
+        """Return whether the index is up to date; False if finding out would require a request to a server."""
         is_due = self._is_due(refresh, started_at)
         if self.error is not None:
             return False
@@ -246,10 +226,7 @@ class Freshness:
     # -- checking -----------------------------------------------------------------------------------------------
 
     def _check(self, refresh: Refresh, version: Any, started_at: float) -> StoreState | None:
-        """Return the current state of the store if it has changed since the store was read, otherwise None.
-
-        Concurrent searches share one check.
-        """
+        """Return the state of the store if it has changed since it was read. Concurrent searches share a check."""
         with self._checking:
             if self._is_due(refresh, started_at):
                 looked = time.monotonic()
@@ -264,7 +241,6 @@ class Freshness:
             return self._behind
 
     def _read_again(self, refresh: Refresh, version: Any, started_at: float) -> tuple[str | None, str | None]:
-        """Read a store that failed when it was read before."""
         if refresh != "never" and self._is_due(refresh, started_at):
             self._checked_at = time.monotonic()
             try:
@@ -297,7 +273,6 @@ class Freshness:
             self._behind = None
 
     def _compare_ids(self) -> None:
-        """Apply the differences between the ids in the store and those of the index."""
         contents, ids = self.texts.contents or {}, list(self.adapter.ids())
         new = [
             document for page in in_pages(sorted(set(ids).difference(contents))) for document in self.adapter.get(page)
@@ -305,10 +280,7 @@ class Freshness:
         self._take_in(new, (), contents.keys() - set(ids), self.texts.store_version)
 
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
-        """Apply the differences between the current and the previous contents of the store to the index.
-
-        If there are no previous contents, the current contents are only recorded.
-        """
+        """Apply the changed contents of the store to the index, or only record them if there were none before."""
         contents = self.texts.contents
         if contents is None:
             for document in store_contents.documents:
@@ -360,10 +332,7 @@ class Freshness:
         return self.texts.identity.id_of(stored_id) in self.texts.chunks
 
     def _first_copies(self, contents: Mapping[str, int] | None) -> dict[int | str, str]:
-        """Return the stored id of one copy of each text: the one in the keyword index, or else the first one.
-
-        The keys are contents or, if each copy counts, the ids themselves.
-        """
+        """Return the stored id of a copy of each text, in the index if possible, by content or, if each counts, id."""
         contents = contents or {}
         keys: Collection[int | str] = contents.values() if self._merges_copies else contents.keys()
         first: dict[int | str, str] = {}

@@ -108,7 +108,6 @@ class KeptIndex(DocumentIndex):
         self._ends = {_ROWS: sum(map(len, lines)) + len(lines), _TEXTS: rows_of_file.size}
 
     def _current_name(self) -> str | None:
-        """Return the name of the folder with the present index, or None if there is none."""
         try:
             name = (self.path / _CURRENT).read_text("ascii", "replace").strip()
         except OSError:
@@ -132,10 +131,7 @@ class KeptIndex(DocumentIndex):
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the folder's lock, and load what other processes have written since the last call.
-
-        If this is not possible, the index continues in memory.
-        """
+        """Hold the folder's lock, with the latest changes loaded. If this fails, the index continues in memory."""
         if self._generation is None:
             yield
             return
@@ -251,7 +247,7 @@ class KeptIndex(DocumentIndex):
         self._ends[_ROWS] = _write(folder / _ROWS, self._ends[_ROWS], orjson.dumps(line) + b"\n")
 
     def _load_changes(self, folder: Path) -> None:
-        """Load the changes that other processes have written since this index was opened or changed."""
+        """Load what other processes have written since this index was opened or changed."""
         if self._current_name() != folder.name:
             raise UnusableIndex("another process or retriever has built it again")
         applied_before = self.index.applied_version
@@ -271,7 +267,6 @@ class KeptIndex(DocumentIndex):
     # -- memory -------------------------------------------------------------------------------------------------
 
     def _continue_in_memory(self, reason: str) -> None:
-        """Keep the index in memory from now on, with the same rows."""
         logger.warning("the keyword index in %s is not used, but kept in memory: %s", self.path, reason)
         generation, self._generation = self._generation, None
         memory, self.reason = self.empty_index("tantivy", self._language)
@@ -282,10 +277,7 @@ class KeptIndex(DocumentIndex):
 
 
 class _FileRows(Sequence[Chunk]):
-    """Chunks by row, which are read from a file when they are needed. Further chunks can be added in memory.
-
-    ``lengths`` are the numbers of bytes of the rows, and ``start`` is the place in the file at which they begin.
-    """
+    """Chunks by row, read from a file when needed; ``lengths`` and ``start``, the first row's place, are in bytes."""
 
     def __init__(self, path: Path, ids: Sequence[str], lengths: Sequence[int], start: int = 0) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -326,11 +318,9 @@ class _FileRows(Sequence[Chunk]):
         return Chunk(self._ids[row], text, metadata)
 
     def copy(self) -> _FileRows:
-        """Return the same rows as a new object."""
         return self.__add__(())
 
     def __add__(self, chunks: Sequence[Chunk]) -> _FileRows:
-        """Return the same rows, followed by these chunks."""
         rows = _FileRows.__new__(_FileRows)
         rows.__dict__.update(self.__dict__, _file=os.dup(self._file), _added=[*self._added, *chunks])
         return rows

@@ -38,8 +38,7 @@ logger = logging.getLogger(__name__)
 class ScopedRows:
     """Growing list of chunks that quickly finds the chunks in a scope.
 
-    The row of a chunk is its position in the list. Chunks can only be added at the end. Several threads may use one
-    object.
+    The row of a chunk is its position in the list. Chunks can only be added at the end. Thread-safe.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
@@ -106,9 +105,8 @@ class DocumentIndex:
 
     ``is_given`` is True if the Documents come from the user, and False if they were read from the vector store.
     ``stored_documents`` are the Documents that the vector store currently has, or None if they are not known.
-    ``id_key`` is the metadata key that contains the Documents' ids, if there is one (see :class:`Identity`). If
-    several Documents have the same id, the last one is used. Each text has a row in the keyword index. A changed text
-    gets a new row, and its old row is not reused.
+    ``id_key`` is the metadata key that contains the Documents' ids, if there is one (see :class:`Identity`). If several
+    Documents have the same id, the last one is used. A changed text gets a new row, and its old row is not reused.
 
     ``chunks`` maps ids to chunks. ``contents`` maps the store's ids of all its texts to hashes of their contents, or is
     None if the store has not been read. ``store_version`` is the version of the store that the user provided.
@@ -163,10 +161,7 @@ class DocumentIndex:
         stored: Mapping[str, int] = MappingProxyType({}),
         deleted: Collection[str] = (),
     ) -> None:
-        """Remove texts, then add texts; a new text replaces an existing text with the same id.
-
-        ``stored`` and ``deleted`` are the changes of ``contents``.
-        """
+        """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
         with self._changing:
             replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
             rows = range(len(self.ids), len(self.ids) + len(add))
@@ -200,11 +195,7 @@ class DocumentIndex:
 
     @staticmethod
     def empty_index(engine: Engine, language: str) -> tuple[KeywordIndex, str | None]:
-        """Return an empty keyword index in memory, and a reason if it is not the requested one.
-
-        If Tantivy is requested but cannot be used, the index is a rank_bm25 index, and the reason is
-        ``keyword-fallback``. Otherwise, the reason is None.
-        """
+        """Return an empty keyword index, and ``keyword-fallback`` if it is not the requested one, otherwise None."""
         try:
             return keyword_index(engine, language), None
         except StoreError as error:
@@ -213,8 +204,6 @@ class DocumentIndex:
 
 
 class _ChunksById(Mapping[str, Chunk]):
-    """The chunks of a DocumentIndex by id."""
-
     def __init__(self, texts: DocumentIndex) -> None:
         self._texts = texts
 
@@ -266,10 +255,9 @@ MOST_READ = 50_000
 class StoredRows:
     """Metadata of the texts in a vector store, with one row per text.
 
-    ``documents`` are the Documents that were read from the store, and ``chunk_of`` converts a Document to a chunk.
-    ``texts``, if given, is an index of the store's own texts, whose rows are used instead of ``documents``.
-    Added and deleted texts are detected when the number of texts in the store changes, and changed metadata only when a
-    Document is read again. Several threads may use one object.
+    ``documents`` were read from the store. ``texts``, an index of the store's texts, replaces them. Added and deleted
+    texts are detected when the number of texts in the store changes, and changed metadata only when a Document is read
+    again. Thread-safe.
     """
 
     def __init__(
@@ -323,7 +311,7 @@ class StoredRows:
         return row < len(mask) and bool(mask[row])
 
     def catch_up(self, *, always: bool = False) -> bool:
-        """Add the store's new texts, drop its deleted texts, and return whether anything changed.
+        """Add new texts, drop deleted ones, and return whether anything changed.
 
         The store's ids are read only if its number of texts has changed or ``always`` is set.
         """
@@ -382,17 +370,13 @@ class FilteredSearch:
         return len(self.rows) > 0 or self._adapter.count() <= MOST_READ
 
     def search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
-        """Return the n nearest Documents in the scope with their cosines, best first.
-
-        The Documents are the store's current versions.
-        """
+        """Return the n nearest Documents in the scope, as they are in the store now, with their cosines, best first."""
         return self._caught_up(lambda: self._search(vector, n, scope))
 
     def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
         """Return the n nearest ids in the scope with their cosines.
 
-        The scope is evaluated on the metadata in memory, so the texts that are returned to the user have to be read and
-        checked again.
+        The metadata in memory may be old, so texts for the user have to be read and checked again.
         """
         if not self.rows.excludes(scope):
             return self._adapter.cosines(vector, self._adapter.nearest(vector, n))
@@ -404,10 +388,7 @@ class FilteredSearch:
         return self._caught_up(search)
 
     def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
-        """Return the n ids in ``ids`` that are nearest to the vector, nearest first.
-
-        Ids that are not in the store are left out.
-        """
+        """Return the n of ``ids`` that are nearest to the vector, nearest first; unknown ids are left out."""
 
         def nearest() -> list[str]:
             stored_ids = self.rows.stored_ids(ids)
@@ -416,11 +397,7 @@ class FilteredSearch:
         return self._caught_up(nearest)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """Update the rows, then run the search and return its result.
-
-        If the search fails and the store has changed in the meantime, the rows are updated again and the search is
-        repeated.
-        """
+        """Update the rows and search; repeat both if the search fails and the store has changed in the meantime."""
         self.rows.catch_up()
         try:
             return search()
@@ -458,8 +435,7 @@ class FilteredSearch:
     def _note_new_matches(self, scope: Scope) -> None:
         """Update the rows of texts that now match the scope because their metadata were changed in the store.
 
-        To find these texts, the store is searched by a condition of the scope (``$eq`` or ``$in``) that matches few
-        rows. If the scope has no such condition, nothing is updated.
+        The store is searched by a condition of the scope (``$eq`` or ``$in``) that matches few rows, if there is one.
         """
         equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
         for comparison in sorted(equal, key=self._matches):
@@ -476,10 +452,7 @@ class FilteredSearch:
 
 
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Return comparisons that every text in the scope satisfies.
-
-    Comparisons of ``document_id`` are left out, because this value may be missing from the stored metadata.
-    """
+    """Return comparisons that every text in the scope satisfies, except of ``document_id``, which may not be stored."""
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]

@@ -47,9 +47,8 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
 class _PGVectorDialect(Dialect[dict[str, Any]]):
     """Filter language of PGVector.
 
-    PGVector compares values by JSON path, which also matches elements of lists. If the stored value has another type,
-    the result is NULL instead of false, so a negation misses the row. ``$in`` compares strings, so it cannot
-    distinguish 1 from ``"1"``.
+    Comparisons also match elements of lists. If the stored value has another type, the result is NULL instead of false,
+    so a negation misses the row. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
     """
 
     def key(self, path: Path) -> str | None:
@@ -94,11 +93,7 @@ class _PGVectorDialect(Dialect[dict[str, Any]]):
         return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
-        """Return a condition for times that are stored as strings.
-
-        The bound is moved by a day, because an ISO time begins with its local date, which may differ from the UTC date
-        by one day.
-        """
+        """Return a condition for times stored as strings, a day wider, because local dates differ from UTC dates."""
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
             if ORDERINGS[operator].is_lower_bound:

@@ -39,9 +39,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 class QdrantAdapter(StoreAdapter):
     """Adapter for a Qdrant collection.
 
-    A search by a vector calls the client directly, to save a request: langchain-qdrant requests the collection's
-    configuration before each search. A store in hybrid or sparse mode is searched by text and returns no cosines. In
-    that case, ids are read from the metadata, because langchain-qdrant returns them only there.
+    A search by a vector calls the client directly, which saves langchain-qdrant's request for the configuration. A
+    store in hybrid or sparse mode is searched by text and returns no cosines. Its ids are read from the metadata,
+    because langchain-qdrant returns them only there.
     """
 
     id_keys = ("_id",)
@@ -143,8 +143,8 @@ def qdrant_filter(filter: Filter, metadata_key: str = "metadata") -> Any | None:
 class _QdrantDialect(Dialect[Any]):
     """Filter language of Qdrant.
 
-    A condition on ``key`` matches a single value or an element of a list; a condition on ``key[]`` matches only an
-    element of a list. Qdrant compares floats only by range, and can parse fewer time formats than this package.
+    A condition on ``key`` also matches elements of a list; one on ``key[]`` matches only these. Qdrant compares floats
+    only by range, and can parse fewer time formats than this package.
     """
 
     def __init__(self, metadata_key: str) -> None:
@@ -196,10 +196,7 @@ class _QdrantDialect(Dialect[Any]):
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
 
     def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Return a condition that matches rows whose value does not satisfy ``condition``.
-
-        A row whose value is a list always matches. The result is None if Qdrant cannot express ``condition``.
-        """
+        """Return a condition for rows with a list or not matching ``condition``, or None if this is impossible."""
         value, element = condition(key, operand), condition(f"{key}[]", operand)
         return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 
@@ -213,10 +210,9 @@ class _QdrantDialect(Dialect[Any]):
         return self._models.Filter(should=[element, no_list])
 
     def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
-        """Return a condition that matches rows whose time may satisfy the comparison.
+        """Return a condition for rows whose time may match, or None if Qdrant cannot express the time.
 
-        Values that Qdrant cannot parse also match, unless they are numbers, because they may be times in another
-        format. The result is None if Qdrant cannot express the time.
+        Values that Qdrant cannot parse match, too, unless they are numbers: they may be times in another format.
         """
         try:
             bound = datetime.fromtimestamp(seconds, UTC)

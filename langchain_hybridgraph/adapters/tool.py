@@ -53,11 +53,7 @@ class SearchArguments(QueryArguments):
 
 
 def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type[BaseModel]) -> type[BaseModel]:
-    """Return the schema ``arguments`` if the caller passed one, otherwise ``own``, the schema of the retriever.
-
-    Raises ConfigurationError if the caller passed ``types`` (LangChain's ``arg_types``), because the schema determines
-    the types.
-    """
+    """Return the schema of the caller, or else ``own``. Raises ConfigurationError for LangChain's ``arg_types``."""
     if types:
         raise ConfigurationError(
             f"arg_types={types!r}: the arguments already have types; to replace them, pass a subclass of "
@@ -71,13 +67,11 @@ def search_tool(
 ) -> BaseTool:
     """Create a tool through which a model can call ``retriever``, which must be one of this package's retrievers.
 
-    ``arguments`` is the schema of the tool's arguments. It must have a field ``query``. The other fields are passed to
-    the retriever as options of the call, unless they are None. The filter may be a Pydantic model; a hit must then
-    match all fields that are set.
+    ``arguments`` is the schema of the tool's arguments: ``query``, and options of the call, unless they are None. The
+    filter may be a Pydantic model; a hit must then match all fields that are set.
 
     The tool message contains the texts, formatted by :func:`format_documents`. Its ``artifact`` contains the Documents.
-    If the model passes an invalid argument, such as a filter or a time that cannot be parsed, the tool returns the
-    error with status "error", so that the model can correct it. Any other error is raised.
+    An error about an argument is returned with status "error", so that the model can correct it; others are raised.
     """
     from langchain_core.tools import StructuredTool
 
@@ -119,11 +113,9 @@ class _Remarks(BaseCallbackHandler):
         self.texts: dict[str, str] = {}
 
     def added_to(self, config: RunnableConfig, callbacks: Any) -> RunnableConfig:
-        """Return the config with ``callbacks`` and this handler."""
         return merge_configs(patch_config(config, callbacks=callbacks), {"callbacks": [self]})
 
     def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
-        """Receive the remarks of the search, and of the searches that it runs."""
         if name == SEARCH:
             self.texts |= data["remarks"]
 
@@ -164,7 +156,7 @@ def format_documents(
 
 @contextmanager
 def _report_invalid_arguments() -> Iterator[None]:
-    """Turn an error about an invalid argument into the tool's answer, so that the model can correct the argument."""
+    """Turn an error about an argument into the tool's answer, so that the model can correct it."""
     from langchain_core.tools import ToolException
 
     try:
@@ -192,7 +184,7 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """Yield one line that lists the edges on the path to a Document, in path order. Yield nothing if there are none."""
+    """Yield one line that lists the edges on the path to a Document, if there are any."""
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
@@ -203,7 +195,6 @@ def _related(document: Document, places: Mapping[str | None, str], prefix: str) 
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
-    """Describe how two Documents are connected: by an edge, or by an entity that both mention."""
     if entity := str(step.get("entity", "")):
         return f"{one} and {two} both mention {name_of(entity)}"
     source, target = (two, one) if is_backward(step) else (one, two)
@@ -214,7 +205,7 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
 
 
 def _set_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the model has set. A filter that is a Pydantic model is converted to a mapping."""
+    """Return the arguments that the model has set, with the filter as a mapping."""
     set_options = {name: value for name, value in options.items() if value is not None}
     return {
         name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value

@@ -72,8 +72,6 @@ def _depth(filter: Filter) -> int:
     return 1 + max(map(_depth, parts_of(filter)), default=0)
 
 
-# Adapter for any LangChain VectorStore.
-
 # Number of Documents read from a store at a time.
 PAGE = 1_000
 # Number of vectors in the sample from which the typical cosine with an arbitrary text is estimated, and the minimum
@@ -82,10 +80,7 @@ SAMPLED, FEWEST_SAMPLED = 256, 50
 
 
 class NearestDocuments(NamedTuple):
-    """Documents nearest to a query, with their scores, best first.
-
-    ``are_cosines`` is False if the scores are not known to be cosines.
-    """
+    """Documents nearest to a query, best first, with scores; ``are_cosines`` is False if these may not be cosines."""
 
     documents: list[tuple[Document, float]]
     are_cosines: bool = True
@@ -94,8 +89,7 @@ class NearestDocuments(NamedTuple):
 class StoreAdapter:
     """Adapter for any vector store that has LangChain's interface.
 
-    Adapters for particular stores override methods to use the additional features of these stores. Every Document that
-    an adapter returns has the store's id, if the store provides it.
+    Every Document that an adapter returns has the store's id, if the store provides it.
     """
 
     id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
@@ -157,10 +151,7 @@ class StoreAdapter:
         return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Return the n Documents that match the translated filter ``where`` and are nearest to the vector.
-
-        Without a vector, the store searches for ``text``.
-        """
+        """Return the n Documents that match the translated filter ``where`` and are nearest to the vector or text."""
         options = {} if where is None else {"filter": where}
         if vector is None:
             return self.convert_scores(self._store.similarity_search_with_score(text or "", k=n, **options))
@@ -174,12 +165,8 @@ class StoreAdapter:
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to Documents with scores that are higher for nearer Documents.
 
-        The scores are the first of these that are available:
-
-        - cosines, if the store declares that its own scores are cosine distances
-        - the store's relevance scores
-        - the store's own scores, if they are between −1 and 1 and in descending order
-        - 1 − i/n for the i-th of n Documents, counting from 0
+        The scores are cosines, the store's relevance scores, its own scores if they are between −1 and 1 in descending
+        order, or else those of :meth:`by_rank`.
         """
         documents = self.with_ids(document for document, _ in results)
         scores = [float(score) for _, score in results]
@@ -195,17 +182,11 @@ class StoreAdapter:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def get(self, ids: Sequence[str]) -> list[Document]:
-        """Return the Documents with these ids that are in the store.
-
-        Raises NotImplementedError if the store cannot look up ids.
-        """
+        """Return the Documents with these ids. Raises NotImplementedError if the store cannot look up ids."""
         return self.with_ids(self._store.get_by_ids(list(ids)))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Return the unit vectors of the ids that are in the store, by id.
-
-        The result is {} if the store does not return vectors.
-        """
+        """Return the unit vectors of the ids in the store, by id, or {} if the store does not return vectors."""
         return {}
 
     def count(self) -> int | None:
@@ -217,10 +198,7 @@ class StoreAdapter:
         return iter(())
 
     def ids(self) -> Iterator[str]:
-        """Iterate over the ids of all Documents in the store.
-
-        Stores that can list ids without texts override this method.
-        """
+        """Iterate over the ids of all Documents in the store."""
         return (document.id or "" for document in self.documents())
 
     def sample(self) -> Sequence[Vector]:
@@ -230,20 +208,16 @@ class StoreAdapter:
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
     def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        """Return, by id, the cosine between the vector and each Document that has one of these ids.
+        """Return the cosines with the Documents that have these ids, by id, or {} if the store does not return vectors.
 
-        The result is {} if the store does not return vectors. Without ``current``, an adapter may use vectors that it
-        has read earlier.
+        Without ``current``, an adapter may use vectors that it has read earlier.
         """
         vectors = self.vectors(ids) if ids else {}
         products = cosines(np.stack(list(vectors.values())), unit(vector)) if vectors else np.zeros(0)
         return dict(zip(vectors, products.tolist(), strict=True))
 
     def background(self, vector: Vector) -> tuple[float, float] | None:
-        """Return the mean and the standard deviation of the vector's cosines with a sample of the stored vectors.
-
-        The result is None if the sample is too small, if it cannot be read, or if all cosines are equal.
-        """
+        """Return the mean and deviation of the vector's cosines with a sample of the store, or None if too small."""
         if not hasattr(self, "_sampled"):
             try:
                 sample = [np.asarray(each, np.float32) for each in self.sample()]
@@ -258,20 +232,14 @@ class StoreAdapter:
         return (mean, deviation) if deviation > 0 else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
-        """Return the Documents with their ids.
-
-        If a Document has no id, the id is read from its metadata, where some stores keep it.
-        """
+        """Return the Documents with their ids, which some stores keep in the metadata."""
         return [
             each if each.id is not None else each.model_copy(update={"id": metadata_id(each.metadata, self.id_keys)})
             for each in documents
         ]
 
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
-        """Return the Documents with the cosines between their stored vectors and ``vector``, best first.
-
-        Documents whose vectors the store does not return are left out.
-        """
+        """Return the Documents whose vectors the store returns with their cosines, best first."""
         cosine_of = self.scores(vector, [document.id or "" for document in documents], current=True)
         scored_documents = [
             (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
@@ -279,7 +247,7 @@ class StoreAdapter:
         return NearestDocuments(sorted(scored_documents, key=lambda each: -each[1]))
 
     def by_rank(self, documents: Sequence[Document]) -> NearestDocuments:
-        """Return the Documents, best first, with scores that depend only on their ranks."""
+        """Return the Documents, best first, with the score 1 − i/n for the i-th of n Documents, counting from 0."""
         scores = (1.0 - place / len(documents) for place in range(len(documents)))
         return NearestDocuments(list(zip(documents, scores, strict=True)), are_cosines=False)
 
@@ -300,9 +268,6 @@ def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
         yield page
 
 
-# Adapter for LangChain's InMemoryVectorStore.
-
-
 class InMemoryAdapter(StoreAdapter):
     """Adapter for InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
 
@@ -312,51 +277,37 @@ class InMemoryAdapter(StoreAdapter):
     is_in_memory = True
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Any:
-        """Implement :meth:`StoreAdapter.as_filter`."""
         return admits
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "the store is always searched by a vector"
         return self.convert_scores(
             self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where)
         )
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.convert_scores`."""
         return NearestDocuments(list(results))
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         entries = self._store.store
         return {id: unit(np.asarray(entries[id]["vector"], np.float32)) for id in ids if id in entries}
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
         return len(self._store.store)
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         return iter(self.get(list(self.ids())))
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         return iter(list(self._store.store))
 
     def sample(self) -> Sequence[Vector]:
-        """Implement :meth:`StoreAdapter.sample`."""
         ids = list(self.ids())
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 
 
-# Adapter for LlamaIndexVectorStore.
-
-
 class LlamaIndexAdapter(StoreAdapter):
-    """Adapter for a LlamaIndex index.
-
-    Scores are known to be cosines only if the index uses SimpleVectorStore.
-    """
+    """Adapter for a LlamaIndex index; only the scores of SimpleVectorStore are known to be cosines."""
 
     is_in_memory = True
 
@@ -365,32 +316,24 @@ class LlamaIndexAdapter(StoreAdapter):
         self.can_list = store.can_list
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.convert_scores`."""
         return NearestDocuments(list(results), are_cosines=self._store.gives_cosines)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`."""
         vectors: dict[str, Vector] = self._store.vectors(ids)
         return vectors
 
     def count(self) -> int | None:
-        """Implement :meth:`StoreAdapter.count`."""
         count: int | None = self._store.count()
         return count
 
     def documents(self) -> Iterator[Document]:
-        """Implement :meth:`StoreAdapter.documents`."""
         return iter(self._store.documents())
-
-
-# Adapter for langchain-community's FAISS.
 
 
 class FAISSAdapter(InMemoryAdapter):
     """Adapter for a FAISS index.
 
-    The scores are cosines, computed from the stored vectors. If the index cannot return its vectors, the scores depend
-    only on rank.
+    The scores are cosines, or depend only on rank if the index cannot return its vectors.
     """
 
     filters_metadata_only = True
@@ -404,11 +347,9 @@ class FAISSAdapter(InMemoryAdapter):
         return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
 
     def as_filter(self, admits: Callable[[Document], bool]) -> Any:
-        """Implement :meth:`StoreAdapter.as_filter`."""
         return lambda metadata: admits(Document(page_content="", metadata=metadata))
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        """Implement :meth:`StoreAdapter.search`."""
         assert vector is not None, "FAISS is always searched by a vector"
         options = {} if where is None else {"filter": where, "fetch_k": self.count()}
         results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, **options)
@@ -417,7 +358,6 @@ class FAISSAdapter(InMemoryAdapter):
         return by_vectors if len(by_vectors.documents) == len(documents) else self.by_rank(documents)
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        """Implement :meth:`StoreAdapter.vectors`; the result is {} if the index cannot return a vector by its row."""
         rows = {id: row for id in ids if (row := self._row(id)) is not None}
         if not rows:
             return {}
@@ -428,18 +368,13 @@ class FAISSAdapter(InMemoryAdapter):
         return dict(zip(rows, unit(np.asarray(vectors, np.float32)), strict=True))
 
     def count(self) -> int:
-        """Implement :meth:`StoreAdapter.count`."""
         return len(self._store.index_to_docstore_id)
 
     def ids(self) -> Iterator[str]:
-        """Implement :meth:`StoreAdapter.ids`."""
         return iter(list(self._store.index_to_docstore_id.values()))
 
     def _row(self, id: str) -> int | None:
-        """Return the row of an id, or None.
-
-        Rows are looked up again after a deletion, which renumbers them.
-        """
+        """Return the row of an id, or None; a deletion renumbers the rows."""
         ids = self._store.index_to_docstore_id
         row = self._rows.get(id)
         if row is None or ids.get(row) != id:
@@ -449,8 +384,6 @@ class FAISSAdapter(InMemoryAdapter):
 
 
 class _FunctionEmbeddings(Embeddings):
-    """Embeddings object for a function that embeds one text."""
-
     def __init__(self, embed: Callable[[str], list[float]]) -> None:
         self._embed = embed
 

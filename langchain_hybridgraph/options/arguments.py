@@ -66,10 +66,7 @@ def check_labels(name: str, value: object) -> list[str]:
 
 
 def check_vector(value: object) -> NDArray[np.float32]:
-    """Return the query's vector as an array.
-
-    Raises ConfigurationError for a list of vectors and for anything else that is not one vector.
-    """
+    """Return the query's vector as an array. Raises ConfigurationError for anything that is not one vector."""
     try:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError):
@@ -89,11 +86,7 @@ def check_vector(value: object) -> NDArray[np.float32]:
 
 
 def check_documents(value: Iterable[object]) -> list[Document]:
-    """Return the Documents as a list.
-
-    Raises ConfigurationError for anything that is not a list of Documents, and for a Document with an empty id. The
-    message shows how to fix it.
-    """
+    """Return the Documents as a list. Raises ConfigurationError for anything else and for an empty id."""
     if isinstance(value, str | Document):
         raise ConfigurationError(
             f"documents must be a list of Documents, got one {type(value).__name__}: {_how_to_wrap(value)}"
@@ -140,10 +133,7 @@ def documents_of(
 
 
 def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings: Mapping[str, object]) -> None:
-    """Raise TypeError for too many positional arguments of a retriever's constructor, or for a missing first one.
-
-    The message shows the call to write.
-    """
+    """Raise TypeError, with the call to write, for too many or a missing positional argument of a constructor."""
     parameters = inspect.signature(kind.__init__).parameters.values()
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
     if not names or names[0] not in ("vector_store", "retriever"):
@@ -174,7 +164,6 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
 
 
 def _is_weight(value: object) -> bool:
-    """Return whether a value is a number or a list of numbers."""
     values = value if isinstance(value, list | tuple) else [value]
     return bool(values) and all(isinstance(each, int | float) for each in values)
 
@@ -206,10 +195,7 @@ def _how_to_combine(kind: str, retrievers: Sequence[object], weights: object) ->
 
 
 def check_store(kind: type[BaseModel], value: object) -> None:
-    """Raise a pydantic error unless ``value`` is a VectorStore. The message shows how to get one.
-
-    ``value`` is the first argument that was passed to the class ``kind``.
-    """
+    """Raise a pydantic error that shows how to get a VectorStore unless ``value`` is one."""
     if isinstance(value, VectorStore):
         return
     name = kind.__name__
@@ -224,10 +210,7 @@ def check_store(kind: type[BaseModel], value: object) -> None:
 
 
 def check_retriever(kind: type[BaseModel], value: object) -> None:
-    """Raise a pydantic error unless ``value`` is a retriever. The message shows how to get one.
-
-    ``value`` is the first argument that was passed to the class ``kind``.
-    """
+    """Raise a pydantic error that shows how to get a retriever unless ``value`` is one."""
     if isinstance(value, BaseRetriever):
         return
     name = kind.__name__
@@ -240,11 +223,7 @@ def check_retriever(kind: type[BaseModel], value: object) -> None:
 
 
 def _how_to_create(value: object, kind: str, *, over: str) -> str:
-    """Return advice on creating a ``kind`` if ``value`` is a class, a chromadb object, a path or a list of Documents.
-
-    For any other value, return "". The advice passes the store to the function ``over``, such as
-    ``AdvancedRetriever.from_store``.
-    """
+    """Return advice on creating a ``kind`` from a class, a chromadb object, a path or Documents, otherwise ""."""
     if isinstance(value, type):
         return f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"
     if type(value).__module__.partition(".")[0] == "chromadb":

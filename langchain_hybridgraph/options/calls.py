@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
 
 class CallSettings(TypedDict, total=False):
-    """Options for a single call, except ``k``. Passing a group, such as ``selection``, changes only the options that
-    are set in it.
+    """Options for a single call, except ``k``. A group changes only the options set in it.
 
-    Only a :class:`~langchain_hybridgraph.retrievers.graph.GraphRetriever` and its subclasses accept ``seed_ids`` and
-    ``graph``.
+    Only graph retrievers accept ``seed_ids`` and ``graph``.
     """
 
     filter: Filter | Mapping[str, Any] | None
@@ -84,11 +82,9 @@ _LONGEST_PART = 500
 def unknown_options(
     kind: type, values: Mapping[str, Any], all_names: Iterable[str], *, called: str | None = None
 ) -> TypeError:
-    """Return the error for options that a call does not accept. It suggests similar names and lists the accepted
-    options.
+    """Return the error for options that a call does not accept, with similar names and the accepted options.
 
-    ``values`` maps the names of the rejected options to their values. ``called`` is the retriever's name in the
-    message, by default the name of ``kind``.
+    ``values`` maps the rejected names to their values. ``called`` is the retriever's name, by default that of ``kind``.
     """
     all_names = sorted(all_names)
     advice = shorten("".join(f"; {advice}" for advice in _advice(kind, values, all_names)), _LONGEST_PART)

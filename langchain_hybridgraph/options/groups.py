@@ -22,8 +22,8 @@ G = TypeVar("G")
 class OptionGroup(BaseModel):
     """Options that are passed to a retriever together, as an object or as a mapping of names to values.
 
-    A group is immutable. To change an option, assign another group to the retriever. Raises ValueError (pydantic's
-    ValidationError) for a name that is not an option and for an invalid value.
+    A group is immutable: assign another one to the retriever. Raises ValueError (pydantic's ValidationError) for a name
+    that is not an option and for an invalid value.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True, validate_default=True)
@@ -36,14 +36,10 @@ class OptionGroup(BaseModel):
         return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Yield only the options that were set, for ``repr``."""
         return ((name, value) for name, value in super().__repr_args__() if name in self.model_fields_set)
 
     def changed(self, changes: Self | Mapping[str, Any] | None) -> Self:
-        """Return a copy of this group with the options set in ``changes``. The other options keep their values.
-
-        Raises ConfigurationError for a name that is not an option and for an invalid value.
-        """
+        """Return a copy with some options changed. Raises ConfigurationError for unknown names and invalid values."""
         if changes is None:
             return self
         kind = type(self)
@@ -108,10 +104,9 @@ def group_with(kind: type, name: str) -> str | None:
 
 
 def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
-    """Validate the options of ``kind`` and return the validated object. ``handler`` is pydantic's own validation.
+    """Validate the options of ``kind`` with pydantic's ``handler``, as its wrap validator.
 
-    The pydantic wrap validator of ``kind`` calls this function. Raises pydantic's ValidationError, a ValueError, for
-    invalid options. The messages state the value passed and the accepted values of each option, or how to write it.
+    Raises pydantic's ValidationError, a ValueError, with the value passed and the accepted values of each option.
     """
     if isinstance(options, Mapping) and (problems := list(_problems(kind, options))):
         raise ValidationError.from_exception_data(kind.__name__, problems)
@@ -153,7 +148,7 @@ def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[Ini
 def _name_problem(
     kind: type[BaseModel], name: str, value: object, owner: type[BaseModel] | None = None
 ) -> InitErrorDetails | None:
-    """Return an error if ``kind`` has no option of this name; ``owner`` is the class that takes the group ``kind``."""
+    """Return an error if ``kind`` has no option of this name; ``owner`` is the class that takes the group."""
     if name in kind.model_fields:
         return None
     if owner is not None and name in owner.model_fields:
@@ -290,10 +285,7 @@ def translated(name: str, value: Any) -> dict[str, Any] | None:
 
 
 def check_store_arguments(call: str, options: Mapping[str, Any], *first: str) -> None:
-    """Raise TypeError for arguments of other vector stores, with the call to write: ``call`` with our arguments.
-
-    ``first`` are the positional arguments of that call.
-    """
+    """Raise TypeError for arguments of other vector stores, with the call to write; it begins with ``first``."""
     if others := [name for name in options if name in _STORE_ARGUMENTS]:
         ours = {_STORE_ARGUMENTS.get(name, name): value for name, value in options.items()}
         texts = [f"{name}={quote_value(value) if isinstance(value, str) else name}" for name, value in ours.items()]

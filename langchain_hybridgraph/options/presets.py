@@ -21,8 +21,7 @@ from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traver
 class GraphPreset(NamedTuple):
     """Graph traversal and graph score that fit together, with related search settings.
 
-    ``keyword_weight`` is the weight of the keyword search in the search for seeds. If it is None, the weight depends on
-    the embedding. ``fusion`` and ``budget`` are None if the preset does not set them.
+    ``keyword_weight`` is that of the search for seeds; None: it depends on the embedding.
     """
 
     traversal: Traversal
@@ -61,9 +60,6 @@ def own_score(traversal: Traversal) -> GraphScore:
     return next((each.score for each in presets if isinstance(traversal, type(each.traversal))), HopDecay())
 
 
-# Modes of memory search.
-
-
 @dataclass(frozen=True)
 class Mode:
     """Settings of a memory search: the weights in a memory's score, and the graph traversal."""
@@ -81,10 +77,7 @@ class Mode:
         decay_per_hour: float | None = None,
         traversal: Any = None,
     ) -> Mode:
-        """Return a copy of this mode with other weights, another decay or another traversal.
-
-        Arguments that are None change nothing.
-        """
+        """Return a copy with other weights, another decay or traversal; arguments that are None change nothing."""
         weights = {
             "similarity": similarity,
             "confidence": confidence,
@@ -111,9 +104,9 @@ CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.change
 
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
-    """Return the mode for a name, or for a mapping with the name as ``type`` and the values to change.
+    """Return a Mode, or the mode for a name or a mapping of its ``type`` and the values to change.
 
-    A Mode is returned unchanged. Raises ConfigurationError for an unknown name or parameter and for an invalid value.
+    Raises ConfigurationError for an unknown name or parameter and for an invalid value.
 
     >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
     0.3

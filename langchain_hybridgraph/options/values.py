@@ -36,10 +36,10 @@ _PLURALS = {str: "strings", float: "numbers", int: "integers"}
 class Notation:
     """How an option is written whose value is an object, as metadata of the option's type.
 
-    Pydantic calls ``create`` for a value that is passed in code. A value in a settings file is kept as it is written,
-    after ``check`` (by default ``create``), because creating an object may load a model. Both raise ValueError for an
-    invalid value; None is never passed. ``description`` describes the values in messages, ``schema`` lists their JSON
-    schemas, and ``kinds`` contains the classes that a value can name.
+    Pydantic calls ``create`` for a value in code, and ``check`` (by default ``create``) for a value in a settings file,
+    which is kept as it is written, because creating an object may load a model. Both raise ValueError; None is never
+    passed. ``description`` describes the values in messages, ``schema`` lists their JSON schemas, and ``kinds``
+    contains the classes that a value can name.
     """
 
     description: str
@@ -49,7 +49,6 @@ class Notation:
     kinds: Mapping[str, Callable[..., Any]] | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        """Return a schema that creates the object."""
         return core_schema.no_info_plain_validator_function(
             lambda value: None if value is None else self.create(value),
             serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
@@ -112,9 +111,9 @@ def object_notation(
 
 
 def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: Any, expected: str) -> Any:
-    """Return the callable that a name or mapping describes. Any other callable is returned unchanged.
+    """Return the callable that a name or mapping describes, or any other callable unchanged.
 
-    Raises ConfigurationError for a class and for anything else. ``expected`` describes the objects.
+    Raises ConfigurationError for a class and for anything that is not ``expected``.
     """
     if isinstance(value, type):
         raise ConfigurationError(
@@ -145,10 +144,7 @@ def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dic
 
 
 def parameters_notation(what: str, kind: Callable[..., Any], description: str, *numbers: Mapping[str, Any]) -> Notation:
-    """Return the notation of an object of one class: a mapping of its parameters.
-
-    If ``numbers`` contains a schema, a number is accepted, too, as the first parameter.
-    """
+    """Return the notation of an object of one class: a mapping of parameters or, with ``numbers``, the first one."""
     schema = _parameters_schema(kind)
     schema["properties"].pop("counter", None)  # a function, which a file cannot contain
 
@@ -261,10 +257,7 @@ def _described_type(annotation: Any) -> str:
 
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
-    """Raise ConfigurationError for a value that is not valid for the field ``name`` of ``kind``.
-
-    The constructor of ``kind`` validates its own arguments; this function validates values that are passed to a call.
-    """
+    """Raise ConfigurationError for a value in a call that is not valid for the field ``name`` of ``kind``."""
     option = kind.model_fields[name]
     try:
         # Pydantic converts strings and bools to numbers, and with strict=True it rejects NumPy's numbers.
@@ -286,8 +279,6 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
     """Return the error message for an invalid value of an option.
-
-    The message contains the accepted values and the value passed, and usually a way to fix the error.
 
     >>> from langchain_hybridgraph.options.models import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)

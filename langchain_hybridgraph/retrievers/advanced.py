@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-# Log of the last queries of each session.
-
 REMEMBERED_QUERIES = 10
 REMEMBERED_SESSIONS = 1_000
 
@@ -84,8 +82,6 @@ class QueryLog:
         with self._lock:
             return list(self._queries.get(session_id, ()))
 
-
-# AdvancedRetriever, for follow-up questions with any retriever.
 
 # The field is declared in the same way as in RunnableWithMessageHistory, so that one chain may use both.
 _SESSION_ID = ConfigurableFieldSpec(
@@ -209,7 +205,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
         """Return a retriever configured by a YAML file, the environment and these arguments.
 
-        The setting ``advanced_retriever`` selects the inner retriever, by default a HybridRetriever.
+        The setting ``advanced_retriever`` selects the inner retriever.
         """
         from langchain_hybridgraph.retrievers.graph import GraphRetriever
         from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
@@ -228,7 +224,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @classmethod
     def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split settings into the settings of this class and the settings of the inner retriever, which include k."""
+        """Split settings into those of this class and those of the inner retriever, which include k."""
         names = ConversationFields.model_fields
         own = {name: value for name, value in settings.items() if name in names}
         return own, {name: value for name, value in settings.items() if name not in names}
@@ -248,8 +244,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The result's ``plan`` contains the raw question (``query``), ``expanded_query``, the ``context`` and its
         ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
-        ``"none"`` for a message without a question).
-        ``options`` are passed to the wrapped retriever.
+        ``"none"`` for a message without a question). ``options`` are passed to the wrapped retriever.
         """
         return self._run(ConversationCall(query, conversation_history, k, session_id, options))
 
@@ -266,10 +261,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
 
     def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
-        """Return the same result as :meth:`retrieve_with_context`.
-
-        Pass the history as ``conversation_history=``, or leave it out to use the history of the session.
-        """
+        """Return the same result as :meth:`retrieve_with_context`, which takes the history by name here."""
         check_by_name(k, others)
         return self.retrieve_with_context(query, k=k, **options)
 
@@ -294,10 +286,9 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return query, conversation | options
 
     def explain(self, query: str, conversation_history: Any = None, k: int | None = None, **options: Any) -> str:
-        """Explain the answer in words: the question that was searched for, the search, and each hit.
+        """Explain the answer of :meth:`retrieve_with_context` in words: the query, the search, and each hit.
 
-        Runs :meth:`retrieve_with_context`, with the same options and errors. For a retriever that does not report how
-        it found its Documents, only their ranks are listed.
+        For a retriever that does not report how it found its Documents, only their ranks are listed.
         """
         from langchain_hybridgraph.display import explain_result
 
@@ -327,9 +318,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ) -> Any:
         """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.
 
-        Returns a matplotlib Figure (:func:`~langchain_hybridgraph.display.draw`). Raises the errors of
-        :meth:`retrieve_with_context` and of ``draw``. For a retriever that does not report how it found its Documents,
-        the picture is empty.
+        Returns a matplotlib Figure and raises the errors of :func:`~langchain_hybridgraph.display.draw`. The picture is
+        empty for a retriever that does not report how it found its Documents.
         """
         from langchain_hybridgraph import display
 
@@ -390,10 +380,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return self.history_for(DEFAULT_SESSION)
 
     def history_for(self, session_id: str) -> list[str]:
-        """Return the last 10 raw queries of a session, oldest first.
-
-        Queries are kept for the last 1,000 sessions.
-        """
+        """Return the last 10 raw queries of a session, oldest first; 1,000 sessions are kept."""
         return self._queries.of(session_id)
 
     # -- in chains and agents -------------------------------------------------------------------------------
@@ -457,7 +444,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return await adrive(search, lane=lane_of("search", self.retriever))
 
     def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Run the search, report it to the sinks and add it to the statistics."""
         inner_retriever = AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
 
@@ -471,7 +457,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             return result
 
     def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        """Check the call, add its question to the query log, and search for the question."""
         call = self._check_call(call)
         call = call._replace(query=bounded(call.query, trace.degrade))
         if call.query is not None:
@@ -510,10 +495,7 @@ class _ConversationArguments(BaseModel):
 
 
 def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
-    """Raise ConfigurationError if a listener would store the retrieved Documents as answers in a chat history.
-
-    The listeners of RunnableWithMessageHistory do so.
-    """
+    """Raise ConfigurationError for listeners of RunnableWithMessageHistory: they would store Documents as answers."""
     from langchain_core.runnables.history import RunnableWithMessageHistory
 
     if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
@@ -525,8 +507,6 @@ def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
         )
 
 
-# Retriever for chains that pass a conversation.
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -535,8 +515,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
     """Runnable that passes the conversation of a chain to an :class:`AdvancedRetriever`.
 
     A chain such as ``create_retrieval_chain`` passes only the question to a BaseRetriever, but its full input to any
-    other Runnable. This wrapper is not a BaseRetriever, so it receives the full input. Use :func:`history_aware` to
-    create it.
+    other Runnable, such as this one. Use :func:`history_aware` to create it.
     """
 
     bound: AdvancedRetriever
@@ -553,11 +532,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     def with_listeners(self, **listeners: Any) -> BaseRunnable[Any, list[Document]]:
-        """Return a Runnable with these listeners added, as in LangChain.
-
-        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store the
-        retrieved Documents in the chat history as if they were answers.
-        """
+        """Return a Runnable with these listeners, as :meth:`AdvancedRetriever.with_listeners`."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)
 

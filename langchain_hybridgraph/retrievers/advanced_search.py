@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
 
 
-# Fusion of the answers of two searches.
-
 Result = RetrievalResult[Document]
 T = TypeVar("T")
 
@@ -74,9 +72,9 @@ def fuse_by_score(
 ) -> Result:
     """Return the k best Documents by the weighted mean of their scores in two searches.
 
-    Both searches must have been run by one of this package's retrievers, whose scores are comparable. A Document has
-    the score 0 in a search that did not find it, so the mean is comparable to the score of a single search. The mean is
-    computed from the uncalibrated scores, and then calibrated. Documents with a mean below ``min_score`` are left out.
+    Both searches must be those of this package's retrievers. A Document has the score 0 in a search that did not find
+    it. The mean is computed from the uncalibrated scores, and then calibrated. Documents with a mean below
+    ``min_score`` are left out.
 
     ``prefix`` is put in front of the added metadata keys. The other arguments and the errors are the same as for
     :func:`fuse_by_rank`.
@@ -130,7 +128,6 @@ def _combined_result(
     prefix: str = "",
     level: Annotate = "all",
 ) -> Result:
-    """Return the fused Documents and hits, each with metadata and scores from the searches that found it."""
     best = best[: max(map(len, results.values())) if k is None else k]
     documents = {name: _by_id(one) for name, one in results.items()}
     hits = {name: {hit.id: hit for hit in one.hits} for name, one in results.items()}
@@ -146,7 +143,7 @@ def _combined_result(
 
 
 def _by_id(results: Result) -> dict[str, tuple[int, Document]]:
-    """Return a dict from id to rank and Document. If several Documents have the same id, the first one is used."""
+    """Return the rank and the Document of each id, the first one if an id is repeated."""
     ranked = [(chunk_id(document), (rank, document)) for rank, document in enumerate(results, start=1)]
     return dict(reversed(ranked))
 
@@ -156,11 +153,7 @@ def _entries_of(id: str, by_search: Mapping[str, Mapping[str, T]]) -> dict[str, 
 
 
 def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
-    """Return the hit for a fused candidate: the hit of the first search that found it, with the fused score.
-
-    ``found_by`` lists the sources from all searches. Scores that the hit lacks, such as ``bm25_score``, come from the
-    other searches.
-    """
+    """Return the hit of the first search that found it, with the fused score and what only the other searches know."""
     first, *others = entries.values()
     hit = replace(
         first,
@@ -177,11 +170,7 @@ def _hit(fused: FusedCandidate, entries: Mapping[str, Hit]) -> Hit:
 def _document(
     fused: FusedCandidate, rank: int, entries: Mapping[str, tuple[int, Document]], prefix: str, level: Annotate
 ) -> Document:
-    """Return a fused Document, based on the Document of the first search that found it.
-
-    At the level "all", it has the metadata of all searches that found it; the first search takes precedence. The added
-    key ``searches`` contains the Document's rank and scores in each search.
-    """
+    """Return the Document of the first search that found it; at the level "all", with the metadata of all searches."""
     first = next(iter(entries.values()))[1]
     if level != "all":
         return with_notes(first, score_notes(fused.score)) if level == "score" else first
@@ -205,11 +194,7 @@ def _document(
 
 
 def _parts(fused: FusedCandidate, scores: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
-    """Split a fused score into parts that add up to it.
-
-    Each search contributes a share of the fused score. This share is divided in proportion to the parts of the score in
-    that search, or stays undivided if these parts are unknown.
-    """
+    """Split a fused score into parts that add up to it, in proportion to the parts in each search, where known."""
     parts: dict[str, float] = {}
     for name, share in fused.parts.items():
         score, own_parts = scores.get(name, (None, None))
@@ -226,11 +211,7 @@ def with_notes(document: Document, notes: Mapping[str, Any]) -> Document:
 
 
 def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[str, Result]:
-    """Return the answers of the searches that succeeded, and record the failures of the others.
-
-    If all searches failed, the error of the first is raised. A TypeError or ValueError of the first search is always
-    raised, because it means that the call was invalid.
-    """
+    """Return the successful answers, and record the failures, or raise them as :func:`fuse_by_rank` does."""
     results = {name: one for name, one in answers.items() if not isinstance(one, Failure)}
     first = next(iter(answers))
     for name, failure in ((name, one) for name, one in answers.items() if isinstance(one, Failure)):
@@ -243,16 +224,11 @@ def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[s
 
 
 def _ranking(name: str, weight: float, results: Result, key: str | None = None, unit: float = 1.0) -> Ranking:
-    """Return the ranking of a search.
-
-    The scores are the values of the metadata key ``key``, divided by ``unit``. Without a key, only the order is used.
-    """
+    """Return the ranking of a search, scored by the metadata key ``key`` divided by ``unit``, or 1 without a key."""
     scores = [1.0 if key is None else float(document.metadata.get(key, 0.0)) / unit for document in results]
     entries = [ScoredId(chunk_id(document), score) for document, score in zip(results, scores, strict=True)]
     return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)
 
-
-# Detection of topic changes in conversations.
 
 # Ratio of the best scores above which two searches are considered equally good (benchmarks/README.md).
 SIMILAR_SCORE = 0.9
@@ -261,9 +237,8 @@ SIMILAR_SCORE = 0.9
 def is_new_topic(by_question: Result, by_context: Result) -> bool:
     """Return whether a question changes the topic of its conversation.
 
-    ``by_question`` is the result of a search with the question alone, and ``by_context`` is the result of a search with
-    the question mixed with its context. The topic has changed if the best score in ``by_context`` is clearly lower,
-    because no chunk is then similar to both the question and the context.
+    This is so if the best score of the search with the question mixed with its context is clearly lower than that of
+    the question alone: no chunk is then similar to both.
     """
     return _best_score(by_context) < SIMILAR_SCORE * _best_score(by_question)
 
@@ -271,8 +246,6 @@ def is_new_topic(by_question: Result, by_context: Result) -> bool:
 def _best_score(result: Result) -> float:
     return result.hits[0].score / unit_of(result) if result.hits else 0.0
 
-
-# Search that takes the conversation into account.
 
 DEFAULT_SESSION = "default"
 # Number of context words that are added to a keyword search if the embedding is LSA, whose vectors contain only
@@ -308,7 +281,6 @@ class ConversationSearch:
         return self._describe(answer, call, expanded_query, trace)
 
     def _read_history(self, call: ConversationCall, trace: Trace, until: float | None) -> Search[list[Turn]]:
-        """Return the turns before the question, or [] if there are none."""
         history, fetch = call.history, self.get_session_history
         if history is None and fetch is not None:
             run = partial(fetch, call.session_id or DEFAULT_SESSION)
@@ -341,11 +313,7 @@ class ConversationSearch:
     def _search(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace, until: float | None
     ) -> Search[_SearchAnswer]:
-        """Search with the raw question, the expanded question, both, or a mixed vector, and return the answer.
-
-        A mixed vector is used instead of both questions if the expanded question has a context and the retriever's
-        embedding is known. It is the weighted mean of the vectors of the question and the context.
-        """
+        """Search with the raw question, the expanded one, both or, with an embedding and context, a mixed vector."""
         changes_question = expanded_query.text != (call.query or "") or bool(expanded_query.context)
         if not changes_question or not expanded_query.weight:
             return (yield from self._search_once("raw", call.query, call))
@@ -358,7 +326,6 @@ class ConversationSearch:
         return (yield from self._search_near_context(call, expanded_query, embeddings, trace, until))
 
     def _search_once(self, kind: str, text: str | None, call: ConversationCall) -> Search[_SearchAnswer]:
-        """Run one search. ``kind`` is "raw", "expanded" or "mixed" and appears in the plan."""
         result = yield from self.retriever.search(
             "retriever", text, call.k, _options_in_time(call), call.callbacks, level=call.level, early=call.early
         )
@@ -367,7 +334,6 @@ class ConversationSearch:
     def _search_twice(
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Search[_SearchAnswer]:
-        """Search with the raw question and with the expanded question, and return the fused answer."""
         k = call.k
         min_score = self.retriever.min_score(call.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
@@ -400,10 +366,7 @@ class ConversationSearch:
         trace: Trace,
         until: float | None,
     ) -> Search[_SearchAnswer]:
-        """Search with the weighted mean of the question's vector and its context's vector.
-
-        If the embedding fails, search with the raw question.
-        """
+        """Search with the weighted mean of the question's and its context's vectors, or the raw question on failure."""
         own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
         texts = [expanded_query.context] if own is not None else [expanded_query.context, call.query or ""]
         try:
@@ -425,10 +388,7 @@ class ConversationSearch:
         return (yield from self._search_by_both_vectors(call, question, vector))
 
     def _search_by_both_vectors(self, call: ConversationCall, question: Vector, mixed: Vector) -> Search[_SearchAnswer]:
-        """Search once with the question's own vector and once with the mixed vector, and return one of the answers.
-
-        The answer for the mixed vector is returned, unless the question changes the topic (:func:`is_new_topic`).
-        """
+        """Search with the mixed vector and the question's own, whose answer is used if :func:`is_new_topic`."""
         vectors = {"question": question, "conversation": mixed}
         searches = [
             self.retriever.search(
@@ -442,7 +402,6 @@ class ConversationSearch:
     def _describe(
         self, answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> AnyRetrieverResult:
-        """Return the first k Documents with the degradations, the plan and the answerability."""
         result, has_own_reasons = answer.result, bool(trace.reasons)
         trace.method = self.retriever.method(result)
         for reason in result.degraded:
@@ -476,7 +435,7 @@ class ConversationSearch:
 
 
 class _SearchAnswer(NamedTuple):
-    """An answer and the kind of query that produced it (``kind``): "raw", "expanded", "both", "mixed" or "none"."""
+    """An answer and the kind of query that produced it: "raw", "expanded", "both", "mixed" or "none"."""
 
     kind: str
     result: AnyRetrieverResult
@@ -496,10 +455,7 @@ def _embedding_call(embeddings: Embeddings, text: str, until: float | None) -> E
 
 
 def _with_context_words(query: str, expanded_query: str) -> str:
-    """Return the query twice, followed by the first words that only the expanded query contains.
-
-    The repetition gives the words of the query twice the weight of the added words in a keyword search. If there are no
-    words to add, the query is returned unchanged.
+    """Return the query twice, to double its weight, and the first words that only the expanded query contains.
 
     >>> _with_context_words("and its price?", "and its price? red cars Tesla Roadster")
     'and its price? and its price? red cars Tesla Roadster'
@@ -516,7 +472,6 @@ def _unit_vector(vector: Sequence[float] | Vector) -> Vector:
 
 
 def _options_in_time(call: ConversationCall) -> Mapping[str, Any]:
-    """Return the options for the retriever, with the remaining time as ``deadline_ms``."""
     if call.deadline is None:
         return call.options
     return {**call.options, "deadline_ms": max(1.0, (call.deadline - time.monotonic()) * 1e3)}
@@ -527,10 +482,7 @@ def _with_vector(call: ConversationCall, vector: Vector) -> ConversationCall:
 
 
 def _record_failure(trace: Trace, error: Exception) -> None:
-    """Record an error that makes the search use the raw question.
-
-    If the error was caused by an invalid setting, raise it instead.
-    """
+    """Record an error that makes the search use the raw question, or raise it if a setting is invalid."""
     if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
         raise error
     trace.record("expander", error, "expander-failed")

@@ -26,8 +26,6 @@ from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.search.sources import VectorSource
 from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 
-# Calls to any LangChain retriever.
-
 Result = RetrievalResult[Document]
 
 
@@ -38,10 +36,7 @@ class AnyRetriever(NamedTuple):
 
     @property
     def pipeline(self) -> PipelineRetriever | None:
-        """The retriever as a PipelineRetriever, or None if it is not one.
-
-        Also None if a subclass overrides ``_get_relevant_documents`` or ``_aget_relevant_documents``.
-        """
+        """The retriever as a PipelineRetriever that retrieves by its pipeline alone, or None."""
         own, kind = PipelineRetriever, type(self.retriever)
         is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
             own._get_relevant_documents,
@@ -60,11 +55,7 @@ class AnyRetriever(NamedTuple):
         return str(getattr(self.retriever, "metadata_prefix", ""))
 
     def takes(self, option: str) -> bool:
-        """Return whether calls take this option; LangChain silently drops options that a retriever does not declare.
-
-        A vector store's retriever takes the options of the store's search methods. A retriever whose calls take
-        arbitrary keyword arguments takes any option.
-        """
+        """Return whether calls take this option; LangChain silently drops options that a retriever does not declare."""
         if self.pipeline is not None:
             return option in {*self.pipeline._call_options, "k"}
         if isinstance(self.retriever, VectorStoreRetriever):
@@ -76,11 +67,7 @@ class AnyRetriever(NamedTuple):
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
-        """Raise TypeError for an option that the retriever's calls do not take.
-
-        The message names the retriever that contains this one (``wrapper``). If this retriever is a PipelineRetriever,
-        the message also lists the options of both; ``own`` are those of the wrapper.
-        """
+        """Raise TypeError, which names ``wrapper`` and its ``own`` options, for an option that calls do not take."""
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
             kind = type(self.retriever)
@@ -125,8 +112,7 @@ class AnyRetriever(NamedTuple):
 
         With ``callbacks``, the search is a child run with the tag ``name``.
 
-        This package's retrievers annotate their Documents at the given ``level``. Before the answer is complete, they
-        call ``early`` with Documents that are certain to be in it.
+        Only this package's retrievers use ``level`` and ``early``.
         """
         if self.pipeline is None:
             (documents,) = yield from ask_or_raise(self._invocation(name, query, k, options, callbacks))
@@ -166,8 +152,6 @@ class AnyRetriever(NamedTuple):
         return str(result.plan.get("method") or "other")
 
 
-# LangChain retrievers as sources of candidates.
-
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 
 
@@ -175,9 +159,8 @@ SCORE_KEYS = ("bm25_score", "score", "relevance_score")
 class RetrieverSource:
     """Source of the Documents that another retriever returns, in that retriever's order.
 
-    For this package's retrievers, the scores are those of the hits. For other retrievers, the scores come from the
-    metadata: from ``bm25_score``, ``score`` or ``relevance_score``, tried in this order. A key is used only if all
-    Documents have it and are sorted by it, best first. If there is no such key, the scores are 1 − rank/n, with ranks
+    The scores are those of the hits for this package's retrievers, and otherwise the first of ``bm25_score``, ``score``
+    and ``relevance_score`` in the metadata that all Documents have and are sorted by, or else 1 − rank/n, with ranks
     from 0.
 
     A Document whose id is not in ``store`` gets the id that the store uses for the same text and source. With
@@ -192,10 +175,7 @@ class RetrieverSource:
     name: str = "keyword"
 
     def search(self, query: Query, n: int) -> Effect | None:
-        """Return an Effect that calls the retriever, or None if the query has no text.
-
-        The retriever's own setting determines the number of Documents.
-        """
+        """Return an Effect that calls the retriever, which sets the number of Documents, or None without a text."""
         text = query.text
         if text is None:
             return None
@@ -227,10 +207,7 @@ class RetrieverSource:
 
     @staticmethod
     def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
-        """Return the ids under which the store knows these Documents.
-
-        An id that is not in the store is replaced by the store's id for the same text and source, if there is one.
-        """
+        """Return the Documents' ids, with the store's id for the same text and source in place of unknown ones."""
         stored_ids_of = store.ids_of_contents([content_key(document) for document in documents])
         other = {id: stored_ids_of.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
         differing = [id for id, name in other.items() if id != name]

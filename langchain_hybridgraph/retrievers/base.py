@@ -59,16 +59,11 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-# Reporting and statistics of a retriever's searches.
-
 Answer = TypeVar("Answer")
 
 
 class ObservedRetriever(StreamingRetriever):
-    """Retriever that reports its searches to its own sinks and to the process-wide sinks (``add_sink``).
-
-    Statistics of the calls are recorded even if there are no sinks.
-    """
+    """Retriever that reports its searches to its own and the process-wide sinks (``add_sink``), and counts them."""
 
     telemetry: GroupOf[TelemetryOptions] = group_field(
         TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
@@ -79,7 +74,7 @@ class ObservedRetriever(StreamingRetriever):
     if not TYPE_CHECKING:  # type checkers check the arguments of __init__
 
         def __new__(cls, *arguments: Any, **settings: Any) -> Self:
-            """Raise TypeError for arguments in positions that the constructor does not have, with the line to write."""
+            """Raise TypeError for too many positional arguments, with the call to write."""
             check_positions(cls, arguments, settings)
             return super().__new__(cls)
 
@@ -89,7 +84,6 @@ class ObservedRetriever(StreamingRetriever):
         return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Leave out groups of options that have only default values."""
         for name, value in super().__repr_args__():
             if not isinstance(value, OptionGroup) or value.model_fields_set:
                 yield name, value
@@ -108,7 +102,7 @@ class ObservedRetriever(StreamingRetriever):
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
-        """Wrap the search to report it to the sinks, or return it unchanged if there are no sinks."""
+        """Wrap the search to report it to the sinks, if there are any."""
         listeners = self.telemetry
         own = [delivery_for(sink) for sink in listeners.sinks]
         if listeners.tracer is not None:
@@ -123,7 +117,6 @@ class ObservedRetriever(StreamingRetriever):
         )
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        """Return the fields that LangSmith shows for a retriever: its name, vector store and embedding."""
         params = super()._get_ls_params(**kwargs)
         store = getattr(self, "vector_store", None)
         embedding = getattr(store, "embeddings", None)
@@ -135,7 +128,6 @@ class ObservedRetriever(StreamingRetriever):
 
 
 def _display_value(value: Any) -> Any:
-    """Return the value of an option for display, with only those options of a group that were set."""
     if isinstance(value, OptionGroup):
         return {name: getattr(value, name) for name in sorted(value.model_fields_set)}
     if value is None:
@@ -155,9 +147,6 @@ def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str
     return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scores_by_id]
 
 
-# Base class of this package's retrievers.
-
-
 class PipelineRetriever(ObservedRetriever, PipelineFields):
     """Base class of the retrievers that search with the pipeline, with their common settings.
 
@@ -166,6 +155,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     ``filter`` and ``tenant`` apply to every call. If a call has its own filter, chunks must match both filters.
     ``as_of`` (ISO 8601, datetime or Unix seconds) is the point in time to search as of. None means now. With
     ``ALL_TIME``, the validity of chunks is not checked.
+
+    Raises ValueError (pydantic's ValidationError) for unknown, invalid and contradictory options.
     """
 
     model_config = ConfigDict(
@@ -176,10 +167,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option.
-
-        An invalid value raises pydantic's ValidationError and changes nothing.
-        """
+        """Set an option; an invalid value raises pydantic's ValidationError and changes nothing."""
         before = dict(self.__dict__)
         try:
             super().__setattr__(name, value)
@@ -197,10 +185,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     @abstractmethod
     def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
-        """Return the sources of candidates for a call; each source has a weight.
-
-        ``callbacks`` are passed to sources that call another retriever.
-        """
+        """Return the sources for a call; ``callbacks`` are passed to sources that call another retriever."""
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -222,11 +207,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
-        """Explain the answer to a query in words, with one paragraph about the search and one about each hit.
-
-        Runs :meth:`retrieve`, with the same options and errors. To explain an existing answer, use
-        ``display.explain_result``.
-        """
+        """Explain the answer of :meth:`retrieve` in words. For an existing answer, use ``display.explain_result``."""
         from langchain_hybridgraph.display import explain_result
 
         return explain_result(self.retrieve(query, k, **options))
@@ -241,10 +222,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     ) -> BaseTool:
         """Return a tool for agents that takes a query, k and a filter, and returns text.
 
-        The ``artifact`` of the tool message contains the Documents.
-
-        ``args_schema`` replaces the schema of the arguments (``query`` and options of a call). ``arg_types`` exists
-        only because LangChain's method has this parameter; passing it raises ConfigurationError.
+        The ``artifact`` of the tool message contains the Documents. ``args_schema`` replaces the schema of the
+        arguments (``query`` and options of a call). LangChain's ``arg_types`` raises ConfigurationError.
 
         >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
         >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
@@ -365,7 +344,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return await adrive(self._search(prepared_search), prepared_search.deadline, lane_of("search", self._store))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        """Run the pipeline and return the answer. The search is reported to the sinks and counted in the statistics."""
         query, trace = prepared_search.query, prepared_search.trace
         with self._statistics.count_errors():
             stages = search(query, prepared_search.pipeline, trace)
@@ -437,10 +415,7 @@ def _traversal_name(traversal: Traversal) -> str:
 
 
 def with_k(options: Mapping[str, Any], k: int | None, others: Sequence[object] = ()) -> Options:
-    """Return the options with k added. The level of annotation is "all" if the options do not set it.
-
-    Raises ConfigurationError if there are ``others``, arguments that were passed by position after k.
-    """
+    """Return the options with k and a level of annotation; ``others``, arguments after k, are an error."""
     check_by_name(k, others)
     return {**options, "k": k, "annotate": options.get("annotate") or "all"}
 
@@ -454,8 +429,6 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-# Searches that run as LangChain child runs.
-
 Callbacks = CallbackManager | AsyncCallbackManager
 
 
@@ -464,8 +437,7 @@ def child_run(
 ) -> Search[RetrievalResult[Document]]:
     """Search with ``retriever`` as a part of another search, and return the complete answer.
 
-    The handlers of ``callbacks`` receive the events of a run with the tag ``tag``. If ``callbacks`` is None, no run is
-    reported.
+    The handlers of ``callbacks`` receive the events of a run with the tag ``tag``.
     """
     if callbacks is None:
         prepared_search = retriever._prepare(query, cast(Any, options))
@@ -494,17 +466,13 @@ def child_run(
 
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
-    """Report the stages of a search to the handlers of its run; do nothing if there is no trace."""
     if trace is not None:
         report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
         yield from _call_handler(report, run, trace)
 
 
 def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
-    """Call a function that notifies callback handlers, and return its result.
-
-    An asynchronous function is awaited in the event loop.
-    """
+    """Call a function that notifies callback handlers; an asynchronous one is awaited in the event loop."""
     call = partial(handler, *arguments, **options)
     if not asyncio.iscoroutinefunction(handler):
         return call()

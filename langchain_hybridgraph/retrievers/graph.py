@@ -42,12 +42,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
     (:func:`~langchain_hybridgraph.options.presets.own_score`).
 
-    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. For a
-    vector store without edges, the constructor issues a Python warning. It also warns if a list of ``edges`` contains
-    ids that are not in the store, but skips this check if looking up the ids may be slow.
-
-    Raises ValueError (pydantic's ValidationError) for an unknown option, for an invalid value, and for options that
-    contradict each other.
+    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. The
+    constructor warns about a vector store without edges, and about ids in a list of ``edges`` that are not in the
+    store, unless looking up the ids may be slow.
 
     >>> from langchain_hybridgraph import Edge, HybridGraphStore
     >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}
@@ -79,7 +76,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
             self._warn_of_missing_ids(self.edges)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option, with the same checks as in the constructor."""
         super().__setattr__(name, value)
         if name == "edges":
             self._graph_store = self._graph_of_edges()
@@ -95,10 +91,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return graph
 
     def _warn_of_missing_ids(self, graph: InMemoryGraph) -> None:
-        """Warn if edges lead from or to ids that are not in the store.
-
-        The check is skipped if looking up the ids may be slow.
-        """
+        """Warn about ids of edges that are not in the store, unless looking them up may be slow."""
         store, adapter, ids = self._store, self.index.adapter, graph.chunk_ids()
         if adapter is not None and adapter.texts is not None:
             existing: Collection[str] = adapter.stored_ids | adapter.texts.chunks.keys()
@@ -127,11 +120,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
     ) -> Any:
         """Draw the k best hits, the edges that led to them, and other chunks that the traversal visited.
 
-        Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). Two searches are run: one for the
-        k hits, and one that also finds other chunks. They take the options of :meth:`retrieve` and raise its errors.
-
-        Also raises ConfigurationError if the size is invalid, or if matplotlib or networkx is missing: ``pip install
-        "langchain-hybridgraph[notebook]"``.
+        Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). Options and errors are those of
+        :meth:`retrieve`; ConfigurationError also if the size is invalid, or without
+        ``langchain-hybridgraph[notebook]``.
         """
         from langchain_hybridgraph import display
 
@@ -151,7 +142,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._graph_store
 
     def _graph_options(self, options: Options) -> GraphOptions:
-        """Return the retriever's ``graph`` options, updated with those of the call."""
         return self.graph.changed(options.get("graph"))
 
     @property
@@ -163,10 +153,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return PRESETS[self.preset or "evidence"]
 
     def _requested_score(self, options: Options) -> GraphScore | None:
-        """Return the graph score that the call, ``graph`` or the preset sets, or None.
-
-        A traversal in the call is used with its own score, unless the call or ``graph`` sets one.
-        """
+        """Return the score of the call, ``graph`` or the preset; a traversal in the call is used with its own score."""
         score: GraphScore | None = self._graph_options(options).score
         return self._preset.score if score is None and self.preset is not None else score
 

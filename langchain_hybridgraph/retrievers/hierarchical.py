@@ -25,7 +25,6 @@ from langchain_hybridgraph.search.hierarchy import (
     FindResult,
     HierarchicalAnswer,
     HierarchicalCall,
-    NodeContents,
     answer_call,
     as_targets,
     contents_of,
@@ -52,24 +51,22 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     once, with its best chunk.
 
     :meth:`find` runs one query. :meth:`search` first calls ``planner``, which creates typed queries (for memories,
-    resources or skills) from a conversation. The default planner is :class:`RulePlanner`; :class:`QueryPlanner` uses a
-    chat model. ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. A ``reranker`` scores
-    the start points and each level of every search (``mode="thinking"``, the default). With ``mode="quick"``, set for
-    the retriever or a call, it is not used.
+    resources or skills) from a conversation. The default is :class:`RulePlanner`; :class:`QueryPlanner` uses a chat
+    model. ``invoke`` returns the Documents of ``find`` or, with ``session=``, of ``search``. A ``reranker`` scores the
+    start points and each level of every search (``mode="thinking"``, the default). With ``mode="quick"``, set for the
+    retriever or a call, it is not used.
 
     A typed query returns only hits of its type. The type of a hit is ``context_type`` in its metadata. If that is
     missing, it is the type whose directories in ``roots`` contain the hit, or else resource. ``roots`` lists
     directories for each type. A typed query without ``target_uri`` searches only the directories of its type, or the
     full tree if none are listed.
 
-    Directories without text of their own can be hits of ``find`` and ``search``, so that an agent can open them. They
-    are not returned as Documents, because they would displace texts. To change either default, set
-    ``include_directories`` in ``tree``. A directory is a hit only if all of its contents are in the scope of the call.
+    Directories without text of their own can be hits of ``find`` and ``search``, so that an agent can open them, but
+    not Documents, because they would displace texts (``include_directories`` in ``tree``). A directory is a hit only if
+    all of its contents are in the scope of the call.
 
     Without summaries, the search starts only from the documents and reports ``no-layers``. Without any directory, a
     hybrid search for documents is run, and ``no-tree`` is reported.
-
-    Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> from langchain_hybridgraph.ingestion.summaries import build_layers
@@ -108,9 +105,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         k: int | None = None,
         **options: Unpack[TreeSearchSettings],
     ) -> FindResult:
-        """Return the k best hits for one query in the tree, without calling the planner.
-
-        With ``target_uri``, only these uris and everything below them are searched.
+        """Return the k best hits for one query in the tree, or below ``target_uri``, without calling the planner.
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if nothing matches ``target_uri``.
         """
@@ -179,32 +174,25 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         Returns "" for a directory without a summary. Raises ConfigurationError for a uri that does not exist.
         """
-        return self._standing(uri).abstract()
+        return contents_of(self._store, uri, self._scope({})).abstract()
 
     def overview(self, uri: str) -> str:
         """Return the overview (level L1) of a directory, or the beginning of a document, up to 4,000 characters.
 
         Raises ConfigurationError for a uri that does not exist.
         """
-        return self._standing(uri).overview()
+        return contents_of(self._store, uri, self._scope({})).overview()
 
     def read(self, uri: str) -> str:
         """Return the full text (level L2) of a document, or "" for a directory that is not a document.
 
         Raises ConfigurationError for a uri that does not exist.
         """
-        return self._standing(uri).text()
-
-    def _standing(self, uri: str) -> NodeContents:
-        return contents_of(self._store, uri, self._scope({}))
+        return contents_of(self._store, uri, self._scope({})).text()
 
     # -- one call -------------------------------------------------------------------------------------------
 
     def _tree(self, scope: Scope) -> Tree:
-        """Return the tree of the store.
-
-        The setting ``refresh`` in ``index`` determines whether new texts of a vector store are added to the tree first.
-        """
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
             index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())

@@ -82,10 +82,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     If only one weight is set, the other is 1 minus that weight. If neither is set, the weights depend on the embedding.
     If one search fails or is missing, the result contains the hits of the other, and ``degraded`` reports it.
 
-    Warns if the keyword search has a weight but nothing to search, because the store cannot list its texts, or failed
-    when they were listed, and no ``documents`` were passed. After a failure, the next searches try to list the texts
-    again. Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid
-    value.
+    Warns if the keyword search has a weight but nothing to search, because no ``documents`` were passed and the store
+    cannot list its texts or failed to. After a failure, the next searches try again.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> store = HybridGraphStore.from_texts(["the cat sat", "dogs bark"], "lsa", ids=["cat", "dog"])
@@ -138,10 +136,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.index = self.index.built(self._shared_adapter())
 
     def _shared_adapter(self) -> VectorStoreAdapter:
-        """Return the adapter that all retrievers of this vector store share, and bring its keyword index up to date.
-
-        The keyword index is also shared with other objects that certainly access the same collection.
-        """
+        """Return the up-to-date adapter that retrievers of this vector store, or surely the same collection, share."""
         store, options = self.vector_store, self.index
         path = None if options.path is None else str(options.path.expanduser().resolve())
         key = (
@@ -169,11 +164,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
-        """Return the adapter through which the pipeline searches ``vector_store``.
-
-        It has a keyword index of ``documents`` or, without them, of the store's texts. No index is built if there is a
-        ``keyword_retriever``, or if no documents were passed and the store cannot list its texts.
-        """
+        """Return the adapter of ``vector_store``, with a keyword index if there are texts for one and it is needed."""
         adapter, options = adapter_of(self.vector_store), self.index
         if self.keyword_retriever is not None:
             own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
@@ -223,10 +214,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         )
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
-        """Return the adapter with the keyword index in this folder, or None if the store fails.
-
-        Raises NotAnIndexError for a folder that contains something other than a kept keyword index.
-        """
+        """Return the adapter with the keyword index in this folder, or None if the store fails."""
         options = self.index
         if not adapter.can_list:
             raise ConfigurationError(
@@ -257,11 +245,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option, with the same checks as in the constructor.
-
-        The options with which the keyword index was built cannot be changed. ``vector_store`` can be replaced only if
-        both the old and the new store have a keyword index of their own. Otherwise, raises ConfigurationError.
-        """
+        """Set an option, except those of the built index; ``vector_store`` only if neither store needs an index."""
         if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
             raise ConfigurationError(
                 f"vector_store cannot be set to a {type(value).__name__}: the store's texts are read when the "
@@ -303,10 +287,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         *arguments: P.args,
         **settings: P.kwargs,
     ) -> R:
-        """Add these Documents to a new or existing store, and return a retriever for it.
-
-        The store is in the folder ``path``, or in memory if ``path`` is None.
-        """
+        """Add these Documents to a store in the folder ``path``, or in memory, and return a retriever for it."""
         document_list = check_documents(documents)
         store = HybridGraphStore(path, embedding, language=language)
         cast(Any, cls)._fill(store, document_list)
@@ -356,10 +337,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     ) -> R:
         """Return a retriever whose settings and store come from a YAML file, the environment and these arguments.
 
-        Arguments take precedence over the environment (``HYBRIDGRAPH_…``), the environment takes precedence over the
-        file, and the file takes precedence over the defaults. Without a path, ``hybridgraph.yaml`` in the working
-        directory is read if it exists. Raises ConfigurationError, with the file, the key and the allowed values, for an
-        invalid setting.
+        Sources, precedence and errors are those of :meth:`HybridGraphSettings.from_file`.
         """
         kind = cast(Any, cls)
         retriever: R = kind.from_settings(HybridGraphSettings.from_file(path), *arguments, store=store, **settings)
@@ -388,8 +366,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         """Update the keyword index with all changes in the vector store, including texts that were changed in place.
 
         ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
-        Returns how many texts were added, changed and removed. Raises ConfigurationError if the retriever has no
-        keyword index to update: for a store with its own keyword index, or with ``keyword_retriever=``.
+        Returns how many texts were added, changed and removed. Raises ConfigurationError for a store with its own
+        keyword index, and with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
         freshness = None if adapter is None else adapter.freshness
@@ -451,11 +429,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         )
 
     def _weights(self, options: Options) -> tuple[float, float]:
-        """Return the weights (vector, keyword) for a call.
-
-        These are the call's weights, or else the retriever's, or else weights that depend on the embedding. If only one
-        weight is set, the other is 1 minus that weight.
-        """
+        """Return the weights (vector, keyword) of the call or the retriever, or those for the embedding."""
         call_weights = (options.get("semantic_weight"), options.get("keyword_weight"))
         vector, keyword = call_weights if call_weights != (None, None) else (self.semantic_weight, self.keyword_weight)
         if vector is None and keyword is None:
@@ -477,10 +451,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
 
 class _SharedAdapters:
-    """Adapters that the retrievers of one vector store share, and that are kept as long as the store.
+    """Adapters that the retrievers of one vector store share, in an attribute of the store.
 
-    They are in an attribute of the store. In a WeakKeyDictionary, they would keep the store alive, because they refer
-    to it. A copy of the store has no adapters.
+    In a WeakKeyDictionary, they would keep the store alive, because they refer to it. A copy of the store has none.
     """
 
     def __init__(self) -> None:
@@ -506,10 +479,7 @@ _shared_indexes: WeakKeyDictionary[Freshness, Any] = WeakKeyDictionary()
 
 
 def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:
-    """Return the texts of the store, or None if it cannot list them.
-
-    If the store fails, the result is None if Documents were passed, and otherwise contains the error.
-    """
+    """Return the texts of the store, or None if they are not available and, after a failure, not needed."""
     try:
         return read_store(adapter, version)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
@@ -518,10 +488,7 @@ def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | N
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Return the stored versions of these Documents, found by their ids; missing ones are left out.
-
-    The result is empty if the store cannot look up ids or is unavailable.
-    """
+    """Return the stored versions of these Documents that can be found by id."""
     ids = [document.id for document in documents if document.id is not None]
     try:
         return [document for page in in_pages(ids) for document in adapter.get(page)]
@@ -530,11 +497,7 @@ def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Do
 
 
 def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
-    """Return the Documents that a keyword retriever such as BM25Retriever searches.
-
-    They are read from its attribute ``docs``; without it, the result is []. With ``only_with_ids`` or ``id_key``,
-    Documents without an id are left out.
-    """
+    """Return the ``docs`` of a keyword retriever such as BM25Retriever, if required only those with ids."""
     docs = getattr(retriever, "docs", None)
     documents = docs if isinstance(docs, list) and all(isinstance(each, Document) for each in docs) else []
     with_ids = [d for d in documents if (d.id if id_key is None else d.metadata.get(id_key)) is not None]
@@ -542,10 +505,7 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
-    """Return the stored versions of these Documents, found by their ids.
-
-    If some are missing and the store can be listed, all of its Documents are returned instead.
-    """
+    """Return the stored versions of these Documents by id or, if some are missing, all Documents that can be listed."""
     stored = _read_by_id(adapter, documents) if documents else []
     if len(stored) < len(documents) and adapter.can_list:
         with suppress(Exception):  # unavailable now: texts are matched when a search finds them

@@ -86,14 +86,14 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     traversed from all of these. ``mode`` determines how the hits are scored before the best k are selected. It is
     ``"general"``, ``"belief_system"``, ``"agent_memory"`` or ``"procedural"``, or a mapping with parameters, such as
     ``{"type": "general", "recency": 0.3}``. The default is the store's mode (``set_mode``), or general if the store has
-    none. A :class:`HybridGraphStore` provides learned confidence and utility. With any other store, ``confidence``,
+    none. Confidence and utility are learned by a :class:`HybridGraphStore`; with any other store, ``confidence``,
     ``utility`` and ``valid_from`` in the metadata are used. ``score_breakdown`` contains parts that add up to the
     score.
 
-    A session is set with ``session_id=`` if the store keeps sessions, or with ``session=``, which is a chat history or
-    a list of messages. Without either, ``session_id`` or ``thread_id`` in the config of ``invoke`` selects a session of
-    the store. Memories that repeat what is in the session are down-weighted (``novelty``). The last turn of the session
-    is left out if it is the question itself.
+    A session is passed as ``session=`` (a chat history or a list of messages) or, if the store keeps sessions, as
+    ``session_id=``. Without either, the config of ``invoke`` selects one by ``session_id`` or ``thread_id``. Memories
+    that repeat what is in the session are down-weighted (``novelty``). The last turn of the session is left out if it
+    is the question itself.
 
     ``as_of`` is the point in time to search as of; with ``known_at``, only what was stored by that time is used.
     Memories from a date that the question mentions are boosted (``date_boost``). ``source_weights`` are the weights of
@@ -103,8 +103,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     By default, two traversals follow edges: that of the mode, and :class:`LinkEvidence` from the best hits. A
     ``traversal`` of your own, in ``graph`` or in the mode, is used alone, and so is the traversal of a ``preset``. With
     a ``score`` in ``graph``, the traversal of the mode is used alone.
-
-    Raises ValueError (pydantic's ValidationError) for an unknown setting or an invalid value.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> facts = {"sure": "The gate code is 4711.", "doubted": "The gate code is 1234."}
@@ -223,10 +221,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return StoredTurns(store, id, n)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of messages, or None without an embedding.
-
-        Up to ``MOST_MESSAGES`` vectors are cached.
-        """
+        """Return the unit vectors of messages, or None without an embedding."""
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
             return None
@@ -306,11 +301,7 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 def _similarity_to_session(
     store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
-    """Return, for each chunk, its largest cosine with a turn of the session.
-
-    A chunk that is itself a turn is not compared with itself. Without vectors, all cosines are 0. With ``reads``, the
-    session is read first; otherwise, it must have been read already.
-    """
+    """Return, for each chunk, its largest cosine with another turn of the session, or 0 without vectors."""
     if reads:
         session.call(query).run()
     turns = session.vectors(store)
@@ -347,7 +338,7 @@ def _spans(query: Query) -> list[tuple[float, float]]:
 
 
 def _within(query: Query) -> Filter | None:
-    """Return a filter for memories from around the dates in a query, or None if the query has no dates."""
+    """Return a filter for memories from around the dates in a query, if there are any."""
     spans = _spans(query)
     keys = ("valid_from", "created_at")
     parts = [

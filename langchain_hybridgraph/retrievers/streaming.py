@@ -44,7 +44,6 @@ class StreamingRetriever(BaseRetriever):
         return await super().ainvoke(query, config, **options)
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the question in an input, and the options of the call."""
         return input, options
 
     def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
@@ -63,8 +62,8 @@ class StreamingRetriever(BaseRetriever):
         Some hits are certain to be in the answer before edges are followed or a reranker runs. These are yielded first,
         with their search scores; their ``retrieval_rank`` is None if it is not known yet. When the answer is complete,
         the other Documents follow, best first. From then on, all Documents, including the early ones, have the metadata
-        that ``invoke`` returns, so sorting them by ``retrieval_rank`` gives the order of ``invoke``. (In a chain, they
-        are yielded in that order; see :meth:`transform`.)
+        that ``invoke`` returns, such as its ``retrieval_rank``. (In a chain, they are yielded in its order; see
+        :meth:`transform`.)
 
         If early hits are possible, the search runs in another thread, and completes even if the stream is not read to
         its end.
@@ -86,10 +85,7 @@ class StreamingRetriever(BaseRetriever):
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
-        """Yield the same lists as :meth:`stream`.
-
-        Closing the stream cancels the search.
-        """
+        """Yield the same lists as :meth:`stream`. Closing the stream cancels the search."""
         if not self._streams_early:
             for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
                 yield part
@@ -159,10 +155,7 @@ class EarlyDocuments:
                 self._hand_out(document)
 
     def completed(self, documents: Sequence[Document]) -> list[Document]:
-        """Return the answer, reusing the Documents that were handed out early.
-
-        These objects receive all the metadata of the complete answer.
-        """
+        """Return the answer, reusing the early Documents, which receive all of its metadata."""
         answer = []
         for document in documents:
             early = self._documents.get(document.id, document)
@@ -183,9 +176,6 @@ def _sum(parts: Sequence[Any]) -> Any:
 
 
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
-    """Return the Documents that were not handed out before, in lists of one.
-
-    If the answer is empty and no Document was handed out, return one empty list.
-    """
+    """Return the remaining Documents in lists of one, or one empty list for an empty answer."""
     early_ids = {id(document) for document in early}
     return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])
