@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.stores import store as embedded
-from langchain_hybridgraph.stores.features import feature_table
 from langchain_hybridgraph.stores.milvus import store as milvus
+from langchain_hybridgraph.stores.protocols import feature_table
 
 PAGE = Path(__file__).parent / "engines.md"
 BEGIN, END = "<!-- features -->\n", "<!-- /features -->\n"

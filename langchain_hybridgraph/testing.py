@@ -27,7 +27,6 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.features import wrong_declarations
 from langchain_hybridgraph.stores.protocols import (
     AcceptsChunks,
     HasGraph,
@@ -39,6 +38,7 @@ from langchain_hybridgraph.stores.protocols import (
     ReadsIndex,
     SearchesKeywords,
     SearchesVectors,
+    wrong_declarations,
 )
 
 

@@ -1,11 +1,22 @@
 """ARCHITECTURE.md covers every folder, and the package keeps to its budget."""
 
 import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "langchain_hybridgraph"
+MOST_MODULES, MOST_CODE_LINES = 170, 34_600
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
@@ -56,3 +67,29 @@ def test_folders_of_helpers_stay_small():
     sizes = {path: len(list((support / path).glob("*.py"))) for path in folders(support)}
     assert sizes
     assert max(sizes.values()) <= 15
+
+
+def code_lines(path):
+    """Return the number of lines with a token other than a comment or docstring."""
+    source = path.read_text(encoding="utf-8")
+    docstrings = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and ast.get_docstring(node, clean=False) is not None
+        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
+    }
+    code = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type not in NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(code - docstrings)
+
+
+def test_the_package_keeps_to_its_budget():
+    """The package has at most the code lines and modules of its budget; whoever needs more removes something first."""
+    sizes = [code_lines(path) for path in PACKAGE.rglob("*.py")]
+    assert len(sizes) <= MOST_MODULES
+    assert sum(sizes) <= MOST_CODE_LINES

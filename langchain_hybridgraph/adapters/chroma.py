@@ -23,8 +23,8 @@ from langchain_hybridgraph.adapters.vector_stores import (
     translate,
 )
 from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS
-from langchain_hybridgraph.filters.translation import Dialect
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:

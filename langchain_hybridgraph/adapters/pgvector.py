@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, by_kind, is_number, is_text, translate
+from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalTime, canonical_to_seconds
-from langchain_hybridgraph.filters.translation import Dialect
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.filters.expressions import Filter

@@ -23,8 +23,8 @@ from langchain_hybridgraph.adapters.vector_stores import (
     is_text,
     translate,
 )
+from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
-from langchain_hybridgraph.filters.translation import Dialect
 from langchain_hybridgraph.stores.vectors import unit
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters.documents import metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.filters.expressions import Comparison, Filter
+from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
 from langchain_hybridgraph.filters.operators import CanonicalBool
-from langchain_hybridgraph.filters.translation import Condition, Dialect, parts_of, superset
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
 from langchain_hybridgraph.execution.processes import ordered_map
-from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.stop_words import function_words
+from langchain_hybridgraph.text.analyzer import Analyzer, function_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from langchain_hybridgraph.text.stop_words import function_words
+from langchain_hybridgraph.text.analyzer import function_words
 
 NEAR_DUPLICATE = 0.95
 """Default for the smallest cosine at which a new memory may join an existing one."""

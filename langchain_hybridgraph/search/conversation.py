@@ -21,7 +21,7 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     strip_reasoning,
 )
-from langchain_hybridgraph.text.stop_words import function_words
+from langchain_hybridgraph.text.analyzer import function_words
 
 # Conversion of conversation histories to turns.
 

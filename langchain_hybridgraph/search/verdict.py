@@ -13,9 +13,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Or, compare
+from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Or, compare, parts_of
 from langchain_hybridgraph.filters.operators import Path, as_json, join_key, value_getter
-from langchain_hybridgraph.filters.translation import parts_of
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import IntEnum
 from typing import NamedTuple
 
-from langchain_hybridgraph.text.analyzer import Unaccented, combining_marks
-from langchain_hybridgraph.text.stop_words import FunctionWords, function_words
+from langchain_hybridgraph.text.analyzer import FunctionWords, Unaccented, combining_marks, function_words
 
 # A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
 # marks. A single word at the beginning of a sentence is a name only if the document also capitalises it inside a

@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from langchain_hybridgraph.stores.features import NAMES, wrong_declarations
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus import store as milvus
+from langchain_hybridgraph.stores.protocols import NAMES, wrong_declarations
 from langchain_hybridgraph.stores.store import LACKS, LACKS_IN_MEMORY
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.text.analyzer import function_words
 from langchain_hybridgraph.text.names import MOST_WORDS, join_words, read, text_words, words_of
-from langchain_hybridgraph.text.stop_words import function_words
 
 
 def names(*texts):

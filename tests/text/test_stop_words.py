@@ -2,7 +2,7 @@
 
 import pytest
 
-from langchain_hybridgraph.text.stop_words import function_words
+from langchain_hybridgraph.text.analyzer import function_words
 
 
 @pytest.mark.parametrize("word", ["welche", "welcher", "welches", "welchem", "welchen"])

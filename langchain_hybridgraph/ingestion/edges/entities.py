@@ -17,6 +17,7 @@ from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, sli
 from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
+from langchain_hybridgraph.text.analyzer import FunctionWords
 from langchain_hybridgraph.text.names import (
     MOST_LETTERS,
     TextNames,
@@ -29,7 +30,6 @@ from langchain_hybridgraph.text.names import (
     title_names,
     words_of,
 )
-from langchain_hybridgraph.text.stop_words import FunctionWords
 
 Extract = Callable[[str], Iterable[str]]
 Triple = tuple[str, str, str]

@@ -18,7 +18,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.filters.expressions import Filter
+from langchain_hybridgraph.filters.expressions import Dialect, Filter, superset
 from langchain_hybridgraph.filters.operators import (
     ORDERINGS,
     CanonicalBool,
@@ -28,7 +28,6 @@ from langchain_hybridgraph.filters.operators import (
     canonical_to_seconds,
     join_key,
 )
-from langchain_hybridgraph.filters.translation import Dialect, superset
 from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 
 # The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
