@@ -87,7 +87,7 @@ def by_labels(new: Statement, old: Statement) -> float:
 
 
 def lowered(old: float, probability: float, new: float) -> float:
-    """Return ``confidence`` − probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
+    """Return ``old`` − probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
 
     >>> round(lowered(0.8, probability=0.8, new=0.9), 3)
     0.584
