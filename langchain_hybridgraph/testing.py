@@ -114,9 +114,8 @@ class FullStore(
 class StoreSuite:
     """Tests that every store must pass.
 
-    A subclass sets ``embedding`` to the store's embedding, and defines the fixture ``store``, which returns an empty
-    store. Override :meth:`fill` if the store is not filled by ``upsert``, the fixture ``open_tenant`` if the store has
-    tenants, and the fixture ``open_again`` if several processes can write to it.
+    A subclass sets ``embedding`` to the store's, and defines the fixture ``store``, which returns an empty one. If
+    necessary, override :meth:`fill`, ``open_tenant`` (for tenants) and ``open_again`` (for several processes).
     """
 
     embedding = HashedWords()

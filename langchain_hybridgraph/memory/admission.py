@@ -75,9 +75,7 @@ class Statement:
 
 
 def by_labels(new: Statement, old: Statement) -> float:
-    """Return the probability that two statements contradict each other, judged by their labels alone.
-
-    It is 0.6 · (number of shared labels / number of all labels), plus 0.2 if both have a text.
+    """Return the probability of a contradiction: 0.6 · (shared / all labels), plus 0.2 if both statements have a text.
 
     >>> one, other = (Statement(id, "text", frozenset(labels)) for id, labels in {"a": "xy", "b": "x"}.items())
     >>> by_labels(one, one), by_labels(one, other)
@@ -89,9 +87,7 @@ def by_labels(new: Statement, old: Statement) -> float:
 
 
 def lowered(old: float, probability: float, new: float) -> float:
-    """Return the confidence of a memory after a contradiction by another memory with the confidence ``new``.
-
-    It is lowered by probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
+    """Return ``old`` − probability · new · 0.3, but not below 0.1; a confidence below 0.1 is not changed.
 
     >>> round(lowered(0.8, probability=0.8, new=0.9), 3)
     0.584
@@ -102,10 +98,8 @@ def lowered(old: float, probability: float, new: float) -> float:
 class Contradictions:
     """Estimator of the probability that earlier statements contradict a new one.
 
-    ``llm`` is any LangChain chat model. It judges all earlier statements in one call, and is not called again for the
-    same texts. Without it, and for statements that it fails to judge, the labels are compared. ``failures`` contains
-    the reason for each failure, by the text of the new statement. Raises ConfigurationError if ``llm`` is not a chat
-    model.
+    The chat model ``llm`` judges all earlier statements in one call, once per text. Without it, and where it fails, the
+    labels are compared. ``failures`` maps the text of a new statement to the reason of a failure.
     """
 
     def __init__(self, llm: Any = None) -> None:
@@ -177,13 +171,10 @@ class LoweredMemory(NamedTuple):
 class Admission(Serializable):
     """Outcome of admitting a new memory.
 
-    ``id`` is the memory's id or, if it ``joined`` an existing one, the id of that one. If a retracted or expired memory
-    already had the id and text, it is the new id under which the memory was stored. ``replaced`` means that a memory
-    with the same id was overwritten. ``text`` is always the text of the new memory.
-
-    ``reason`` says why the memory was refused, how the chat model failed, or how the existing memory that it joined is
-    worded, if differently. ``contradicts`` lists the memories that the new one contradicts, and ``lowered`` lists those
-    whose confidence was lowered.
+    ``id`` is the id under which the memory was stored, or that of the existing memory which it ``joined``. ``replaced``
+    means that a memory with the same id was overwritten. ``reason`` says why the memory was refused, how the chat model
+    failed, or how the joined memory is worded, if differently. ``lowered`` lists the memories in ``contradicts`` that
+    lost confidence.
     """
 
     id: str
@@ -329,8 +320,6 @@ def check_near_duplicate(value: Any) -> None:
 
 
 class _Candidate(NamedTuple):
-    """A memory to write. ``vector`` is None if there is no embedding model yet."""
-
     chunk: Chunk
     metadata: ParsedMetadata
     vector: Vector | None
@@ -426,10 +415,7 @@ class _Plan:
         return max(self._store.unknown_word_share(new.chunk.text, self._chunk(id).text), 1.0 - NEAR_DUPLICATE)
 
     def _near(self, new: _Candidate, n: int, filter: Filter | None) -> list[tuple[str, float]]:
-        """Return an (id, cosine) pair for each matching memory whose validity overlaps the new memory's.
-
-        The list contains the ``n`` nearest stored memories, followed by all such memories added earlier in this call.
-        """
+        """Return (id, cosine) of matching memories with overlapping validity: ``n`` nearest stored, then new ones."""
         if new.vector is None:
             return []
         first, last = new.period(self._now)
@@ -457,10 +443,7 @@ class _Plan:
         return may_be_reworded(own, text, synonyms=self._store.has_pretrained_model())
 
     def _with_new_id(self, new: _Candidate) -> _Candidate:
-        """Return the memory, with a new id if a stored memory has both its id and its text.
-
-        That stored memory must be retracted or expired, because otherwise the new memory would have joined it.
-        """
+        """Return the memory, with a new id if a retracted or expired memory has both its id and its text."""
         stored_chunks = self._store.get([new.chunk.id])
         if not stored_chunks or stored_chunks[0].text != new.chunk.text or new.vector is None:
             return new
@@ -494,7 +477,6 @@ class _Plan:
     def _find_contradictions(
         self, new: _Candidate, judge: Contradictions
     ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
-        """Return the ids of contradicted memories and those with lowered confidence; add both to the plan."""
         labels = new.statement.labels
         if not labels:
             return (), ()
@@ -553,10 +535,7 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether the times of a new memory allow it to join an existing one (see :func:`admit`).
-
-    Starts are not compared if the ids are equal and the new memory has neither a start nor a creation time.
-    """
+    """Return whether the times of a new memory allow it to join an existing one (see :func:`admit`)."""
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

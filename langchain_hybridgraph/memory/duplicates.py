@@ -24,9 +24,8 @@ _TOKENS = re.compile(
 def same_wording(one: str, other: str) -> bool:
     """Return whether two texts have the same words in the same order.
 
-    Only English articles, the capitalisation of the first word and most punctuation (but not "?") are ignored, because
-    vectors cannot reliably distinguish "is" from "is not", "Cy owes Bo" from "Bo owes Cy" or 3 from 4. Articles of
-    other languages can distinguish the subject from the object ("der Hund", "den Hund").
+    Only English articles, the capitalisation of the first word and most punctuation (but not "?") are ignored: vectors
+    cannot reliably distinguish "is" from "is not", and German articles distinguish subject from object.
 
     >>> same_wording("The red car is fast.", "Red car is fast!")
     True
@@ -39,14 +38,10 @@ def same_wording(one: str, other: str) -> bool:
 def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
     """Return whether two texts differ so little that a high cosine proves that they say the same.
 
-    One of two differences is allowed. In any language, a phrase may have moved from the start of the text to its end.
-    Or, in English, words without a meaning of their own ("really", "is") may be added or removed. With ``synonyms``,
-    plain English words may then also be replaced by others in texts of up to 20 words: in a longer text, a single word
-    hardly changes the vector.
-
-    Otherwise, numbers, names, negations, quantities, tenses, persons, prepositions, special characters, and words that
-    have opposites or alternatives ("hates", "left", "blue") must be the same and in the same order. The result is False
-    for texts of more than 10,000 characters.
+    In any language, a phrase may have moved from the start to the end. Or, in English, words without a meaning of their
+    own ("really", "is") may be added or removed; with ``synonyms``, plain words of texts of up to 20 words may also be
+    replaced. Numbers, names, negations, tenses, prepositions and words with opposites must be the same, in the same
+    order. The result is False for texts of more than 10,000 characters.
 
     >>> may_be_reworded("Ada drinks tea at work.", "Ada sips tea at work.")
     True
@@ -72,10 +67,7 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
 
 
 class _WordComparison(NamedTuple):
-    """The words of a text, grouped by how they compare with the words of another text.
-
-    ``guarded`` words must be the same in both texts. Of the others, ``own`` ones are only in this text.
-    """
+    """Words of a text: ``guarded`` ones must also be in the other text; of the others, ``own`` ones are only here."""
 
     guarded: list[str]
     shared: list[str]

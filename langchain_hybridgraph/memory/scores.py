@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 
 class MemoryColumns(NamedTuple):
-    """States of several memories, as one array per field of :class:`MemoryState`, of equal length; NaN means unset.
+    """States of several memories, as one array per field of :class:`MemoryState`; NaN means unset.
 
-    ``began_at`` is the first of these times that is known: start of validity, creation, ingestion. ``valid_until`` is
-    the end of validity that came with the memory; it is unset if the end was set later. ``kind`` is the position of the
-    memory's type in ``kinds``, or −1 if the type is unset.
+    ``began_at`` is the start of validity, else the time of creation, else of ingestion. ``valid_until`` is unset if the
+    end was set after ingestion. ``kind`` is the position in ``kinds``, or −1.
     """
 
     confidence: Column
@@ -91,9 +90,7 @@ _UNKNOWN_THEN = 1e15
 
 
 def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -> Column:
-    """Return e^(−rate · age in hours) for each memory; the rate is that of its type in :data:`DECAY`, or
-    ``decay_per_hour``.
-    """
+    """Return e^(−rate · age in hours); the rate is the type's in :data:`DECAY`, else ``decay_per_hour``."""
     decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
     age = fill_unknown(ages(memories.began_at, now), 0.0)
     shares: Column = np.exp(-decays[memories.kind] * age / HOUR)
@@ -255,10 +252,9 @@ UTILITY = 1.0
 
 
 class FeedbackEffect(NamedTuple):
-    """Effect of one kind of feedback on confidence and utility, and on the credibility of the source.
+    """Effect of one kind of feedback: additions to confidence, utility and the source's counts ``ok`` and ``bad``.
 
-    ``confidence`` and ``utility`` are added to the memory's; but if ``refutes`` is True, ``confidence`` replaces the
-    memory's confidence. ``ok`` and ``bad`` are added to the numbers of confirmed and refuted statements of the source.
+    If ``refutes`` is True, ``confidence`` replaces the memory's confidence.
     """
 
     confidence: float
@@ -314,20 +310,13 @@ def _clamp(value: float) -> float:
 class Composite:
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
-    - similarity: the hit's score so far
-    - confidence: the memory's confidence (0.5 if unset), multiplied by 0.9 for each derivation. If the memory came with
-      an end of validity, it is also multiplied by 1 − e^(−0.02 · hours left). An end that was set later, by superseding
-      the memory, has no effect, because it was not known in advance
-    - recency: e^(−``decay_per_hour`` · age in hours), with the rate of its type if that is in
-      :data:`~langchain_hybridgraph.memory.scores.DECAY`. The age is measured from the first of these times that is
-      known: start of validity, creation, ingestion. It is 0 if none is known, or if the time is up to an hour after
-      ``now``, for example because of another clock. For a later time, the recency is 0
-    - utility: the memory's utility (1 if unset)
+    Confidence is 0.5 if unset, multiplied by 0.9 for each derivation and, if the memory came with an end of validity,
+    by 1 − e^(−0.02 · hours left). Recency is e^(−rate · age in hours), the rate being that of the memory's type in
+    :data:`DECAY` or ``decay_per_hour``; it is 1 without a date and 0 for a date over an hour after ``now``. Utility is
+    1 if unset.
 
-    All four values are in [0, 1]. Raises ConfigurationError for weights or a decay that are negative or not numbers,
-    and for weights that are all 0.
-
-    The weighted sum of relevance and recency is from Park et al., Generative Agents, UIST 2023.
+    Raises ConfigurationError for negative weights or decay and for weights that are all 0. Relevance plus recency: Park
+    et al., Generative Agents, UIST 2023.
 
     >>> parts = Composite().parts(0.8, MemoryState(confidence=0.9, utility=0.5, valid_from=0.0), now=24 * 3600)
     >>> {name: round(part, 6) for name, part in parts.items()}
@@ -353,9 +342,9 @@ class Composite:
         return self.similarity + self.confidence + self.recency + self.utility
 
     def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
-        """Return the parts that add up to the score of one memory.
+        """Return the parts that add up to the score of one memory at ``now`` (Unix seconds).
 
-        ``now`` is in Unix seconds; None means the current time, and ends of validity then have no effect.
+        With None, the current time is used for ages, and ends of validity have no effect.
         """
         columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
         return {name: float(column[0]) for name, column in columns.items()}
@@ -378,13 +367,9 @@ _NOTHING: Final = MemoryState()
 class Scoring:
     """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
-    ``states`` returns the states of chunks by their ids; without one, ``read_metadata`` reads it from the metadata.
-    ``session_similarity`` returns, for each chunk, its largest cosine with any turn of the session other than itself.
-    ``time_evidence`` returns the evidence from the times in a query, or None. The ``parts`` of a hit are those of
-    :class:`Composite`, and the changes that ``time``, ``hotness`` and ``novelty`` make to the score.
-
-    ``state_columns`` returns the same states as columns. It is set only if no state is read from metadata, so that
-    candidates can be scored before they are read.
+    ``states`` returns states by id; without it, ``read_metadata`` reads them from the metadata. ``session_similarity``
+    returns each chunk's largest cosine with another turn of the session, ``time_evidence`` the evidence from times in a
+    query. ``state_columns`` returns the states as columns, to score candidates before they are read.
     """
 
     composite: Composite
@@ -407,10 +392,7 @@ class Scoring:
         return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
 
     def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
-        """Return the parts of candidates' scores that do not depend on similarity, without reading the candidates.
-
-        Raises AssertionError if ``state_columns`` is None.
-        """
+        """Return the parts of candidates' scores that do not depend on similarity; needs ``state_columns``."""
         assert self.state_columns is not None
         return self._composite_scores(ids, self.state_columns(ids, query.scope), query)
 
@@ -435,9 +417,8 @@ class Scoring:
 class CompositeScores:
     """Precomputed columns for scoring candidates once their similarities are known.
 
-    ``places`` maps each id to its position in the columns. ``similarity`` is the weight of the similarities, ``others``
-    are the other parts of :class:`Composite`, ``evidence`` is that of the times in the query. ``hotness`` is a pair:
-    its weight, and the hotness of each candidate. The scores are multiplied by ``novelty_factors``.
+    ``similarity`` is the weight of the similarities, ``others`` are the other parts of :class:`Composite`. ``hotness``
+    is a pair: its weight, and the hotness of each candidate.
     """
 
     places: Mapping[str, int]
@@ -464,10 +445,7 @@ class CompositeScores:
         return scores, parts
 
     def best(self, candidates: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
-        """Return the ``n`` candidates with the best new scores (all for 0), best first, ties by id.
-
-        Candidates with the same score as the last one are also returned.
-        """
+        """Return the ``n`` best candidates (all for 0) and those that tie with the last, best first, ties by id."""
         places = np.array([self.places[one.id] for one in candidates], np.int64)
         scores, parts = self._at(places).score_parts(np.array([one.score for one in candidates]))
         if 0 < n < len(candidates):

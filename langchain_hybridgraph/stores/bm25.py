@@ -36,11 +36,9 @@ B = 0.75
 
 
 def headings_weight(words: int) -> float:
-    """Return the weight of headings in a row's BM25 score; the weight of the text is 1.
+    """Return the weight of headings relative to the text in BM25 scores, for a query of ``words`` different words.
 
-    ``words`` is the number of different words in the query (``Analyzer.count_words``). A query of a few words may be a
-    title or the name of a section, so headings have a high weight. The weight is low for a long question, because the
-    words that it shares with a heading say less about the row (``benchmarks/chunking.md``).
+    A short query may be the name of a section; a long question shares incidental words (``benchmarks/chunking.md``).
 
     >>> [round(headings_weight(words), 2) for words in (1, 2, 3, 4, 6)]
     [1.0, 1.0, 0.29, 0.09, 0.02]
@@ -54,11 +52,10 @@ def idf(texts: float, frequency: float) -> float:
 
 
 class Question:
-    """The words of a question, with their statistics in one index.
+    """Words of a question, with their statistics in an index of ``texts`` rows.
 
-    ``texts`` is the number of rows of the index. ``frequency`` returns the number of rows whose field contains a word,
-    and ``idf`` the inverse document frequency of a word with this frequency. ``terms`` are the words that the index
-    contains, each with its number of occurrences in the question.
+    ``frequency`` counts the rows whose field contains a word, and ``idf`` maps such a number to an inverse document
+    frequency. ``terms`` are the indexed words, with their number of occurrences in the question.
     """
 
     def __init__(
@@ -88,20 +85,14 @@ class Question:
 
     @property
     def bound(self) -> float:
-        """Upper bound on the BM25 score of any row, or 0 if no row contains any of the words.
-
-        The bound is (k1 + 1) · (T + ``headings_weight`` · H). T is the sum of the idf that the question's words have in
-        texts, and H is the same sum for headings. A word that occurs twice in the question counts twice.
-        """
+        """Upper bound on any BM25 score: (k1 + 1) · Σ idf over texts, plus ``headings_weight`` · that over headings."""
         headings = self.headings_weight * sum(self.information("headings").values())
         return (K1 + 1) * (sum(self.information().values()) + headings)
 
     def words(self, best: float, texts: int) -> QuestionWords:
-        """Return the number of different words, an upper bound on the BM25 score of any text, and ``best``.
+        """Return the number of different words (≤ 128), an upper bound on any text's score, and the score ``best``.
 
-        The number and the bound include words that no text contains, but only the first 128 different words. Neither
-        score includes headings. ``best`` is the best score of the texts that were found, and ``texts`` the number of
-        texts in the index.
+        Words that no text contains count; headings do not.
         """
         counts = dict(islice(Counter(self._words).items(), MOST_WORDS))
         idfs = (count * self.idf(self._frequency[word]) for word, count in counts.items())
@@ -136,16 +127,12 @@ class KeywordIndex(ABC):
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
 
-        The result is empty if the index contains none of the words. Only rows whose entry in ``allowed_rows`` is True
-        are returned; rows beyond the end of the mask are excluded too. A larger ``n`` only appends rows to the result.
+        Only rows whose entry in ``allowed_rows`` is True are returned. A larger ``n`` only appends rows to the result.
         """
 
     @abstractmethod
     def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
-        """Return the BM25 scores of these rows as in :meth:`search`; rows without any word of ``text`` are left out.
-
-        Without ``headings``, only texts are scored.
-        """
+        """Return the BM25 scores of these rows as in :meth:`search`, leaving out rows without a word of ``text``."""
 
     @abstractmethod
     def postings(self, terms: Sequence[Term]) -> Mapping[Term, Sequence[int]]:
@@ -155,9 +142,7 @@ class KeywordIndex(ABC):
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
         """Remove rows, then add rows, and record ``version``, all in one atomic commit.
 
-        An added row replaces the row with the same number, and removing a missing row has no effect, so repeating a
-        call changes nothing. If the call or the process fails before the commit, no row is added or removed. An error
-        raised by the iterable ``add`` propagates unchanged.
+        An added row replaces one with the same number; removing a missing row has no effect.
         """
 
     @abstractmethod
@@ -180,10 +165,7 @@ class KeywordIndex(ABC):
         return self.question(text).bound
 
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return the words of a question and the best score of ``hits``, not counting headings.
-
-        ``hits`` are results of :meth:`search`. See :meth:`Question.words`.
-        """
+        """Return :meth:`Question.words` for ``text`` and these results of :meth:`search`."""
         question, scores = self.question(text), dict(hits)
         if hits and question.information("headings"):
             scores = self.scores(text, list(scores), headings=False)
@@ -192,9 +174,8 @@ class KeywordIndex(ABC):
     def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
 
-        Only rows that share an identifier or a rare word with the question are included; see
-        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`. ``allowed_rows`` excludes rows as in
-        :meth:`search`.
+        Only rows that share an identifier or a rare word with it are included; see
+        :func:`~langchain_hybridgraph.text.identifiers.exact_matches`.
         """
         question = self.question(text)
         terms: list[Term] = [("text", word) for word in question.information()]

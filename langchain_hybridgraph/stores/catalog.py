@@ -51,10 +51,7 @@ _STORED_THEN = (
 
 
 class Catalog(CatalogConnections):
-    """Read access to the catalog's database. Each statement reads the state of a single commit.
-
-    The functions in ``catalog_writes`` and ``catalog_memory`` write to the database, inside :meth:`writing`.
-    """
+    """Read access to the catalog's database. Each statement reads the state of a single commit."""
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a SELECT statement."""
@@ -87,10 +84,7 @@ class Catalog(CatalogConnections):
     # -- reading --------------------------------------------------------------------------------------------
 
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
-        """Return the chunks in these rows, in no particular order; replaced and deleted rows are left out.
-
-        The chunks have the validity that was known at ``known_at`` (None: now).
-        """
+        """Return the existing chunks in these rows, unordered, with the validity known at ``known_at``."""
         return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
@@ -133,10 +127,7 @@ class Catalog(CatalogConnections):
                 yield from page
 
     def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
-        """Yield the states of the chunks in these rows, or in all rows if ``rows`` is None, in no particular order.
-
-        Replaced and deleted rows are left out.
-        """
+        """Yield the states of the chunks in these rows (None: all), unordered; deleted rows are left out."""
         condition = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
         with self.reading() as connection:
             results = connection.execute(
@@ -156,10 +147,7 @@ class Catalog(CatalogConnections):
         return int(self.query("SELECT count(*) FROM nodes WHERE row NOT NULL")[0][0])
 
     def past_validity(self, rows: Iterable[int] | None = None) -> list[tuple[int, float, float, float]]:
-        """Return (row, known until, valid from, valid until) for each earlier validity period of these rows.
-
-        If ``rows`` is None, all rows are included.
-        """
+        """Return (row, known until, valid from, valid until) for each earlier validity of these rows (None: all)."""
         condition = "" if rows is None else "AND row IN (SELECT value FROM json_each(?))"
         return self.query(
             "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
@@ -168,10 +156,7 @@ class Catalog(CatalogConnections):
         )
 
     def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
-        """Yield the turns of a session.
-
-        Turns with a number come first, largest number first. The others follow, newest first.
-        """
+        """Yield the turns of a session: numbered ones first, largest number first, then the others, newest first."""
         page, size = 0, 100
         while results := self._select(
             "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
@@ -199,10 +184,7 @@ class Catalog(CatalogConnections):
         return {**counts, "edges": edges, "entities": entities}
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of chunks of each tenant, as a dict keyed by tenant.
-
-        Tenants without chunks are included if they have other nodes, source credibility or a search mode.
-        """
+        """Return the number of chunks of each tenant, including 0 for tenants with only other data."""
         results = self.query(
             "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
             f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
@@ -222,10 +204,7 @@ class Catalog(CatalogConnections):
         return bool(rows)
 
     def stored_hashes(self, tenant: str, ids: Iterable[str]) -> dict[str, StoredHashes]:
-        """Return the kind, row and hashes of each of these ids; unknown ids are left out.
-
-        An id that is used only in edges has the kind ``graph``.
-        """
+        """Return the kind, row and hashes of each known id; an id that is used only in edges has the kind ``graph``."""
         results = self.query(
             "SELECT id, kind, row, text_hash, content_hash FROM nodes "
             "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
@@ -263,10 +242,7 @@ class Catalog(CatalogConnections):
         return [row for (row,) in self.query("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))]
 
     def edges(self, tenant: str, ids: Iterable[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these ids, or, with ``backwards``, the edges that arrive at them.
-
-        They are sorted by source, relation and target.
-        """
+        """Return the edges from these ids, or, with ``backwards``, to them, sorted by source, relation and target."""
         near_end = "t" if backwards else "s"
         results = self.query(
             f"SELECT {_EDGE} FROM edges e "
@@ -363,10 +339,7 @@ class Catalog(CatalogConnections):
     def edges_between(
         self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
     ) -> list[tuple[int, int, Edge]]:
-        """Return (source, target, edge) for all edges from the first to the second node of each pair.
-
-        With ``known_at``, only edges that were learned by that time are returned.
-        """
+        """Return (source, target, edge) for all edges between these pairs that were learned by ``known_at``."""
         results = self.query(
             f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
             "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "

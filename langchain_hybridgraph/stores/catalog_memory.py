@@ -1,8 +1,4 @@
-"""SQL statements for the state of memories.
-
-Statements that write must be executed inside ``Catalog.writing()``, the others on a connection from
-``Catalog.reading()``.
-"""
+"""SQL statements for the state of memories."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 def _then(table: str, name: str) -> str:
-    """Return an SQL join that reads values as they were known at the time ``?1``.
-
-    Each change stores the values that it replaced, so the join reads the first change after that time.
-    """
+    """Return an SQL join to the first change after the time ``?1``, which has the values known at that time."""
     return (
         f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
         f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
@@ -98,8 +91,7 @@ def learned(
 ) -> dict[str, MemoryState]:
     """Return the state of each of these chunks and parents, now or as known at ``known_at``.
 
-    Chunks and parents that were not known at that time are left out. Only validity, confidence and utility have a
-    history; the other values, such as the number of uses, are always the current ones.
+    Those not known then are left out. Values other than validity, confidence and utility are always current.
     """
     statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
     rows = connection.execute(statement, (known_at, tenant, json_list(ids)))
@@ -132,11 +124,7 @@ def position(connection: sqlite3.Connection) -> int:
 
 
 def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether some of the changes made after the one with this number are no longer in the log.
-
-    If so, the caller must read all states again. A negative number means that no states have been read yet; the result
-    is then True.
-    """
+    """Return whether changes after this number have left the log, so that all states must be read (−1: none were)."""
     first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
     return number < 0 or (first is not None and first > number + 1)
 
@@ -159,9 +147,8 @@ def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
     """Insert or replace chunks and parents, and set their state from their metadata.
 
-    An existing chunk keeps its learned values. A value in its new metadata replaces a learned value only if it differs
-    from the value in the old metadata. A chunk whose text has changed is treated as a new statement that was not known
-    before ``now``.
+    An existing chunk keeps a learned value unless that value changes in its metadata. A chunk with a changed text is a
+    new statement, learned ``now``.
     """
     existing = _read_existing(connection, entries)
     put_entries(connection, entries)
@@ -178,8 +165,6 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
 
 
 class _ExistingMemory(NamedTuple):
-    """The state of a chunk before it is replaced."""
-
     node: int
     text_hash: bytes
     metadata_values: ParsedMetadata
@@ -219,7 +204,6 @@ def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
 
 
 def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
-    """Return the state of an existing chunk after its new metadata has been ingested."""
     first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
     values = before.values._asdict()
     changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
@@ -232,8 +216,7 @@ def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> Memor
 def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Return whether a change in the metadata, from ``first`` to ``last``, replaces the current value in ``values``.
 
-    A new value always does. If the value was removed from the metadata, the current value is cleared only if it is
-    still the one from the old metadata.
+    A removed value is cleared only if the current value still comes from the old metadata.
     """
     return last[name] is not None or values[name] == first[name]
 
@@ -325,10 +308,7 @@ def faults(connection: sqlite3.Connection) -> list[str]:
 
 
 def repair(connection: sqlite3.Connection, now: float) -> list[int]:
-    """Restore missing learned values from the metadata, and delete values without a chunk or parent.
-
-    Return the rows of the chunks whose values were restored.
-    """
+    """Restore missing learned values from the metadata and delete orphaned ones; return the rows of restored chunks."""
     unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {_STATELESS}").fetchall()
     connection.executemany(
         f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(MemoryValues._fields)})",
@@ -341,19 +321,13 @@ def repair(connection: sqlite3.Connection, now: float) -> list[int]:
 
 
 def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:
-    """Write the new state of a chunk or parent; return ``[row]`` if the times of a chunk have changed, else [].
-
-    The times are its validity, ``learned_at`` and ``retracted_at``. A parent has no row, so its result is [].
-    """
+    """Write the new state of a chunk or parent; return ``[row]`` if the times of a chunk have changed, else []."""
     replace(connection, memory.node, memory.values, after, now)
     return [memory.row] if memory.row is not None and memory.values[:4] != after[:4] else []
 
 
 def replace(connection: sqlite3.Connection, node: int, before: MemoryValues, after: MemoryValues, now: float) -> None:
-    """Write the new state of a node, and record its previous validity, confidence and utility in the history.
-
-    If ``learned_at`` changes, the history is deleted instead.
-    """
+    """Write the new state of a node and record the previous one; delete its history if ``learned_at`` changes."""
     if before == after:
         return
     if after.learned_at != before.learned_at:  # a new statement without a history

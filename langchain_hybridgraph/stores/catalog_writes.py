@@ -33,10 +33,7 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
-    """Start a new version of the catalog and return its number.
-
-    The outbox records ``rows`` as changed by this version.
-    """
+    """Record ``rows`` as changed by a new version of the catalog, and return its number."""
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
     connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
@@ -44,10 +41,7 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
 
 
 def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the changes up to version ``floor`` from the outbox.
-
-    A reader that has not applied them must read all rows again.
-    """
+    """Delete changes up to version ``floor`` from the outbox; readers that lack them must read all rows again."""
     connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
     set_facts(connection, floor=floor)
 
@@ -63,10 +57,7 @@ def trim_graph_changes(connection: sqlite3.Connection) -> None:
 
 
 def forget_graph_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete the graph changes up to number ``floor`` from the log.
-
-    A reader that has not applied them must read the graph again.
-    """
+    """Delete graph changes up to number ``floor``; readers that lack them must read the graph again."""
     connection.execute("DELETE FROM graph_changes WHERE number <= ?", (floor,))
     set_facts(connection, graph_floor=floor)
 
@@ -115,10 +106,7 @@ def put_files(connection: sqlite3.Connection, tenant: str, records: Collection[F
 
 
 def forget_files(connection: sqlite3.Connection, tenant: str) -> None:
-    """Delete the records of a tenant's files, so that the next ingest reads the files again.
-
-    The paths and documents of the files are kept.
-    """
+    """Delete the records of a tenant's files, except paths and documents, so that the next ingest reads them again."""
     connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
 
 
@@ -129,11 +117,7 @@ def delete_files(connection: sqlite3.Connection, tenant: str) -> None:
 
 
 def forget_linking_files(connection: sqlite3.Connection, nodes: Iterable[int]) -> None:
-    """Delete the records of files whose edges will change when these nodes are deleted.
-
-    These are the files that link to one of the nodes, and the files that mention the title of a deleted document. Call
-    this function before the nodes are deleted.
-    """
+    """Delete the records of files that link to these nodes or mention their titles; call before deleting the nodes."""
     if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None:
         return
     node_list = (json.dumps(list(nodes)),)
@@ -155,10 +139,7 @@ _IS_ORPHAN = "(source NOT IN joined OR target NOT IN joined)"
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
-    """Insert or replace chunks and parents by (tenant, id); edges to and from them are kept.
-
-    Their state is not written. To write it as well, call ``catalog.memory.insert_or_replace`` instead.
-    """
+    """Insert or replace chunks and parents by (tenant, id), without their state; their edges are kept."""
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
     connection.executemany(
@@ -173,9 +154,7 @@ def put_edges(
 ) -> None:
     """Insert edges and create missing nodes at their ends.
 
-    If an edge with the same source, target and relation exists, the heavier of the two is kept, or the new one if
-    ``by_weight`` is False. An edge whose validity changes is stored as learned at ``now``; its earlier validity is not
-    kept.
+    The heavier of equal edges is kept, or the new one unless ``by_weight``. A changed validity is learned at ``now``.
     """
     # The ends are sorted because node numbers break ties; the same edges must always get the same numbers.
     ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
@@ -211,10 +190,7 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
 
 
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
-    """Delete a tenant's edges with a missing end, then the tenant's graph nodes that have no edges.
-
-    Return the number of deleted edges.
-    """
+    """Delete edges with a missing end, then graph nodes without edges; return the number of deleted edges."""
     connection.execute(
         f"{_CONNECTED_NODES.format(tenants='tenant = ?1')} DELETE FROM edges "
         f"WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) AND {_IS_ORPHAN}",
@@ -232,10 +208,9 @@ def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
 
 
 def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: float, max_per_source: int) -> int:
-    """Delete a tenant's edges lighter than ``min_weight``, then keep only the heaviest edges of each source.
+    """Delete edges below ``min_weight``, then all but the ``max_per_source`` heaviest per source (0: all kept).
 
-    ``max_per_source`` edges per source are kept; 0 keeps all of them. Entities that lose their last mention are deleted
-    with their edges. Return the total number of deleted edges.
+    Return the number of deleted edges, including those of entities without mentions.
     """
     before = count_edges(connection)
     mentioned = _mentioned(connection, tenant)
@@ -256,10 +231,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
-    """Return the nodes of the entities that these edges mention.
-
-    Edges with a relation other than ``mentions`` are ignored.
-    """
+    """Return the nodes of the entities that these edges mention."""
     targets = json_list({edge.target for edge in edges if edge.relation == MENTIONS})
     results = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
@@ -269,10 +241,7 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
-    """Delete the entities among these nodes that are no longer mentioned, with their edges.
-
-    Other graph nodes that lose their last edge are deleted as well.
-    """
+    """Delete the entities among these nodes that are no longer mentioned, with their edges and orphaned graph nodes."""
     orphan_nodes = connection.execute(
         f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
         (number_list(entities),),
@@ -282,10 +251,7 @@ def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) 
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
-    """Delete chunks and parents with their edges. A parent is also deleted when its last child is deleted.
-
-    Return the number of ``ids`` that existed, and the rows that were freed.
-    """
+    """Delete chunks and parents with edges, and childless parents; return the number deleted and the freed rows."""
     results = connection.execute(
         f"SELECT node, row, parent FROM nodes WHERE tenant = ? AND kind <> '{GRAPH}' "
         "AND id IN (SELECT value FROM json_each(?))",
@@ -305,8 +271,7 @@ def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) 
 def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     """Delete all data of a tenant and overwrite it on disk; return the freed rows, ascending.
 
-    The probe text, which identifies the index's embedding, is deleted as well, unless a chunk of another tenant has the
-    same text. The next write then chooses a new probe text.
+    The probe text of the index is deleted as well, unless a chunk of another tenant has the same text.
     """
     connection.execute("PRAGMA secure_delete = ON")
     results = connection.execute("SELECT row FROM nodes WHERE tenant = ? AND row NOT NULL ORDER BY row", (tenant,))
@@ -332,10 +297,7 @@ def delete_lost_edges(connection: sqlite3.Connection) -> None:
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete nodes with their edges, and the records of files whose edges change as a result.
-
-    Then delete entities that are no longer mentioned, other graph nodes without edges, and empty directories.
-    """
+    """Delete nodes, their edges and file records, then unmentioned entities, lone nodes and empty directories."""
     forget_linking_files(connection, nodes)
     id_list = (number_list(nodes),)
     ends = connection.execute(
@@ -387,10 +349,7 @@ def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def orphan_edges(connection: sqlite3.Connection, n: int) -> tuple[int, list[str]]:
-    """Return the number of edges with a missing end, and the first ``n`` of the missing ids in sorted order.
-
-    All tenants are included.
-    """
+    """Return the number of edges with a missing end in all tenants, and the first ``n`` of the missing ids, sorted."""
     connected_nodes = _CONNECTED_NODES.format(tenants="1")
     count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
     if not count:

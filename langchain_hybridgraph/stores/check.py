@@ -46,11 +46,7 @@ class CheckReport(Serializable):
 
 
 class Maintenance:
-    """Checks whether the parts of an index agree, and repairs or rebuilds them.
-
-    The summaries of directories are stored in an index of their own. ``summaries`` returns the maintenance object for
-    that index, or None if there are no summaries.
-    """
+    """Checks whether the parts of an index and of its ``summaries`` agree, and repairs or rebuilds them."""
 
     def __init__(
         self,
@@ -62,11 +58,9 @@ class Maintenance:
         self._index, self._writer, self._summaries = index, writer, summaries
 
     def check(self) -> CheckReport:
-        """Check whether the catalog, the matrix and the keyword index agree.
+        """Check whether the catalog, the matrix, the keyword index and the index of summaries agree.
 
-        The call waits up to a second for the write lock. If it obtains the lock, it updates the keyword index first,
-        and keeps other writers waiting until it has finished. Without the lock, the keyword index may not be checked;
-        the report lists it in ``unchecked``. The index of the directories' summaries is checked in the same way.
+        If the write lock is not available within a second, parts may be ``unchecked``; writers wait during the check.
         """
         report, summaries = self._check(), self._summaries()
         if summaries is None:
@@ -131,9 +125,7 @@ class Maintenance:
     def repair(self) -> CheckReport:
         """Repair the problems that :meth:`check` reports, then check again and return the new report.
 
-        The keyword index is rebuilt, texts without a usable vector are embedded again, missing memory states are
-        restored from the metadata, and invalid edges are deleted. The index of the directories' summaries is repaired
-        first.
+        Damaged vectors and missing memory states are computed again; invalid edges are deleted.
         """
         if (summaries := self._summaries()) is not None:
             summaries.repair()
@@ -149,10 +141,9 @@ class Maintenance:
         return self.check()
 
     def refit(self) -> int:
-        """Fit an embedding such as LSA to the texts that are currently stored, whether or not a fit is due.
+        """Fit an embedding such as LSA to the stored texts now; return the number of texts embedded.
 
-        Return the number of texts that this call embedded. Raises ConfigurationError if the embedding of the index
-        cannot be fitted.
+        Raises ConfigurationError if the embedding cannot be fitted.
         """
         if not isinstance(self._index.embedding, FittedEmbedding):
             raise ConfigurationError(
@@ -167,9 +158,8 @@ class Maintenance:
     def stats(self) -> dict[str, Any]:
         """Return counts (chunks, parents, edges, entities, sessions, retracted, layers) and facts about the index.
 
-        ``layers`` is the number of directories with a summary. The facts are dimension, embedding, language, tenant,
-        version (increases with each change of the texts or of a fitted model), generation (number of times that a model
-        such as LSA was fitted) and bytes (size on disk). ``dimension`` and ``embedding`` are None without vectors.
+        ``layers`` counts summaries, ``version`` the changes, ``generation`` the fits, and ``bytes`` is the size on
+        disk. ``dimension`` and ``embedding`` are None without vectors.
         """
         with self._index.guard:
             self._index.snapshot()
@@ -210,10 +200,7 @@ class Maintenance:
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """Return the rows whose vector is missing, is damaged or belongs to another text.
-
-        ``texts`` maps each row to the hash of its text.
-        """
+        """Return the rows whose vector is missing, damaged or not that of the text with this hash."""
         matrix = self._index.generation.matrix
         if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
             return []
@@ -237,11 +224,7 @@ class Maintenance:
 
 
 def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return one note about edges with a missing end, or () if there are none.
-
-    >>> _notes_on_edges(1, ["cat"])
-    ("1 edge has an end that is not in the index ('cat'); an edge has no effect until both ends are in it",)
-    """
+    """Return one note about edges with a missing end, or () if there are none."""
     if not count:
         return ()
     edges = "1 edge has" if count == 1 else f"{count:,} edges have"

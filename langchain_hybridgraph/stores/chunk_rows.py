@@ -99,10 +99,7 @@ class StoredChunk(NamedTuple):
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
-        """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time).
-
-        A chunk is known if it has been ingested and not retracted.
-        """
+        """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time)."""
         return self._is_known(known_at) and is_valid(self.valid_from, self.valid_until, as_of)
 
     def _is_known(self, known_at: float | None) -> bool:
@@ -130,11 +127,7 @@ class TreePosition(NamedTuple):
 
 
 class StoredMetadata(Mapping[str, Any]):
-    """JSON metadata parsed on first access, because the metadata of most candidates is never read.
-
-    Metadata that cannot be parsed is treated as empty and logged, because a damaged row must not break searches for
-    other rows.
-    """
+    """JSON metadata parsed on first access; damaged metadata is logged and treated as empty."""
 
     def __init__(self, raw: str) -> None:
         self._raw = raw
@@ -172,11 +165,7 @@ def mode_name(tenant: str) -> str:
 
 
 def json_list(texts: Iterable[str]) -> str:
-    """Encode strings for SQLite's ``json_each``.
-
-    Strings with a NUL character are left out: ``json_each`` would cut them there, and the catalog contains no such
-    strings.
-    """
+    """Encode strings for SQLite's ``json_each``; strings with a NUL, which it would cut, are left out."""
     return json.dumps([text for text in texts if "\0" not in text])
 
 
@@ -188,9 +177,8 @@ def number_list(values: Iterable[int]) -> str:
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
     """Return chunks and parents in the form that the catalog writes, without row numbers.
 
-    If several chunks have the same id, the last one is used; a parent with the id of a chunk is left out. Raises
-    ValueError for an id that is empty, contains a NUL or is not valid Unicode, and TypeError for a text that is not a
-    string and for metadata that cannot be stored.
+    The last chunk with an id is used; a parent with a chunk's id is left out. Raises ValueError or TypeError for an id,
+    text or metadata that cannot be stored.
     """
     by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})

@@ -1,17 +1,10 @@
 """Metadata as columns for fast filters.
 
-A column is built the first time a filter refers to its key. If rows have been added since, the next filter with this
-key extends it. For 63,666 rows, a mask takes 0.01 to 0.2 ms if its columns have been built; SQLite's ``json_extract``
-takes 33 to 101 ms. Three kinds of filters take longer:
+A column is built when a filter first refers to its key, and extended for new rows. For 63,666 rows, a mask takes 0.01
+to 0.2 ms; SQLite's ``json_extract`` takes 33 to 101 ms. ``$contains`` on distinct strings takes 4 ms, ``$in`` with
+hundreds of numbers 10 ms, and the first comparison by order after new strings 60 ms.
 
-- ``$contains``: 4 ms if all strings differ, because each string is searched
-- ``$in`` with hundreds of numbers: up to 10 ms
-- the first ``$lt`` (or other comparison by order) after new strings have been added: 60 ms, because all are sorted
-
-A column takes 4 bytes per row, and 8 more per row if it contains numbers. Other values are stored only once, even if
-several rows have them: each takes its own size plus about 80 bytes, and each distinct element of a list takes 180
-bytes. Examples for 63,666 rows: 11 MB for different strings of 40 characters, 10 MB for different datetimes, 7 MB for
-lists of labels, 0.8 MB for floats, and 0.3 MB for 50 different sources.
+A column takes 4 bytes per row, 8 more with numbers, and about 80 bytes plus its size per distinct value.
 """
 
 from __future__ import annotations
@@ -53,11 +46,8 @@ _MISSING, _NUMBER = 0, 1  # reserved codes: a missing value, and a number, which
 class MetadataColumns:
     """Columns of metadata values, from which boolean masks of rows are computed for any filter.
 
-    A mask is True for each row whose metadata matches the filter (``filter.matches``). ``read(start, stop)`` yields
-    ``(row, metadata)`` for each existing row with start ≤ row < stop, in any order. A column reads the value of a row
-    once and keeps it until :meth:`drop` or :meth:`clear`. A row that ``read`` does not yield is treated as a row
-    without metadata. Several threads may use the columns at the same time; ``read`` is called by only one of them at a
-    time.
+    ``read(start, stop)`` yields ``(row, metadata)`` for rows with start ≤ row < stop, in any order; other rows have no
+    metadata. Values are kept until :meth:`drop` or :meth:`clear`. Several threads may use the columns.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> years = [{"year": 2020}, {}, {"year": 2024}]
@@ -72,11 +62,7 @@ class MetadataColumns:
         self._built = _BuiltColumns({})
 
     def mask(self, filter: Filter, rows: int) -> Mask:
-        """Return a mask of the first ``rows`` rows, with True for each row that matches the filter.
-
-        Equal calls may return the same array, so it is read-only. An error raised by ``read`` propagates and leaves the
-        columns unchanged.
-        """
+        """Return a mask of the first ``rows`` rows, with True for each row that matches the filter; it is read-only."""
         built = self._built
         mask = built.recall(filter, rows)
         if mask is None:
@@ -87,19 +73,13 @@ class MetadataColumns:
         return mask
 
     def drop(self, *keys: str) -> None:
-        """Drop all masks, and the columns of these keys. A nested key is written with dots.
-
-        Call this after values of these keys have changed in existing rows.
-        """
+        """Drop all masks, and the columns of these (dotted) keys, after their values have changed in existing rows."""
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
             self._built = _BuiltColumns({path: c for path, c in self._built.columns.items() if path not in dropped})
 
     def clear(self) -> None:
-        """Drop all columns and masks. Call this after rows have been renumbered.
-
-        A mask that is being computed during the call is not cached.
-        """
+        """Drop all columns and masks, after rows have been renumbered."""
         with self._grow_lock:
             self._built = _BuiltColumns({})
 
@@ -127,10 +107,7 @@ class MetadataColumns:
 
 
 class _BuiltColumns:
-    """The columns built so far, and a cache of the masks computed from them.
-
-    When columns are dropped, this object is replaced by a new one without masks, because the masks may be outdated.
-    """
+    """Columns built so far, with their masks; replaced by a new object when columns are dropped."""
 
     def __init__(self, columns: dict[Path, _Column]) -> None:
         self.columns = columns
@@ -165,11 +142,9 @@ def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mas
 
 
 class _Column:
-    """The values of one metadata key, as one code per row.
+    """Values of one metadata key, as one code per row: a position in a list of distinct values.
 
-    A code is a position in a list of distinct values. Numbers are stored in an array of floats instead, which contains
-    NaN for rows without a number. A NaN in the metadata is stored there, too; it is not equal to, less than or greater
-    than any operand. Integers beyond ±2**53 have codes, because a float may not represent them exactly.
+    Numbers are floats in an array, NaN where missing. Integers beyond ±2**53 have codes, because floats are inexact.
     """
 
     def __init__(self, path: Path) -> None:
@@ -289,7 +264,6 @@ class _Column:
     # -- derived from the dictionary -------------------------------------------------------------------------
 
     def _coded(self, codes: NDArray[np.int32], rows: int) -> Mask:
-        """Return a mask of the rows whose value has one of these codes."""
         row_codes = self._codes[:rows]
         if len(codes) > _FEW:
             table = np.zeros(len(self._values), np.bool_)
@@ -319,8 +293,6 @@ class _Column:
 
 
 class _SortedValues:
-    """The values of one type in ascending order, and their codes."""
-
     def __init__(self, size: int, codes: list[int], values: Sequence[Any]) -> None:
         self.size = size  # number of values of the type when they were sorted; outdated if there are more now
         codes.sort(key=values.__getitem__)
@@ -344,10 +316,7 @@ def _codes() -> array[int]:
 
 
 def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Return a mask of the floats for which ``float operator operand`` is true.
-
-    The comparison is exact, even with an integer that no float represents.
-    """
+    """Return a mask of the floats for which ``float operator operand`` is true, exact for any integer."""
     lower_bound = _float_below(operand)
     between = lower_bound != operand  # the operand is between two neighbouring floats
     if operator == "$gt" or (operator == "$gte" and between):
@@ -380,11 +349,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """Return an array that starts with the values and has space for at least ``size`` values.
-
-    If ``values`` is already large enough, it is returned unchanged. Otherwise, the new array has at least 1.5 times as
-    many elements, and the new ones are ``fill``.
-    """
+    """Return the array, if necessary extended by ``fill`` to at least ``size`` and 1.5 times its length."""
     if size <= len(values):
         return values
     larger = np.full(max(size, len(values) * 3 // 2), fill, values.dtype)

@@ -32,11 +32,10 @@ def _check_format(connection: sqlite3.Connection, path: Path | None) -> None:
 
 
 class CatalogConnections:
-    """Pool of connections to one SQLite database.
+    """Pool of connections to one SQLite database: any number of reading threads, one writer.
 
-    If ``path`` is None, the database is kept in memory. Any number of threads may read at the same time, but only one
-    may write. With ``create``, a new catalog is created. Raises NotAnIndexError if the file is missing or is not a
-    catalog, and FormatVersionError if another version of the package wrote it.
+    With ``path`` None, the database is in memory. Raises NotAnIndexError if the file is missing or not a catalog, and
+    FormatVersionError for another version's.
     """
 
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
@@ -64,10 +63,7 @@ class CatalogConnections:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection for SELECT statements.
-
-        Each statement reads the state of the last commit; inside :meth:`snapshot`, all statements read the same commit.
-        """
+        """Borrow a connection for SELECT statements; inside :meth:`snapshot`, all of them read the same commit."""
         snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
             if snapshot_connection is not None:
@@ -95,10 +91,7 @@ class CatalogConnections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection, and run the ``with`` block in one transaction.
-
-        At the end of the block, the transaction is committed to disk. On any error, it is rolled back.
-        """
+        """Borrow a connection for one transaction: committed to disk at the end, rolled back on any error."""
         with self._lock, self._borrowed() as connection:
             self._check_place()
             connection.execute("BEGIN IMMEDIATE")
@@ -116,19 +109,12 @@ class CatalogConnections:
                 raise
 
     def checkpoint(self) -> None:
-        """Copy the write-ahead log into the database file and empty the log.
-
-        The log then no longer contains old versions of pages, which may include deleted data. If other connections are
-        reading, part of the log may remain; no error is raised.
-        """
+        """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads."""
         with self._lock, self._borrowed() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Close all connections; those in use are closed when they are returned.
-
-        SQLite then moves the write-ahead log into the database if possible.
-        """
+        """Close all connections; those in use are closed when they are returned."""
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, []
@@ -188,10 +174,7 @@ class CatalogConnections:
                 self._pool.append((state, connection))
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
-        """Return an idle connection that was opened in this state of the file (:meth:`_file_state`), or None.
-
-        Idle connections that were opened in another state are closed.
-        """
+        """Return an idle connection opened in this state of the file, or None; close those of other states."""
         while True:
             try:
                 file_state, connection = self._pool.pop()
@@ -202,10 +185,7 @@ class CatalogConnections:
             connection.close()
 
     def _check_place(self, *, may_be_gone: bool = False) -> None:
-        """Raise StoreError if the file at the path is not the one that was opened.
-
-        With ``may_be_gone``, a deleted file is accepted, because open connections can still read it.
-        """
+        """Raise StoreError if the file is not the one that was opened; it may be deleted if ``may_be_gone``."""
         place = self._place()
         if self._opened is None or place == self._opened or (place is None and may_be_gone):
             return
@@ -239,11 +219,7 @@ class CatalogConnections:
         return _connection(f"{self._path.resolve().as_uri()}?{mode}", uri=True)
 
     def _file_state(self) -> object:
-        """Return a value that identifies the file's state.
-
-        A connection that opened the file as immutable does not notice another user's writes. It is reused only while
-        the state stays the same.
-        """
+        """Return a value that identifies the file's state, whose changes an immutable connection does not notice."""
         assert self._path is not None
         if self._is_writable:
             return None
@@ -264,10 +240,7 @@ _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
 def close_idle_connections() -> None:
-    """Close the connections of all catalogs that are not in use.
-
-    A SQLite connection must not be carried into a forked process, where it would rely on the parent's locks.
-    """
+    """Close the unused connections of all catalogs: a forked process must not share them."""
     for catalog in list(_catalogs):
         if not catalog.is_in_memory:
             catalog.close_idle()

@@ -33,13 +33,9 @@ if TYPE_CHECKING:
 class IndexSettings:
     """Settings of one open index.
 
-    ``embedding`` computes the vectors, ``name`` identifies its model, and ``load`` reads the model of a fitted
-    embedding from an open file. ``language`` is the language of the keyword index of a new folder.
-
-    If ``path`` is None, the index is kept in memory. If an index is created with a ``tenant``, every store on its
-    folder must be opened with a tenant, and can access only that tenant's data. A change that has waited
-    ``write_timeout`` seconds for the write lock raises StoreLockedError. If ``check_embedding`` is False, the embedding
-    is not compared with the one with which the index was created.
+    ``name`` identifies the model of ``embedding``; ``load`` reads a fitted one from an open file. ``path`` None means
+    in memory. An index created with a ``tenant`` is opened only with a tenant, and shows only its data. A write that
+    waits ``write_timeout`` seconds raises StoreLockedError.
 
     Raises ValueError for a tenant name that cannot be stored, and ConfigurationError for an invalid timeout.
     """
@@ -108,10 +104,7 @@ class CloseGuard:
                 self._condition.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:
-        """Reject new calls and wait up to ``patience`` seconds for running ones.
-
-        Return False if the guard was already shut.
-        """
+        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
         with self._condition:
             if self._shut:
                 return False
@@ -132,10 +125,7 @@ class CloseGuard:
             self._condition.notify_all()
 
     def begin_in_child(self) -> bool:
-        """Reset the guard in a forked child, which does not have the parent's other threads.
-
-        If one of those threads was in a call, every call in the child raises StoreError, and the result is True.
-        """
+        """Reset the guard in a forked child; return True if another thread was in a call, so calls raise StoreError."""
         self._is_lost = self._is_lost or not self._is_left_to_this_thread()
         self._inside = self._depth
         self._is_held = False
@@ -157,8 +147,7 @@ CREATION_PATIENCE = 10.0
 def read_facts(path: Path | None) -> dict[str, Any]:
     """Return the facts of the index in this folder, keyed by name, or {} if there is no index yet.
 
-    Raises NotAnIndexError for a folder with other contents or a path that is not a folder, and FormatVersionError for
-    an index of another version of the package. On a system without file locks, raises StoreError.
+    Raises NotAnIndexError for other contents, FormatVersionError, and StoreError on a system without file locks.
     """
     if path is not None:
         check_locks(path)
@@ -185,9 +174,8 @@ def read_facts(path: Path | None) -> dict[str, Any]:
 
 
 def create_index(settings: IndexSettings) -> None:
-    """Create a new index in the folder of these settings.
+    """Create a new index; if several processes try, the others wait for the first.
 
-    If several processes try at the same time, one of them creates the index, and the others wait until it is complete.
     Raises NotAnIndexError for settings with ``read_only``, and ReadOnlyError for a folder that cannot be written to.
     """
     path = settings.path
@@ -236,11 +224,7 @@ Key = tuple[Path, int, int]
 
 
 class OpenFolder:
-    """The catalog, the engines and the write lock of one folder, opened once per process.
-
-    The first store on a folder opens them; the last store to be closed or garbage-collected closes them. A forked child
-    process does not share them: its stores open the folder again.
-    """
+    """Catalog, engines and write lock of one folder, shared by the stores of a process until the last one is closed."""
 
     def __init__(self, path: Path | None, catalog: Catalog) -> None:
         self.path = path
@@ -258,10 +242,9 @@ class OpenFolder:
 
     @classmethod
     def of(cls, path: Path) -> OpenFolder:
-        """Return the open folder at this path; if no store of this process uses it yet, open it.
+        """Return the open folder at this path, opening it if necessary; each call must be matched by :meth:`release`.
 
-        Each call must be matched by one call to :meth:`release`. Raises StoreError if this process was forked
-        while another thread was using the folder.
+        Raises StoreError if this process was forked while another thread was using the folder.
         """
         with _guard:
             key = _key(path)
@@ -297,10 +280,7 @@ class OpenFolder:
 
 
 def _key(path: Path) -> Key:
-    """Return the key under which the folder at this path is shared.
-
-    If a folder is mounted twice, for example once read-only, each mount has a key of its own.
-    """
+    """Return the key under which a folder is shared; each mount of it has its own."""
     catalog = (path / CATALOG).stat()
     return path.resolve(), catalog.st_dev, catalog.st_ino
 
@@ -311,10 +291,7 @@ _lost_in_fork: set[Key] = set()
 
 
 def leave_folders_to_parent(lost_folders: Iterable[OpenFolder]) -> None:
-    """In a forked child, stop using all folders that the parent has opened; the next use opens them again.
-
-    ``lost_folders`` are the folders that other threads were using during the fork; they cannot be opened here.
-    """
+    """In a forked child, stop using the parent's folders; ``lost_folders``, in use during the fork, stay closed."""
     global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _guard = threading.RLock()
     unusable = list(lost_folders)

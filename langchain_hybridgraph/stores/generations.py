@@ -69,10 +69,7 @@ class TransformsFitted(FittedEmbedding, Protocol):
 
 
 def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
-    """Return the facts that identify an embedding: its name, its dimension, and a probe.
-
-    The probe is the text of a row together with its vector. :func:`is_embedding_of` uses it to recognise the embedding.
-    """
+    """Return the facts that identify an embedding: its name, its dimension, and a probe (text of a row, vector)."""
     assert matrix is not None, "rows with vectors belong to a matrix"
     return {
         "embedding": name,
@@ -83,12 +80,9 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
 
 
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
-    """Return whether an embedding is the one with which the index was created.
+    """Return whether an embedding gives nearly the probe vector in ``facts`` for the probe text.
 
-    The embedding is accepted if its vector for the probe text is nearly the same as the one in ``facts``. An embedding
-    with the same name is also accepted if the vectors cannot be compared. This is the case if there is no probe text,
-    if the embedding is fitted (a new fit changes its vectors), if it cannot embed now, or if it gives the same text a
-    different vector each time.
+    If vectors cannot be compared (no probe, fitted or random embedding, failure), the name decides.
     """
     has_same_name = bool(facts["embedding"] == name)
     if has_same_name and (isinstance(embedding, FittedEmbedding) or "probe_text" not in facts):
@@ -116,14 +110,10 @@ FEWEST_SAMPLED = 50
 
 
 class Generation:
-    """The vectors of an index, with the fitted model that computed them, if any.
+    """Vectors of an index, with the fitted model that computed them, if any.
 
-    On disk, generation N consists of ``vectors-N.f32`` (and its checksums, ``.crc`` and ``.own``) and, for a
-    fitted embedding, ``model-N.npz``. When the model changes, the files of generation N + 1 are created, and one
-    commit of the catalog switches to them. If ``folder`` is None, the matrix is kept in memory.
-
-    ``unusable_files`` contains ``"vectors"`` if the file of the matrix is missing, and ``"model"`` if the file of the
-    model is missing or damaged.
+    Generation N has the files ``vectors-N.f32`` (with checksums ``.crc`` and ``.own``) and ``model-N.npz``; one commit
+    of the catalog switches to N + 1. ``folder`` None means in memory. ``unusable_files`` names missing or damaged ones.
     """
 
     def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
@@ -137,11 +127,7 @@ class Generation:
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
-        """Open the file of the fitted model. At first use, the function ``model`` reads the model from the file.
-
-        The file is opened immediately, because the writer of the next generation deletes it. If the file cannot be
-        used, the current embedding is kept.
-        """
+        """Open the model's file now, before the next writer deletes it; ``model`` reads it at first use."""
         assert self.model_file is not None
         try:
             file = self.model_file.open("rb")
@@ -171,7 +157,6 @@ class Generation:
             self._unread = None
 
     def _lose_model(self, error: Exception) -> None:
-        """Record that the model file is unusable and keep the current embedding; the model can be fitted again."""
         # A missing file needs no traceback: a restored backup may consist of the catalog alone.
         logger.warning(
             "the model %s cannot be read (%s); repair() makes a new one",
@@ -187,10 +172,7 @@ class Generation:
         return self._file("model", ".npz")
 
     def sample(self, allowed_rows: Mask, version: int | None) -> NDArray[np.float32] | None:
-        """Return the vectors of up to 128 allowed rows, evenly spaced, or None if there are too few.
-
-        The sample is cached for calls with the same ``version``; if ``version`` is None, the cache is not used.
-        """
+        """Return the vectors of up to 128 allowed rows, evenly spaced, or None if too few; cached per ``version``."""
         if version is not None and self._sample is not None and self._sample[0] == version:
             return self._sample[1]
         rows = np.flatnonzero(allowed_rows)
@@ -232,10 +214,7 @@ class Generation:
             self.matrix.close()
 
     def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
-        """Fill the matrix from pages; each contains ascending rows, their vectors and the hashes of their texts.
-
-        The matrix is on disk when this method returns.
-        """
+        """Fill the matrix from pages (ascending rows, their vectors, hashes of their texts), and write it to disk."""
         matrix = self.matrix
         for rows, vectors, texts in pages:
             matrix = self.create_matrix(vectors.shape[1]) if matrix is None else matrix
@@ -268,11 +247,7 @@ def remove_leftovers(current: Generation) -> None:
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the positions [start, stop) of each run of consecutive rows. Such a run can be written in one call.
-
-    >>> list(_runs([0, 1, 2, 7, 8]))
-    [(0, 3), (3, 5)]
-    """
+    """Yield the positions [start, stop) of each run of consecutive rows. Such a run can be written in one call."""
     start = 0
     for stop in range(1, len(rows) + 1):
         if stop == len(rows) or rows[stop] != rows[stop - 1] + 1:

@@ -53,8 +53,7 @@ _ROW = np.dtype(
 class EdgeColumns(NamedTuple):
     """Edges as columns of equal length.
 
-    ``key`` contains the source in its upper and the target in its lower 32 bits. ``start`` and ``stop`` are the limits
-    of validity, −infinity and infinity if they are not set. ``learned`` is the time at which each edge was ingested.
+    ``key`` is source · 2³² + target; ``start`` and ``stop`` limit the validity (±infinity: unlimited).
     """
 
     key: NDArray[np.int64]
@@ -88,11 +87,9 @@ class EdgeColumns(NamedTuple):
 
 
 class CompressedRows:
-    """Immutable edges in compressed rows: sorted by source and then target, with their order by target and then source.
+    """Immutable edges sorted by source and target, with their order by target and source.
 
-    In ``starts[False]`` (by source) and ``starts[True]`` (by target), the edges of node i are at the positions from
-    ``[i + 1]`` up to, but not including, ``[i + 2]``. Looking up node -1, or a node after the last one, returns no
-    edges.
+    The edges of node i are at the positions from ``starts[backwards][i + 1]`` to ``[i + 2]``; unknown nodes have none.
     """
 
     def __init__(self, edges: EdgeColumns) -> None:
@@ -107,10 +104,7 @@ class CompressedRows:
         self.starts = _starts(source), _starts(target)
 
     def at(self, nodes: Nodes, *, backwards: bool) -> tuple[Nodes, Nodes]:
-        """Return the edges that leave these nodes, or, with ``backwards``, the edges that arrive at them.
-
-        The first array has, for each edge, the position of its node in ``nodes``, the second its position in ``edges``.
-        """
+        """Return the edges from these nodes (``backwards``: to them), as positions in ``nodes`` and in ``edges``."""
         starts = self.starts[backwards]
         place = np.minimum(nodes, len(starts) - 3) + 1
         origin, position = spread(starts[place], starts[place + 1] - starts[place])
@@ -121,9 +115,8 @@ class CompressedRows:
 class Changes:
     """Nodes and edges that have changed, in their current state.
 
-    ``touched`` are the changed nodes, and ``nodes`` has a row (node, row of its chunk or -1, whether it is an entity)
-    for each of them that exists. ``keys`` are the pairs of nodes whose edges have changed (see :class:`EdgeColumns`),
-    and ``edges`` are all current edges between them.
+    ``nodes`` has a row (node, row of its chunk or -1, is entity) per existing node of ``touched``. ``edges`` are all
+    current edges between the pairs of nodes in ``keys``.
     """
 
     touched: Nodes
@@ -134,13 +127,11 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class GraphState:
-    """Immutable state of a graph; a change creates a new state.
+    """Immutable state of a graph.
 
-    ``row`` is the row of each node's chunk, or -1, and ``node_of_row`` is its inverse. ``degree`` is the number of each
-    node's edges. The last entries of these arrays are for node -1 and row -1, which do not exist. ``counts`` contains
-    the number of edges for each relation's code.
-
-    Edges that change after ``base`` was sorted are marked in ``stale``, and ``recent`` contains their current state.
+    ``row`` is the row of each node's chunk or -1, ``node_of_row`` its inverse; the last entries are for -1. ``counts``
+    has the number of edges per relation. Edges changed after ``base`` was sorted are in ``stale``, their current state
+    in ``recent``.
     """
 
     codes: Mapping[str, int]
@@ -161,7 +152,6 @@ class GraphState:
         return cls({MENTIONS: MENTIONS_CODE}, counts, none, zero > 0, zero, none, nothing, nothing)
 
     def __len__(self) -> int:
-        """Return the number of edges."""
         return int(self.counts.sum())
 
     @property
@@ -204,9 +194,7 @@ class GraphState:
 class NodeSource(Protocol):
     """Ids, visibility and vectors of a graph's nodes, as one call sees them."""
 
-    def __len__(self) -> int:
-        """Return the number of chunks, including those out of scope."""
-        ...
+    def __len__(self) -> int: ...
 
     @property
     def visible_share(self) -> float:
@@ -236,18 +224,11 @@ class NodeSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScopedGraph:
-    """The edges that one call may traverse, in one state of the graph (see ``stores.protocols.Graph``).
+    """Edges that one call may traverse, in one state of the graph (see ``stores.protocols.Graph``).
 
-    Nodes with many edges damp the weights of hops. If the node from which :meth:`neighbours` follows an edge has more
-    than ``hub_degree`` edges, the weight is multiplied by ``hub_degree`` / degree. The direction of the edge does not
-    matter. On a hop through an entity, the degree of the entity damps the weight in the same way.
-
-    The entities of a chunk are followed from the rarest to the most common, until they lead to about ``FAN`` ·
-    ``hub_degree`` chunks. The rarest entity is always followed. If entities are equally rare, the one stored first is
-    treated as rarer.
-
-    ``ends`` are the chunks to which hops may lead, in ascending order; None means all chunks in scope (see
-    :meth:`restricted_to`). Hops are returned in no particular order.
+    The weight of a hop from or through a node with more than ``hub_degree`` edges is multiplied by ``hub_degree`` /
+    degree. Entities of a chunk are followed from the rarest, until they lead to about ``FAN`` · ``hub_degree`` chunks.
+    Hops lead only to ``ends`` (ascending; None: all in scope), in no particular order.
     """
 
     state: GraphState
@@ -257,7 +238,6 @@ class ScopedGraph:
     ends: Nodes | None = None
 
     def __len__(self) -> int:
-        """Return the number of chunks, including those out of scope."""
         return len(self.source)
 
     @property
@@ -288,10 +268,9 @@ class ScopedGraph:
         return self._best(self._hops(nodes))
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the stored edges from these nodes to chunks in scope and to entities.
+        """Return the stored, undamped edges from these nodes to chunks in scope and entities, the heaviest per pair.
 
-        The edges of an entity are those from the chunks that mention it. If several edges connect the same two nodes,
-        only the heaviest is returned. The weights are not damped; a caller can use :meth:`degrees` to damp them.
+        An entity's edges are those from the chunks that mention it.
         """
         links, mentions = self._links(nodes)
         return self._best(_concatenate([_select(links, self.is_open(links.node)), mentions]))
@@ -316,10 +295,7 @@ class ScopedGraph:
     # -- one hop --------------------------------------------------------------------------------------------
 
     def _incident(self, nodes: Nodes, *, backwards: bool = False) -> tuple[NeighborEdges, Mask]:
-        """Return the edges that leave these nodes, or, with ``backwards``, the edges that arrive at them.
-
-        Edges that the call must not traverse are left out. The mask selects edges with the relation ``mentions``.
-        """
+        """Return the edges at these nodes that may be traversed, and a mask of those with the relation ``mentions``."""
         state, edge_filter, scope = self.state, self.edge_filter, self.scope
         relations = None
         if edge_filter.relations is not None:
@@ -350,11 +326,7 @@ class ScopedGraph:
         return NeighborEdges(origin, node, weight, np.full(len(node), -1)), is_mention
 
     def _links(self, nodes: Nodes) -> tuple[NeighborEdges, NeighborEdges]:
-        """Return (links, mentions): the edges that may be traversed from these nodes, in two parts.
-
-        Mentions lead from one of the nodes to an entity; links are all other edges. Some links end in an entity or a
-        hidden node; the caller removes them if necessary.
-        """
+        """Return (links, mentions) that may be traversed; some links end in an entity or a hidden node."""
         is_entity, direction = self.state.is_entity[nodes], self.edge_filter.direction
         sources = np.where(self.is_open(nodes), nodes, -1)
         out, is_mention = self._incident(sources)
@@ -369,7 +341,6 @@ class ScopedGraph:
         return _concatenate(links), mentions
 
     def _is_end(self, nodes: Nodes) -> Mask:
-        """Return a mask of the nodes to which a hop may lead."""
         return self.source.is_visible(nodes) if self.ends is None else _find_positions(self.ends, nodes) >= 0
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
@@ -405,11 +376,7 @@ class ScopedGraph:
         return _select(hops, hops.node != nodes[hops.origin])
 
     def _rare_enough(self, mentions: NeighborEdges) -> NeighborEdges:
-        """Return the mentions to traverse, sorted by origin, rarest entity first.
-
-        The rarest entity of each origin is always kept. The next ones are kept until the entities of the origin lead to
-        too many chunks, a number estimated from the degrees.
-        """
+        """Return the mentions to traverse by origin, rarest entity first, until they lead to too many chunks."""
         degree = self.state.degree[mentions.node]
         order = np.lexsort((mentions.node, degree, mentions.origin))
         if self.edge_filter.hub_degree is None:
@@ -422,10 +389,7 @@ class ScopedGraph:
         return _select(mentions, order[is_first | ((total - before) * self.source.visible_share <= limit)])
 
     def _best(self, hops: NeighborEdges) -> NeighborEdges:
-        """Return the heaviest hop from each origin to each node.
-
-        If several hops are equally heavy, a direct edge is preferred, then the hop through the rarest entity.
-        """
+        """Return the heaviest hop from each origin to each node; among equals, a direct edge or the rarest entity."""
         key = hops.origin << 32 | hops.node
         order = np.argsort(key)  # 125,000 hops take 4 ms; a stable sort takes 18 ms
         again = ~_differs_from_previous(key[order])
@@ -441,21 +405,16 @@ class ScopedGraph:
         return _select(hops, is_best)
 
     def _damping(self, degree: Integers) -> Weights:
-        """Return, for nodes of these degrees, the factors that damp the weights of their edges."""
         hub = self.edge_filter.hub_degree
         return np.ones(len(degree)) if hub is None else hub / np.maximum(degree, hub)
 
     # -- explaining a traversal -----------------------------------------------------------------------------
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return, for each step between two chunks, the edge or the two mentions that connect them.
+        """Return, for each step between two chunks, the edge or the two mentions that connect them, else None.
 
-        Two mentions connect the chunks if both chunks mention the same entity. The result for a step is None if the
-        chunks are not connected, or if an edge has been deleted in the meantime.
-
-        If several edges or entities connect the chunks, the connection with the largest damped weight is returned.
-        Without ``hub_degree``, a direct edge is preferred to any entity, and a rare entity to a common one. If there
-        are several direct edges, the heaviest is returned, ties by relation and source.
+        The connection with the largest damped weight is returned; without ``hub_degree``, direct edges come first, then
+        rarer entities; ties by relation and source.
         """
         ids = list(dict.fromkeys(end for step in steps for end in step))
         nodes = dict(zip(ids, self.nodes(ids).tolist(), strict=True))
@@ -515,15 +474,10 @@ class ScopedGraph:
 
 
 class InMemoryGraph:
-    """Graph of a list of edges, for stores without a graph of their own.
+    """Graph of a list of edges, for stores without a graph of their own; the heaviest of equal edges is kept.
 
-    A node is an entity if it is the target of an edge with the relation ``mentions`` and no edge leaves it. Every other
-    node is treated as a chunk, although the graph stores no chunks. If several edges have the same source, target and
-    relation, only the heaviest is kept.
-
-    ``visible(ids, scope)`` returns those of the ids whose chunks are in the scope; by default, every chunk is visible.
-    ``cosines(vector, ids)`` returns the cosine of each chunk with the vector, by id; by default, all cosines are
-    unknown.
+    An entity is a target of ``mentions`` without outgoing edges; other nodes are chunks. ``visible(ids, scope)``
+    returns the visible ids (default: all), ``cosines(vector, ids)`` the known cosines by id (default: none).
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -546,7 +500,6 @@ class InMemoryGraph:
         self.add(edges)
 
     def __len__(self) -> int:
-        """Return the number of edges."""
         return sum(map(len, self.edges.values()))
 
     @property
@@ -555,11 +508,7 @@ class InMemoryGraph:
         return bool(self.edges)
 
     def chunk_ids(self) -> list[str]:
-        """Return the ids of the chunks that have edges, sorted.
-
-        An edge connects two chunks, with two exceptions: the source of a ``contains`` edge is a directory, and the
-        target of a ``mentions`` edge is an entity.
-        """
+        """Return the ids of the chunks that have edges, sorted, without directories and entities."""
         with self._lock:
             edges = [edge for group in self.edges.values() for edge in group]
         sources = {edge.source for edge in edges if edge.relation != CONTAINS}
@@ -568,8 +517,7 @@ class InMemoryGraph:
     def add(self, edges: Iterable[Edge]) -> None:
         """Add edges; if several have the same source, target and relation, keep only the heaviest.
 
-        Raises ConfigurationError unless ``edges`` is an iterable of Edge. Raises ValueError for an id, a relation or a
-        description that cannot be stored, such as an empty id. In both cases, no edge is added.
+        Raises ConfigurationError for other objects and ValueError for values that cannot be stored; then adds none.
         """
         edges = checked_edges(edges)
         with self._lock:
@@ -600,17 +548,11 @@ class InMemoryGraph:
             return len(removed)
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the part of the current graph that a call with this scope and edge filter may traverse.
-
-        It does not show edges that are added later.
-        """
+        """Return the part of the current graph that a call with this scope and edge filter may traverse."""
         return self._scoped(scope, edge_filter, self.visible, self.cosines)
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return this graph as seen by one store, which determines the visible chunks and computes the cosines.
-
-        The constructor's ``visible`` and ``cosines`` take precedence over those passed here.
-        """
+        """Return this graph with a store's visibility and cosines, unless the constructor received its own."""
         return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
 
     def _count(self, pair: Pair, edge: Edge, sign: int) -> None:
@@ -648,8 +590,6 @@ class InMemoryGraph:
 
 
 class _GraphOfStore(NamedTuple):
-    """An :class:`InMemoryGraph` as seen by one store; other stores may share its edges."""
-
     edges: InMemoryGraph
     visible: Visible
     cosines: Cosines | None
@@ -708,9 +648,7 @@ class _ListedNodes:
 
 
 def spread(first: Nodes, count: Nodes) -> tuple[Nodes, Nodes]:
-    """Return all positions in several ranges, as two arrays: the index of each position's range, and the position.
-
-    Range i has ``count[i]`` positions and starts at ``first[i]``.
+    """Return all positions in ranges of ``count[i]`` from ``first[i]``, as two arrays: range indices and positions.
 
     >>> spread(np.array([10, 20]), np.array([2, 3]))
     (array([0, 0, 1, 1, 1]), array([10, 11, 20, 21, 22]))

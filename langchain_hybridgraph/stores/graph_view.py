@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _GraphMirror:
-    """The cached edges of an index.
-
-    ``state`` contains a snapshot, its graph, and the number of the last graph change. ``has_edges`` is a pair: the
-    number of the last graph change at the time of the check, and whether the index had any edges then.
-    """
+    """Cached edges: ``state`` is (snapshot, graph, last change), ``has_edges`` is (last change, result)."""
 
     state: tuple[Snapshot, GraphState, int] | None = None
     has_edges: tuple[int, bool] = field(default=(-1, False))
@@ -38,8 +34,6 @@ class _GraphMirror:
 
 @dataclass(frozen=True, slots=True)
 class _IndexNodes:
-    """The nodes of an index, as one call sees them (see ``stores.graph.NodeSource``)."""
-
     state: GraphState
     snapshot: Snapshot
     visible_rows: Mask  # with an additional last entry for row -1, which is not visible
@@ -96,8 +90,7 @@ class _IndexNodes:
 class GraphView:
     """Checks, prunes and opens the graph of an index.
 
-    The edges are read into memory at first use (300,000 edges take 9 MB). After that, only changes are read, including
-    those made by other processes; the catalog keeps a log of them.
+    Edges are read into memory at first use (300,000 take 9 MB), then only the changes of all processes.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -123,30 +116,21 @@ class GraphView:
         return ScopedGraph(graph, nodes, scope, edge_filter)
 
     def prune_orphans(self) -> int:
-        """Delete the edges that have a missing end, and return their number. Also delete graph nodes without edges.
+        """Delete edges with a missing end and graph nodes without edges; return the number of deleted edges.
 
-        An end of an edge is not missing if it is one of these:
-
-        - a chunk or parent
-        - an entity that a chunk mentions (relation ``mentions``)
-        - a directory that contains a chunk, directly or through directories below it (relation ``contains``)
-
-        All other ends are missing, for example a linked document that has not been ingested yet. To restore the edge to
-        such a document, ingest the linking document again.
+        An end is missing unless it is a chunk, a parent, a mentioned entity or a directory above a chunk. Ingest a
+        linking document again to restore its edge to a document that was added later.
         """
         with self._index.writer(), self._index.catalog.writing() as connection:
             catalog_writes.forget_files(connection, self._index.rows.tenant)  # the next ingest restores their edges
             return catalog_writes.delete_orphan_edges(connection, self._index.rows.tenant)
 
     def prune(self, min_weight: float = 0.0, max_per_source: int = 0) -> int:
-        """Delete edges lighter than ``min_weight``, then all but the ``max_per_source`` heaviest edges of each source.
+        """Delete edges lighter than ``min_weight``, then all but the heaviest ``max_per_source`` of each source.
 
-        If ``max_per_source`` is 0, the number of edges per source is not limited. Edges with equal weights are ordered
-        alphabetically by relation, then by target, and the first ones are kept. An entity that is no longer mentioned
-        is deleted together with its edges.
-
-        Return the number of deleted edges, including the edges of such entities. Raises ValueError if ``min_weight`` is
-        not in [0, 1], or if ``max_per_source`` is below 0.
+        A ``max_per_source`` of 0 sets no limit; ties are kept by relation, then target. Return the number of deleted
+        edges, including those of entities that lose their last mention. Raises ValueError for a ``min_weight`` outside
+        [0, 1] or a negative ``max_per_source``.
         """
         if not 0.0 <= min_weight <= 1.0:
             raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")

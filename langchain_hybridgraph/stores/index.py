@@ -71,10 +71,7 @@ class Snapshot(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenParts:
-    """State of an IndexFolder while its folder is open.
-
-    A copy does not contain it, and opens the folder again. A forked child does the same for an index on disk.
-    """
+    """State of an IndexFolder while its folder is open; copies and forked children open the folder again."""
 
     folder: OpenFolder
     snapshot: Snapshot
@@ -87,14 +84,10 @@ class _OpenParts:
 
 
 class IndexFolder:
-    """An index folder opened by one store.
+    """Index folder opened by one store, with a mirror of the committed state in memory.
 
-    It gives access to the files and engines that all stores of the process share, and keeps a mirror of the committed
-    state in memory. All other parts of a store receive this object. Readers work on a :meth:`snapshot` while they hold
-    the ``guard``. Changes are made inside :meth:`writer`, which holds the write lock for one change. An index on disk
-    can be pickled, copied and used in a forked process; the copy or child opens the folder again at first use.
-
-    ``clock`` returns the current time in Unix seconds, used as the time of a change.
+    Readers use a :meth:`snapshot` while they hold the ``guard``; changes are made inside :meth:`writer`. An index on
+    disk can be pickled, copied and used after a fork. ``clock`` returns the time of a change in Unix seconds.
 
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError and TenantError.
     """
@@ -158,10 +151,7 @@ class IndexFolder:
         return self.generation.embedding
 
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
-        """Return the object of class ``kind`` that mirrors a part of the folder in memory.
-
-        It is created at first use and kept until the folder is closed.
-        """
+        """Return the object of class ``kind`` that mirrors a part of the folder until it is closed."""
         mirrors = self._state.mirrors
         mirror: Mirror | None = mirrors.get(kind)
         return mirror or mirrors.setdefault(kind, make())
@@ -169,10 +159,7 @@ class IndexFolder:
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for running calls, then release files and engines; closing a closed index has no effect.
-
-        An index that is no longer referenced closes itself.
-        """
+        """Wait for running calls, then release files and engines, once. An unreferenced index closes itself."""
         state = self._state
         if state.guard.shut():
             state.snapshot.generation.close()
@@ -184,7 +171,6 @@ class IndexFolder:
         return self._open_again() if parts is None else parts
 
     def _open_again(self) -> _OpenParts:
-        """Open the folder again for an index that has been unpickled, copied or forked."""
         with _reopening:
             if self._opened is None:
                 self._open()
@@ -219,15 +205,10 @@ class IndexFolder:
         self.settings = replace(self.settings, embedding=embedding)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without open files and connections; a copy opens the folder again."""
         return {**vars(self), "_opened": None}
 
     def leave_to_parent(self) -> OpenFolder | None:
-        """In a forked child, stop using what the parent has opened; the next use opens the folder again.
-
-        Return the folder if another thread of the parent was using it during the fork, otherwise None. An index in
-        memory is kept.
-        """
+        """In a forked child, leave the parent's objects; return the folder if another thread used it, else None."""
         parts = self._opened
         if parts is None:
             return None
@@ -366,10 +347,7 @@ class IndexFolder:
     # -- the keyword index -----------------------------------------------------------------------------------
 
     def sync_keywords(self) -> None:
-        """Bring the keyword index up to the catalog's version, then shorten the outbox if it is long.
-
-        The caller must hold the write lock.
-        """
+        """Bring the keyword index up to the catalog's version and shorten a long outbox; needs the write lock."""
         facts = self.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         try:
@@ -404,19 +382,14 @@ class IndexFolder:
     # -- the embedding ---------------------------------------------------------------------------------------
 
     def is_unfitted(self, generation: Generation) -> bool:
-        """Return whether the embedding must still be fitted.
-
-        Fitting creates a copy of the embedding in the settings, so a generation that still uses the original has not
-        been fitted.
-        """
+        """Return whether the embedding must still be fitted; fitting replaces the original with a copy."""
         is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
         return is_fitted and generation.embedding is self.settings.embedding
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
-        """Return the unit vectors of texts as an array of shape (len(texts), dimension).
+        """Return the unit vectors of texts, of shape (len(texts), dimension).
 
-        A fitted embedding must already have been fitted. Raises ValueError if the embedding does not return one vector
-        per text.
+        A fitted embedding must already have been fitted. Raises ValueError unless it returns one vector per text.
         """
         parts = []
         for part in in_slices(texts, "embedding", "chunks"):
@@ -457,11 +430,7 @@ _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    """Block new calls, wait for a limited time until running calls have finished, and close idle connections.
-
-    A lock that another thread holds during the fork would never be released in the child, and an open connection to
-    SQLite must not be used there.
-    """
+    """Wait a limited time for running calls and close idle connections, which a child could not use."""
     deadline = time.monotonic() + FORK_PATIENCE
     for guard in _guards():
         guard.hold(deadline)
@@ -474,7 +443,6 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Leave everything that the parent has opened to the parent. An index in memory is kept as the child's own copy."""
     global _reopening, _openings
     _reopening, _openings = threading.RLock(), CloseGuard()
     leave_folders_to_parent(filter(None, [index.leave_to_parent() for index in list(_indexes)]))

@@ -30,11 +30,7 @@ _OF_ANOTHER_VERSION = ("schema does not match", "contains words analysed as")
 
 
 class KeywordEngine:
-    """The keyword index of a folder, or an index in memory if ``path`` is None.
-
-    It is opened at first use. :meth:`follow` and :meth:`rebuild` fill it from the catalog; the caller must hold the
-    write lock.
-    """
+    """Keyword index of a folder, or in memory without ``path``; filled from the catalog under the write lock."""
 
     def __init__(self, path: Path | None, language: str, catalog: Catalog) -> None:
         self._path = path
@@ -56,10 +52,7 @@ class KeywordEngine:
         return index
 
     def query(self, question: Callable[[KeywordIndex], Answer]) -> Answer:
-        """Call a function with the index and return its result.
-
-        If the call fails because the index was replaced in the meantime, call the function again with the new index.
-        """
+        """Call a function with the index, again if the index was replaced in the meantime, and return its result."""
         index = self.index
         try:
             return question(index)
@@ -69,11 +62,9 @@ class KeywordEngine:
             return question(self.index)
 
     def renew(self, version: int) -> bool:
-        """Load the commits of other processes if the index is older than ``version``.
+        """Load commits of other processes if the index is older than ``version``; return whether it was (re)opened.
 
-        Return whether the index was reloaded or opened. While searches use the fallback, this method also tries to open
-        Tantivy's index if its files have changed. Another process may have rebuilt it without changing the catalog's
-        version.
+        In fallback, Tantivy's index is tried again once its files have changed.
         """
         if self.index.applied_version < version:
             self.reload()
@@ -94,10 +85,7 @@ class KeywordEngine:
         return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
 
     def lags(self, version: int) -> bool:
-        """Return whether :meth:`follow` has to update the index.
-
-        This is the case if the index cannot be opened, is incomplete or has another version.
-        """
+        """Return whether the index cannot be opened, is incomplete or has another version."""
         if self._is_absent():
             return version > 0
         try:
@@ -112,9 +100,7 @@ class KeywordEngine:
     def _is_complete(self, index: KeywordIndex) -> bool:
         """Return whether the index has as many texts as the catalog.
 
-        The version alone is not sufficient. After a process was killed on a busy machine, about one in ten thousand
-        deleted texts reappeared, although the version was right. A complete index to which only this process writes
-        stays complete, so its texts are not counted again.
+        The version is not sufficient: after a kill on a busy machine, one in ten thousand deleted texts reappeared.
         """
         if self._complete != (index, index.applied_version):
             if len(index) != self._catalog.count_rows():
@@ -123,11 +109,9 @@ class KeywordEngine:
         return True
 
     def follow(self, version: int, floor: int) -> None:
-        """Bring the index up to ``version``; rebuild it if that fails.
+        """Bring the index up to ``version``; rebuild it if that fails, if it is incomplete or older than ``floor``.
 
-        The index is also rebuilt if it is incomplete, or if its version is below ``floor``, because the outbox contains
-        only the changes after ``floor``. If Tantivy cannot be used at all, only the fallback is updated; the next
-        process that can use Tantivy updates Tantivy's index.
+        If Tantivy cannot be used, only the fallback is updated.
         """
         if self._is_absent() and self._is_usable():
             if version:
@@ -160,7 +144,6 @@ class KeywordEngine:
             logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, _one_line(error))
 
     def _apply(self, index: KeywordIndex, version: int) -> bool:
-        """Apply the changes in the outbox to the index; return whether this succeeded."""
         if index.applied_version == version:
             return True
         touched = self._catalog.changed_rows(index.applied_version)
@@ -178,10 +161,7 @@ class KeywordEngine:
         return True
 
     def rebuild(self, version: int) -> None:
-        """Rebuild the index from the texts in the catalog; searches wait until it is complete.
-
-        If Tantivy cannot be used, build the fallback instead.
-        """
+        """Rebuild the index, or else the fallback, from the catalog's texts; searches wait until it is complete."""
         with self._opening:
             self._close()
             if not self._is_usable():
@@ -201,7 +181,6 @@ class KeywordEngine:
             self._complete = index, version
 
     def _is_usable(self) -> bool:
-        """Return whether Tantivy can be imported and can create an index."""
         try:
             keyword_index("tantivy", self._language).close()
         except StoreError:
@@ -239,10 +218,7 @@ class KeywordEngine:
             self._index = None
 
     def _tantivy(self) -> KeywordIndex:
-        """Return Tantivy's index. If it is not open yet, open it and stop using the fallback.
-
-        Raises StoreError if the index cannot be opened.
-        """
+        """Return Tantivy's index, opened if necessary; raise StoreError if it cannot be opened."""
         with self._opening:
             if self._index is None or self.reason is not None:
                 self._index, self.reason = self._open_tantivy(), None
@@ -279,10 +255,7 @@ class KeywordEngine:
         return index
 
     def _fall_back(self) -> KeywordIndex:
-        """Build a BM25 index in memory from the stored texts.
-
-        It is slower than Tantivy's index, and each process has to build its own.
-        """
+        """Build a slower BM25 index in this process's memory from the stored texts."""
         self.reason = "keyword-fallback"
         index = keyword_index("rank_bm25", self._language)
         index.apply(self._catalog.version(), self._texts(), [])

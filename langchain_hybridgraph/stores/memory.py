@@ -41,10 +41,9 @@ _AT_ONCE = 50_000
 
 
 class MemoryMirror:
-    """Keeps the current states of a tenant's chunks in main memory, by row (72 bytes per row).
+    """Current states of a tenant's chunks in memory, by row (72 bytes each).
 
-    All states are read at first use. Later, only changes, including those of other processes, are read from a log in
-    the catalog. The mirror returns the states of 150 chunks in 0.03 ms; reading them from the catalog takes 1 ms.
+    Later changes are read from a log. The states of 150 chunks take 0.03 ms; from the catalog, 1 ms.
     """
 
     def __init__(self, catalog: Catalog, tenant: str) -> None:
@@ -116,34 +115,24 @@ _NOTHING = MemoryState()
 class EmbeddedMemory:
     """Reads and changes the confidence, utility, validity and uses of chunks. Each operation is one transaction.
 
-    The store's ``clock`` provides the time of each change in Unix seconds; the default is ``time.time``. To replay past
-    events, set another clock, which then also determines what :meth:`expire` deletes. Searches always use the real
-    time; for a replay, pass ``as_of=`` (and ``known_at=``) to them.
+    The store's ``clock`` gives the time of changes and of :meth:`expire`; searches use the real time unless they
+    receive ``as_of=`` and ``known_at=``.
 
-    Earlier values of a chunk's validity, confidence and utility are kept; earlier texts and metadata are not. A changed
-    text is treated as a new statement that was not known before. Filters are evaluated on the current metadata, even
-    with ``known_at``. A deleted chunk has no history; to keep the history of a statement, retract it instead.
+    Earlier validity, confidence and utility are kept; earlier texts and metadata are not, so filters use current
+    metadata. A changed text is a new statement. Deletion removes the history; retract a statement to keep it.
     """
 
     def __init__(self, index: IndexFolder, writer: Writer) -> None:
         self._index, self._writer = index, writer
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks and parents (see ``stores.protocols.HasMemory``).
-
-        With ``known_at``, validity, confidence and utility are the values known at that time. Chunks that were ingested
-        after it or retracted before it are left out. Other values, such as the number of uses, are always current.
-        """
+        """Return the state of each of these chunks and parents (see ``catalog_memory.learned``)."""
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:
             return catalog_memory.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the states of these chunks as columns (see ``stores.protocols.HasMemory``).
-
-        Parents have values only if the scope has a ``known_at``. Without it, the states of all chunks are read into
-        memory at the first call.
-        """
+        """Return the states of these chunks as columns; parents have values only with ``known_at``."""
         self._index.check_scope(scope)
         if scope.known_at is not None:
             memories = self.states(ids, scope)
@@ -190,11 +179,10 @@ class EmbeddedMemory:
             return catalog_memory.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
 
     def credibility(self, source: str) -> float:
-        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted).
+        """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
 
-        ``confirmed`` and ``refuted`` count how often chunks of this tenant with this ``source`` in their metadata
-        received the feedback ``"validate"`` and ``"refute"``. The result is the mean of Beta(1 + confirmed, 1 +
-        refuted), so it is 0.5 for an unknown source.
+        It counts the feedback ``"validate"`` and ``"refute"`` for this tenant's chunks with this ``source`` in the
+        metadata.
         """
         with self._index.guard, self._index.catalog.reading() as connection:
             ok, bad = catalog_memory.credibility_counts(connection, self._index.rows.tenant, reference(source))
@@ -204,11 +192,7 @@ class EmbeddedMemory:
 
     @property
     def mode(self) -> Any:
-        """Search mode for this tenant's memories, or None if no mode was set.
-
-        A mode set by a retriever or a call takes precedence. The mode is a name or a mapping that ``MemoryRetriever``
-        accepts.
-        """
+        """Search mode (name or mapping) for this tenant's memories, or None; a retriever's or call's has priority."""
         with self._index.guard, self._index.catalog.reading() as connection:
             row = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
         return None if row is None else json.loads(row[0])
@@ -227,9 +211,8 @@ class EmbeddedMemory:
     def retract(self, ids: str | Iterable[str]) -> int:
         """Withdraw statements, and return how many of them had not been withdrawn before.
 
-        Searches no longer find them at any ``as_of``. Searches with an earlier ``known_at`` still find them, and
-        ``get_by_ids`` always returns them. If the same text is written again under the same id, it stays withdrawn.
-        Raises ValueError for an unknown id; in this case, no statement is retracted.
+        Searches find them only with an earlier ``known_at``; ``get_by_ids`` always returns them. Writing the same text
+        again does not restore it. Raises ValueError for an unknown id; then nothing is retracted.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -253,12 +236,10 @@ class EmbeddedMemory:
         return len(rows)
 
     def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
-        """Replace an old fact with a new one.
+        """Replace an old fact with one valid from its ``valid_from``, ``at`` or now; the old one ends just before.
 
-        The new fact is valid from its ``valid_from`` in the metadata, else from ``at``, else from now. The old fact's
-        validity ends just before the new fact begins, unless it already ends earlier. Raises ValueError if both have
-        the same id, if the old fact is unknown or has already been superseded, or if one of the two facts would end
-        before it begins.
+        Raises ValueError if both have the same id, if the old fact is unknown or superseded, or if one would end before
+        it begins.
         """
         if chunk.id == old_id:
             raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
@@ -276,11 +257,7 @@ class EmbeddedMemory:
             self._writer.flush()
 
     def _check_not_superseded(self, old_id: str, new_id: str) -> None:
-        """Raise ValueError if a fact other than the new one has superseded the old fact.
-
-        The other fact may have been superseded in turn. The message names the last fact of this chain, which is valid
-        now.
-        """
+        """Raise ValueError, naming the fact that is valid now, if another fact has superseded the old one."""
         chain = [old_id]
         while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
             chain.append(last)
@@ -320,10 +297,9 @@ class EmbeddedMemory:
             yield from catalog_memory.revise(connection, new, new.values._replace(valid_from=begin), now)
 
     def expire(self) -> int:
-        """Delete all chunks and parents that have expired according to their metadata; return the number deleted.
+        """Delete chunks and parents whose ``valid_until`` or session's time to live has passed; return their number.
 
-        They have expired if their ``valid_until`` or their session's time to live has passed. A fact that ended only
-        because it was superseded is kept, for searches with ``as_of`` in the past.
+        A fact that ended by being superseded is kept.
         """
         with self._index.writer():
             with self._index.catalog.reading() as connection:
@@ -373,10 +349,7 @@ class MemoryIntake(Reader):
     def nearest(
         self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
     ) -> list[tuple[str, float]]:
-        """Return (id, cosine) pairs for the ``n`` nearest chunks, nearest first.
-
-        Only chunks that match the filter and are valid at some time in the period are returned.
-        """
+        """Return (id, cosine) for the ``n`` nearest chunks that match the filter and are valid within the period."""
         with self._index.guard:
             snapshot = self._index.snapshot()
             matrix = snapshot.generation.matrix
@@ -393,11 +366,9 @@ class MemoryIntake(Reader):
         return not isinstance(self._index.embedding, FittedEmbedding)
 
     def unknown_word_share(self, text: str, other: str) -> float:
-        """Return the share of the words in ``text`` that are neither known to the model nor contained in ``other``.
+        """Return the share of words in ``text`` that neither the fitted model nor ``other`` contains; 0 if not fitted.
 
-        The vectors of a model fitted to the corpus ignore unknown words. Such a model cannot distinguish "lives in
-        Rome" from "lives in Paris" until it has been fitted to a text with "Rome". For any other model, the result is
-        0.
+        A fitted model cannot distinguish "lives in Rome" from "lives in Paris" before it has seen "Rome".
         """
         with self._index.guard:
             if not isinstance(self._index.embedding, FittedEmbedding):

@@ -26,11 +26,7 @@ _answers: dict[tuple[type, type], bool] = {}
 
 
 def implements(thing: object, capability: type[Capability]) -> TypeIs[Capability]:
-    """Return whether an object implements a runtime-checkable protocol; the result is cached per class.
-
-    The cache matters because ``isinstance`` with a protocol takes ten microseconds, and a query makes a dozen such
-    checks.
-    """
+    """Return whether an object implements a runtime-checkable protocol; cached per class, because it takes 10 µs."""
     key = (type(thing), capability)
     answer = _answers.get(key)
     if answer is None:
@@ -45,8 +41,7 @@ class SearchesVectors(Protocol):
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks in the query's scope with the largest cosines, best first, ties by id.
 
-        If the query has no vector, its text is embedded. ``SourceResult.vector`` is the unit vector that was used, or
-        None if the store does not report it.
+        Without a vector, the text is embedded; ``SourceResult.vector`` is the unit vector used, or None.
         """
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
@@ -68,8 +63,7 @@ class SearchesKeywords(Protocol):
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks in the query's scope with the largest BM25 scores, best first, ties by id.
 
-        ``SourceResult.bound`` is an upper bound on the BM25 score of any text, or None if the store does not report
-        one.
+        ``SourceResult.bound`` is an upper bound on the score of any text, or None.
         """
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
@@ -94,10 +88,9 @@ class HybridResult(NamedTuple):
 
 @runtime_checkable
 class SearchesHybrid(SearchesVectors, SearchesKeywords, Protocol):
-    """A store that runs a vector search and a keyword search in one call, for example to save a round trip to its
-    server.
+    """Store that runs vector and keyword search in one call.
 
-    For such a store, a pipeline does not request BM25 scores for chunks that only the vector search returned.
+    BM25 scores are not requested for chunks that only the vector search returned.
     """
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
@@ -112,10 +105,9 @@ class ReadsChunks(Protocol):
     """A store that can return chunks by id. The ``admit`` stage requires this protocol of every store."""
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Return the chunks among ``ids`` that exist and are in the scope; omit the others.
+        """Return the chunks among ``ids`` that exist and are in the scope.
 
-        ``result_chunks`` contains the chunks that the searches returned, by id. A store that cannot look up ids takes
-        the chunks from this mapping.
+        A store that cannot look up ids takes them from ``result_chunks``, the searches' results by id.
         """
 
 
@@ -132,10 +124,7 @@ class HasOriginals(Protocol):
     """A store that holds copies of chunks. The originals are kept elsewhere and may change independently."""
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the current original for each id, or None if the original was deleted.
-
-        Unknown ids are omitted. If the store cannot look up originals, the result is empty.
-        """
+        """Return the current original for each known id, None if deleted; {} if the store cannot look them up."""
 
 
 @runtime_checkable
@@ -151,10 +140,7 @@ class FindsContents(Protocol):
     """A store that can look up the ids of chunks by their text and source."""
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Map each (text, source) pair to the id of the chunk with this text and source; omit unknown pairs.
-
-        For a chunk without a source, the source in the pair is "".
-        """
+        """Map each known (text, source) pair to the id of its chunk; a missing source is ""."""
 
 
 @runtime_checkable
@@ -175,10 +161,7 @@ class HasParents(Protocol):
         """Whether the store currently has any parents, or any chunk with the id of a parent."""
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Return the parents among ``ids`` that exist in the store's tenant and are valid at the scope's time.
-
-        A parent may also be a chunk. The pipeline applies the scope's filter.
-        """
+        """Return those of ``ids`` valid in the tenant at the scope's time, also chunks; its filter is not applied."""
 
 
 @runtime_checkable
@@ -186,10 +169,7 @@ class HasVectors(Protocol):
     """A store that returns the vectors of its chunks, which MMR needs to diversify results."""
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the unit vectors of these chunks, as an array of shape (len(ids), dimension).
-
-        The row of an id without a vector contains zeros.
-        """
+        """Return the unit vectors of these chunks, of shape (len(ids), dimension); zeros for an id without one."""
 
 
 @runtime_checkable
@@ -219,10 +199,7 @@ class ReadsIndex(Protocol):
         """Return the ids of all chunks in this scope."""
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, in the order of ``ids``; missing ids are left out.
-
-        Chunks and parents that are not valid now are included.
-        """
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``; omit missing ids."""
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them."""
@@ -237,39 +214,29 @@ class AcceptsChunks(Protocol):
     ) -> Mapping[str, int]:
         """Write one batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
 
-        New and changed chunks are written; unchanged chunks are not. If several chunks have the same id, the last one
-        is used. If the store has the feature ``transactions``, the batch is written completely or not at all. Once the
-        call has returned, the batch survives a crash. It appears in searches after the next :meth:`flush` at the
-        latest.
+        The last of several chunks with an id is used. With the feature ``transactions``, the batch is written
+        completely or not at all. After the call, it survives a crash; after the next :meth:`flush`, searches find it.
         """
 
     def flush(self) -> int:
-        """Update all indexes with the batches written so far; return the number of texts embedded by this call.
-
-        ``ingest`` calls this method at the end.
-        """
+        """Update all indexes with the batches written so far; return the number of texts embedded by this call."""
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's current chunks and parents, or an empty set for an unknown document."""
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete all edges that have one of these sources and one of these relations, and write ``edges`` instead.
-
-        Return the number of distinct edges in ``edges``.
-        """
+        """Replace all edges with one of these sources and relations by ``edges``; return their distinct number."""
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents together with their edges; return the number deleted."""
 
 
 class FileRecord(NamedTuple):
-    """The state of a file when an ingest read it.
+    """State of a file when an ingest read it.
 
-    ``stamp`` contains the size, times and inode of the file. It is "" if these values cannot reliably show a later
-    change, for example because the file had just been written. ``digest`` is the digest of the file's bytes, and
-    ``made_by`` is the digest of everything else on which the chunks and edges depend. ``chunks`` and ``parents`` are
-    counts. ``path`` is the absolute path of the file in the encoding of the file system, or b"" if it is unknown. If
-    ``digest`` is b"", only ``documents`` and ``path`` are stored.
+    ``stamp`` is its size, times and inode, or "" if these may miss a change. ``digest`` is that of its bytes (b"": only
+    ``documents`` and ``path`` are stored), ``made_by`` that of everything else the chunks and edges depend on. ``path``
+    is absolute, in the file system's encoding, or b"".
     """
 
     source: str
@@ -288,18 +255,14 @@ class FileRecords(Protocol):
     def read(self) -> list[FileRecord]:
         """Return the records of the files whose chunks and edges are still as the ingest wrote them.
 
-        A record is deleted when a chunk of the file's documents is added, changed or deleted. It is also deleted when
-        the edges of these documents depend on something that is deleted, such as the target of an edge.
+        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
         """
 
     def sources(self) -> set[str]:
         """Return the sources of the files that :meth:`read` returns."""
 
     def paths(self) -> Mapping[str, bytes]:
-        """Return the absolute path of each file whose documents are in the store, by source.
-
-        Files whose record was deleted are included.
-        """
+        """Return the absolute path of each file with documents in the store, by source, with or without a record."""
 
     def write(self, records: Sequence[FileRecord]) -> None:
         """Insert or replace the records of files."""
@@ -320,12 +283,10 @@ if TYPE_CHECKING:
 
 
 class NeighborEdges(NamedTuple):
-    """Edges, or hops through entities, that lead from given nodes to their neighbours.
+    """Edges or hops from given nodes to their neighbours, the heaviest per pair, as arrays of equal length.
 
-    The arrays have the same length, with one entry per pair of a given node and a neighbour. ``origin`` is the position
-    of the given node in the caller's array, and ``node`` is the neighbour. ``weight`` is in (0, 1]. ``via`` is the
-    entity through which the hop leads, or -1 for a direct edge. If several edges or hops connect two nodes, only the
-    heaviest is included.
+    ``origin`` is a position in the caller's array. ``weight`` is in (0, 1]. ``via`` is an entity, or -1 for a direct
+    edge.
     """
 
     origin: Nodes
@@ -335,18 +296,14 @@ class NeighborEdges(NamedTuple):
 
 
 class Graph(Protocol):
-    """A snapshot of a graph, limited to the nodes and edges that one call may traverse.
+    """Snapshot of a graph, limited to the nodes and edges that one call may traverse.
 
-    The nodes are entities and the chunks in the call's scope. Entities have no text. The graph leaves out edges that
-    are not valid at the scope's time and edges that the call's ``EdgeFilter`` excludes. Paths neither lead to nor pass
-    through deleted or hidden chunks.
+    Nodes are entities and the chunks in scope. Edges are valid at the scope's time and pass the ``EdgeFilter``. Paths
+    never pass through deleted or hidden chunks.
     """
 
     def __len__(self) -> int:
-        """Return the number of chunks, including chunks out of scope. Chunks without edges may be left out.
-
-        The rarity of an entity is computed from this number.
-        """
+        """Return the number of chunks, including those out of scope, from which the rarity of entities is computed."""
 
     @property
     def has_entities(self) -> bool:
@@ -354,10 +311,7 @@ class Graph(Protocol):
 
     @property
     def relations(self) -> Collection[str]:
-        """Names of the relations in the graph, including those of edges out of scope.
-
-        A graph that is read in parts may leave out relations that the edge filter does not name.
-        """
+        """Names of the relations in the graph, also out of scope, but at least those that the edge filter names."""
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
@@ -371,16 +325,11 @@ class Graph(Protocol):
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, through an edge or a shared entity.
 
-        The weight of a hop through an entity is the product of the weights of both mentions. ``EdgeFilter`` defines how
-        the weight of a hop is lowered at nodes with many edges.
+        A hop through an entity weighs the product of both mentions; ``EdgeFilter`` defines the damping at hubs.
         """
 
     def links(self, nodes: Nodes) -> NeighborEdges:
-        """Return the stored edges of these nodes.
-
-        The edges of a chunk lead to other chunks and to the entities that it mentions. The edges of an entity lead to
-        the chunks that mention it.
-        """
+        """Return the stored edges of these nodes; those of an entity lead to the chunks that mention it."""
 
     def degrees(self, nodes: Nodes) -> Nodes:
         """Return the number of edges of each node, including edges out of scope and edges of excluded relations."""
@@ -392,12 +341,10 @@ class Graph(Protocol):
         """Return the cosine between each chunk's vector and a unit vector, or NaN if it is unknown."""
 
     def edges(self, steps: Sequence[tuple[str, str]]) -> list[Edge | tuple[Edge, Edge] | None]:
-        """Return the connection between the two chunks of each step, or None for a step without a connection.
+        """Return the heaviest connection (edge, or two mentions) between the chunks of each step, or None.
 
-        A connection is a direct edge, or the edges from both chunks to an entity that they mention. If a step has
-        several connections, the heaviest is returned. If ``EdgeFilter.hub_degree`` is None, however, a direct edge
-        takes precedence over entities, and a rarer entity over a more common one. Edges are returned in their stored
-        direction, even if they were traversed backwards.
+        If ``EdgeFilter.hub_degree`` is None, direct edges come before entities, and rarer entities first. Edges keep
+        their stored direction.
         """
 
 
@@ -418,12 +365,10 @@ class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
 
 
 class Level(NamedTuple):
-    """The children of one directory, sorted by uri.
+    """Children of one directory, sorted by uri.
 
-    ``nodes``, ``uris`` and the three masks have one entry per child. Each mask contains the results of the
-    :class:`Tree` method with the same name. ``chunks`` contains the ids of the first child's chunks, in the order of
-    :meth:`Tree.chunks`, then those of the second child's chunks, and so on. For each chunk, ``owners`` contains the
-    position in ``nodes`` of the child to which the chunk belongs.
+    The masks are the results of the :class:`Tree` methods with the same names. ``chunks`` are the ids of each child's
+    chunks in turn, and ``owners`` the positions of their children in ``nodes``.
     """
 
     nodes: Nodes
@@ -436,10 +381,9 @@ class Level(NamedTuple):
 
 
 class Tree(Protocol):
-    """A snapshot of a store's directories and documents, limited to those that one call may see.
+    """Snapshot of the directories and documents that one call may see: those with a chunk in scope at or below them.
 
-    A node is a directory, a document or both, and is represented by a number. The tree omits a node if no chunk at or
-    below it is in the call's scope.
+    A node is a number for a directory, a document or both.
     """
 
     def __len__(self) -> int:
@@ -476,10 +420,7 @@ class Tree(Protocol):
         """Return whether the call may see all chunks at and below the node."""
 
     def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks, in the order in which they were added or last changed.
-
-        The result is [] for a directory that is not a document.
-        """
+        """Return the ids of a document's chunks in the order of their last change; [] for a directory alone."""
 
     def state(self, node: int) -> str:
         """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed."""
@@ -488,9 +429,7 @@ class Tree(Protocol):
         """Return ``context_type`` from the document's metadata, or None."""
 
     def types(self) -> set[str]:
-        """Return all values of ``context_type`` in the documents' metadata; values of deleted documents may be
-        included.
-        """
+        """Return all values of ``context_type`` in the metadata, perhaps also of deleted documents."""
 
     def nodes(self, ids: Sequence[str]) -> list[int]:
         """Return the node of each chunk, or -1 for a chunk that the call may not see."""
@@ -551,16 +490,10 @@ class Memory(Protocol):
         """The search mode of the tenant's memories: a name or a mapping, or None if no mode was chosen."""
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks, as known at the scope's ``known_at``.
-
-        Missing chunks are left out.
-        """
+        """Return the state of each existing chunk, as known at the scope's ``known_at``."""
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
-        """Return the states of these chunks as columns with one entry per id.
-
-        A missing chunk has the values of an empty ``MemoryState``.
-        """
+        """Return the states as columns with one entry per id; a missing chunk is like an empty ``MemoryState``."""
 
 
 @runtime_checkable
@@ -592,11 +525,7 @@ class HasSessions(Protocol):
 
 
 class Feature(NamedTuple):
-    """A capability that some stores have and others lack.
-
-    ``protocol`` is the protocol in ``stores.protocols`` that a store with this feature implements, or None if the
-    feature needs none. A store's attribute ``lacks`` maps the name of each missing feature to the reason.
-    """
+    """Capability that some stores have and others lack; ``protocol`` is the one that it needs, or None."""
 
     name: str
     meaning: str
@@ -635,8 +564,7 @@ NAMES = frozenset(feature.name for feature in FEATURES)
 def wrong_declarations(store: Any) -> list[str]:
     """Return a message for each error in a store's ``lacks``.
 
-    ``lacks`` may contain only names of features. It must contain each feature whose protocol the store does not
-    implement, and no feature whose protocol it does implement.
+    It must name exactly the missing features; one with a protocol is missing if the store does not implement that.
     """
     lacks: Mapping[str, str] = getattr(store, "lacks", {})
     wrong = [f"{name!r} is not a feature; the features are {', '.join(sorted(NAMES))}" for name in lacks.keys() - NAMES]
@@ -648,9 +576,7 @@ def wrong_declarations(store: Any) -> list[str]:
 
 
 def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a Markdown table of the features of each store, followed by the reasons for missing features.
-
-    ``lacking`` maps the name of each store to its ``lacks``.
+    """Return a Markdown table of features by store, then the reasons from each store's ``lacks`` in ``lacking``.
 
     >>> table = feature_table({"Tiny": {"edges": "It has no graph."}, "Full": {}})
     >>> [line for line in table.splitlines() if line.startswith(("| edges", "- "))]

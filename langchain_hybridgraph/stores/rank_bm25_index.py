@@ -27,16 +27,13 @@ if TYPE_CHECKING:
 
 
 class RankBM25Index(KeywordIndex):
-    """A :class:`~langchain_hybridgraph.stores.bm25.KeywordIndex` in memory that uses rank_bm25.
+    """:class:`~langchain_hybridgraph.stores.bm25.KeywordIndex` in memory that uses rank_bm25.
 
-    The first search after an :meth:`apply` builds the index (7 s for 64,000 texts). A search takes 40 ms, longer than
-    with Tantivy. This index suits small corpora. It is also used if Tantivy's index on disk cannot be opened.
+    The first search after an :meth:`apply` builds the index (7 s for 64,000 texts); a search takes 40 ms. It suits
+    small corpora, and is the fallback for Tantivy.
 
-    The formula is rank_bm25's ``BM25Plus`` with δ = 0: BM25 with the idf ln((N + 1)/n), which is always positive.
-    LangChain's BM25Retriever uses ``BM25Okapi`` instead. There, a word in half of the texts has the idf 0, and a more
-    frequent word has a quarter of the mean idf (``epsilon``). With that formula, no search in a corpus of one or two
-    texts would return a result. k1 is 1.2 and b is .75, as in Tantivy. A word that occurs twice in a question has twice
-    the weight.
+    The formula is ``BM25Plus`` with δ = 0, k1 1.2 and b .75, because its idf ln((N + 1)/n) is always positive: with
+    ``BM25Okapi``, a corpus of one or two texts would have no results. A repeated word in a question counts twice.
 
     >>> index = RankBM25Index()
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -142,10 +139,7 @@ class _IdentifierForms(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """BM25 statistics of one field of all rows: the texts or the headings.
-
-    A row is identified by its position in the ascending list of row numbers.
-    """
+    """BM25 statistics of one field of all rows, by position."""
 
     engine: Any  # a rank_bm25.BM25Plus, or None if the field has no words
     postings: dict[str, list[int]]
@@ -159,8 +153,6 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Statistics of all rows. A row is identified by its position in ``rows``, which is ascending."""
-
     rows: Rows
     text: _Field
     headings: _Field
@@ -173,10 +165,7 @@ class _Statistics:
         return fields.get(field, self.names)
 
     def sharing(self, terms: Sequence[tuple[str, int]]) -> Rows:
-        """Return the positions of the rows whose text or headings contain any of the terms, ascending.
-
-        Only these rows are scored; rank_bm25 alone would scan all rows.
-        """
+        """Return the ascending positions of rows that contain any term; rank_bm25 alone would scan all rows."""
         lists = [field.postings.get(term, ()) for term, _ in terms for field in (self.text, self.headings)]
         return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
 

@@ -63,10 +63,7 @@ class Reader:
         return self._index.rows.has_parents
 
     def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``.
-
-        Missing ids are left out.
-        """
+        """Return the chunks and parents with these ids, valid or not, in the order of ``ids``, without missing ones."""
         with self._index.guard:
             chunks = {entry.id: entry.chunk() for entry in self._index.catalog.read_ids(self._index.rows.tenant, ids)}
         return [chunks[id] for id in dict.fromkeys(ids) if id in chunks]
@@ -81,10 +78,7 @@ class Reader:
         return chunks
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return, for each (text, source) pair, the id of a chunk with this text and source.
-
-        Pairs without such a chunk are left out (see ``stores.protocols.FindsContents``).
-        """
+        """Return the id of a chunk for each existing (text, source) pair."""
         with self._index.guard:
             entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
         id_of_content = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in entries}
@@ -96,18 +90,12 @@ class Reader:
             return self._index.catalog.document_ids(self._index.rows.tenant)
 
     def title_edges(self) -> list[Edge]:
-        """Return the edges that lead to ``title:`` nodes, sorted by title and source.
-
-        Each of these nodes represents the title of a document.
-        """
+        """Return the edges to ``title:`` nodes (titles of documents), sorted by title and source."""
         with self._index.guard:
             return self._index.catalog.title_edges(self._index.rows.tenant)
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
-        """Return the edges that leave these chunks, or, with ``backwards``, the edges that arrive at them.
-
-        They are sorted by source, relation and target.
-        """
+        """Return the edges from these chunks, or, with ``backwards``, to them, by source, relation and target."""
         with self._index.guard:
             return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
 
@@ -136,8 +124,7 @@ class Reader:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``).
 
-        The search is exact if the index is small or if the filter allows only a few chunks. Otherwise, it is
-        approximate and uses binary codes (see ``stores.vectors``).
+        Large scopes in a large index are searched approximately, by binary codes (see ``stores.vectors``).
         """
         self._index.check_scope(query.scope)
         with self._index.guard:
@@ -186,19 +173,15 @@ class Reader:
 
     @property
     def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search takes well under a millisecond.
+        """Whether a keyword search is so fast that it should run on the calling thread.
 
-        This applies to Tantivy with up to a few hundred thousand chunks. Such searches should run on the calling
-        thread: because of Python's global interpreter lock, a search of 0.2 ms took 1 ms on another thread.
+        Because of the global interpreter lock, a search of 0.2 ms took 1 ms on another thread.
         """
         with self._index.guard:
             return self._index.rows.living <= self._index.keywords.index.quick_rows
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``).
-
-        The BM25 statistics cover the entire folder, even if it has several tenants.
-        """
+        """Return the ``n`` chunks with the largest BM25 score; its statistics cover all tenants of the folder."""
         self._index.check_scope(query.scope)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
@@ -218,10 +201,7 @@ class Reader:
             return self._index.keywords.query(search)
 
     def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Return the reason why the keyword index may lack texts, or None if it is up to date.
-
-        For example, a writer may have stopped before updating it.
-        """
+        """Return why the keyword index may lack texts, or None."""
         if rows.living > 0 and not index.applied_version:
             return "no-keyword-index"
         is_behind = index.applied_version < rows.version and self._index.catalog.age() > BEHIND_SECONDS

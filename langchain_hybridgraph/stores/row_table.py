@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class RowTimes(NamedTuple):
-    """The period in which each row is valid, and the period in which it is known.
-
-    All times are in Unix seconds; missing limits are −infinity or infinity.
-    """
+    """Periods in which each row is valid and known, in Unix seconds; missing limits are ±infinity."""
 
     valid_from: NDArray[np.float64]
     valid_until: NDArray[np.float64]
@@ -39,10 +36,7 @@ _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
 class ValidityHistory(NamedTuple):
-    """Earlier validity periods of rows, sorted by ``known_until``, latest first.
-
-    Until the time ``known_until``, the row was considered valid from ``valid_from`` to ``valid_until``.
-    """
+    """Earlier validity periods of rows, as believed until ``known_until``, latest first."""
 
     row: NDArray[np.int64]
     known_until: NDArray[np.float64]
@@ -69,10 +63,7 @@ class ValidityHistory(NamedTuple):
         return self._replace(**{name: column[order] for name, column in self._asdict().items()})
 
     def at(self, known_at: float, times: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the start and end of every row's validity as known at ``known_at``.
-
-        ``times`` contains the rows' current validity.
-        """
+        """Return every row's start and end of validity as known at ``known_at``; ``times`` are the current ones."""
         first, last = times.valid_from, times.valid_until
         is_later = self.known_until > known_at
         if is_later.any():
@@ -85,12 +76,10 @@ class ValidityHistory(NamedTuple):
 
 
 class Rows:
-    """Maps ids to rows, and records which rows exist and when each of them is valid and known.
+    """Maps ids to rows, and records which rows exist and when each is valid and known, for one tenant.
 
-    The table covers one tenant; rows of other tenants are treated as missing. ``version`` is the version of the catalog
-    that the table mirrors. A change creates a new table and leaves this one as it is, so a search can use one table
-    throughout. Only the mapping from ids to rows is shared by all versions: even on an older table, :meth:`rows` and
-    :meth:`places` return the latest row of an id.
+    A change creates a new table, so a search can use one throughout; but :meth:`rows` and :meth:`places` always return
+    the latest row of an id.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -110,7 +99,6 @@ class Rows:
         self._times = RowTimes(*np.zeros((4, 0)))
 
     def __len__(self) -> int:
-        """Return the number of the last row ever used, plus one."""
         return self._end
 
     @property
@@ -128,11 +116,9 @@ class Rows:
         has_parents: bool,
         past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """Return the table after a change.
+        """Return the table after a change of ``touched`` rows, which no longer exist unless in ``row_states``.
 
-        Rows in ``touched`` no longer exist unless they are in ``row_states``. ``end`` is the number of the last row
-        ever used, plus one. ``past`` contains the earlier validity periods of touched rows, as (row, known until, valid
-        from, valid until).
+        ``end`` is the last row ever used, plus one; ``past`` has (row, known until, valid from, valid until).
         """
         touched = list(touched)
         table = type(self)(self.tenant)
@@ -162,10 +148,7 @@ class Rows:
         return self._alive[: self._end].copy()
 
     def valid_rows(self, as_of: float | None, known_at: float | None = None) -> Mask:
-        """Return a new mask of the rows that exist, were known at ``known_at`` (None: now) and are valid at ``as_of``.
-
-        If ``as_of`` is None, validity is not checked.
-        """
+        """Return a new mask of existing rows known at ``known_at`` (None: now) and valid at ``as_of`` (None: any)."""
         end, times = self._end, self._times
         mask = (self._visible if known_at is None else self._alive)[:end].copy()
         first, last = times.valid_from, times.valid_until

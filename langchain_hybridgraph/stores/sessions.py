@@ -47,8 +47,7 @@ class Sessions:
     ) -> list[str]:
         """Append (role, text) turns to a session in one transaction and return their ids.
 
-        ``created_at`` is the time of the turns (None: now). With ``ttl`` (seconds or a timedelta), they expire that
-        long after ``created_at``.
+        They expire ``ttl`` (seconds or a timedelta) after ``created_at`` (None: now).
         """
         check_name(session_id, "session_id")
         lifetime = _seconds(ttl)

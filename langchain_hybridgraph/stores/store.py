@@ -1,9 +1,7 @@
 """Store that keeps an index in one folder.
 
-A write first adds vectors to the matrix (with fsync), then commits the batch to the catalog in one transaction, and
-then updates the engines. A crash before the commit leaves vectors that belong to no chunk; the next batch overwrites
-them. A crash after the commit leaves engines that are out of date; they are updated from the outbox at the next write
-or when the index is opened. A committed batch is never lost.
+A write adds vectors to the matrix (fsync), commits the batch to the catalog, then updates the engines. A crash before
+the commit leaves unused vectors, one after it engines that are updated later; committed batches are never lost.
 """
 
 from __future__ import annotations
@@ -46,14 +44,12 @@ LACKS_IN_MEMORY: Mapping[str, str] = MappingProxyType(
 class EmbeddedStore(Writer):
     """Chunks, parents and edges in one folder, searched by vector, by keyword and through the graph.
 
-    Its methods implement ``stores.protocols``. Its attributes provide other functions: ``memory`` (feedback, validity),
-    ``sessions`` (turns of conversations), ``graph`` (pruning), ``summaries`` (of directories), ``files`` (records of
-    ingested files), and ``admin`` (check, repair, statistics).
+    Methods implement ``stores.protocols``; other functions are in ``memory``, ``sessions``, ``graph``, ``summaries``,
+    ``files`` and ``admin``. Any number of processes may read while one writes. A store on disk can be pickled and
+    copied, and works after a fork.
 
-    Any number of processes may read while one writes. A store on disk can be pickled and copied, and keeps working in a
-    forked process. If a folder cannot be opened, the constructor raises StoreError or one of its subclasses
-    (NotAnIndexError, FormatVersionError, EmbeddingMismatchError). It raises TenantError if a folder with tenants is
-    opened without a tenant, or if a tenant is passed for a folder without tenants.
+    Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError or another StoreError if a folder cannot be
+    opened, and TenantError for a missing or superfluous tenant.
     """
 
     has_fast_lookups = True
@@ -62,10 +58,7 @@ class EmbeddedStore(Writer):
         self._assemble(IndexFolder(settings))
 
     def _assemble(self, index: IndexFolder) -> None:
-        """Create the store's attributes.
-
-        None of them refers back to the store, so a store that is no longer used is freed and closed immediately.
-        """
+        """Create the store's attributes; none refers back to the store, so that an unused one is freed immediately."""
         self._tree = DirectoryTree(index)
         self.summaries = Summaries(index, self._tree)
         super().__init__(index, after_flush=self.summaries.carry_over)
@@ -125,15 +118,12 @@ class EmbeddedStore(Writer):
     # -- opening and closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for running calls, then release files and engines; closing a closed store has no effect.
-
-        A store that is no longer referenced closes itself.
-        """
+        """Wait for running calls, then release files and engines, once. An unreferenced store closes itself."""
         self.summaries.close()
         self._index.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy needs to open the folder again; raise StoreError for a store in memory."""
+        """Raise StoreError for a store in memory."""
         if self.path is None:
             raise StoreError(
                 f"a {type(self).__name__} in memory cannot be copied or pickled: give it a folder, "
@@ -145,7 +135,6 @@ class EmbeddedStore(Writer):
         self._assemble(state["index"])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return another store on the same folder, with the same embedding."""
         return copy.copy(self)
 
     # -- graph and tree -------------------------------------------------------------------------------------

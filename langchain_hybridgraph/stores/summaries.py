@@ -56,9 +56,7 @@ class SummaryIndex(Writer):
 class CurrentSummaries:
     """Summaries of directories, with a check for outdated ones.
 
-    A summary is outdated as soon as any process adds, deletes or changes a text at or below its directory. To detect
-    this, each summary records the state that its directory had when it was summarised. :meth:`get` returns only
-    up-to-date summaries; searches with ``store`` also return outdated ones.
+    A summary is outdated once a text at or below its directory changes. Only searches with ``store`` also return those.
     """
 
     def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
@@ -84,11 +82,7 @@ class CurrentSummaries:
 
 
 class _SummaryMirror:
-    """Caches the open index of the summaries, and the directory states recorded in it.
-
-    ``opened`` is (generation, index). ``states`` is (index, version, mapping). The mapping contains the recorded states
-    by uri, as read from this version of the index.
-    """
+    """Open index of the summaries as (generation, index), and its ``states`` by uri as (index, version, mapping)."""
 
     opened: tuple[int, SummaryIndex] | None = None
     states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
@@ -97,19 +91,14 @@ class _SummaryMirror:
 class Summaries:
     """Summaries of directories, kept in an index of their own: the subfolder ``layers-N`` of the index folder.
 
-    Because the main index does not contain the summaries, only tree searches find them. They do not count as chunks of
-    the store, and they do not affect its BM25 statistics. ``N`` is the generation of the vectors: when a model is
-    fitted to the texts again, it also embeds the summaries again.
+    Only tree searches find them, and they do not affect the store's BM25. ``N`` is the generation of the vectors.
     """
 
     def __init__(self, index: IndexFolder, tree: DirectoryTree) -> None:
         self._index, self._tree = index, tree
 
     def current(self) -> CurrentSummaries | None:
-        """Return the summaries, or None if there are none.
-
-        The result compares them with the current tree to find out which are outdated.
-        """
+        """Return the summaries, compared with the current tree, or None if there are none."""
         summaries = self.index()
         if summaries is None:
             return None
@@ -130,10 +119,7 @@ class Summaries:
                 return self._open_as_present(number)
 
     def index_for_writing(self) -> SummaryIndex:
-        """Return the index of the summaries; create it if the current generation has none.
-
-        A new index receives the summaries of the previous generation, whose index is then deleted.
-        """
+        """Return the index of the summaries, created if necessary from those of the previous generation."""
         present = self.index()
         if present is not None:
             return present
@@ -155,10 +141,7 @@ class Summaries:
         return summaries
 
     def carry_over(self) -> None:
-        """Copy the summaries of the previous generation to the current one, which embeds them again.
-
-        Do nothing if the current generation already has summaries, or if there are none to copy.
-        """
+        """Embed the previous generation's summaries again for the current one, unless it already has some."""
         path = self._index.settings.path
         has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
         if has_others and self.index() is None:
@@ -210,7 +193,6 @@ class Summaries:
         )
 
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
-        """Return the summaries of the previous generation, grouped by tenant; {} if there are none."""
         if self._index.settings.path is None:
             open_index = self._mirror.opened
             return (
@@ -232,10 +214,7 @@ class Summaries:
 
 
 class _BorrowedEmbedding:
-    """Embeds summaries with the model of the texts, but cannot fit it.
-
-    Only the index of the texts may fit the model.
-    """
+    """Embeds summaries with the model of the texts, which only their own index may fit."""
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation

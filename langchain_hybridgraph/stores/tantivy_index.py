@@ -33,11 +33,9 @@ if TYPE_CHECKING:
 
 
 class TantivyErrors:
-    """Context manager around calls to Tantivy that converts their exceptions to StoreError.
+    """Context manager that converts exceptions of Tantivy, including panics (BaseException), to StoreError.
 
-    If another writer holds Tantivy's lock, the error is StoreLockedError. A panic in Tantivy raises
-    ``pyo3_runtime.PanicException``, a BaseException that callers do not expect; it is converted, too. This package's
-    own errors, KeyboardInterrupt and cancellation pass through.
+    If another writer holds Tantivy's lock, the error is StoreLockedError.
     """
 
     def __init__(self, what: str) -> None:
@@ -60,11 +58,7 @@ _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
 class LinkedFolder:
-    """A temporary folder with links to the files of an index that this process cannot write to.
-
-    Before Tantivy reads an index, it creates a lock file. It can create this file here, but not in a folder without
-    write permission.
-    """
+    """Temporary folder with links to an index without write permission, in which Tantivy can create its lock file."""
 
     def __init__(self, original: Path) -> None:
         self._original = original
@@ -94,8 +88,7 @@ def best_rows(
 ) -> list[tuple[int, float]]:
     """Return the ``n`` best allowed rows with their scores, best first, ties by row.
 
-    The first search returns ``fetch`` hits. It is repeated with more hits until they include all rows that tie with the
-    last result.
+    It searches for ``fetch`` hits, then for more, until all rows that tie with the last are included.
     """
     while True:
         fetch = max(1, min(fetch, searcher.num_docs))
@@ -189,10 +182,9 @@ def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, Anal
 
 
 class _Splitter:
-    """Splits texts into words and compounds faster than ``Analyzer`` and ``compounds`` would, with the same result.
+    """Splits texts into words and compounds as ``Analyzer`` and ``compounds`` do, but faster.
 
-    Most runs of characters between spaces consist of ASCII letters and punctuation. They have no compounds, and their
-    words are the runs in lower case without the punctuation. Only the others are analysed, each of them once.
+    Runs of ASCII letters and punctuation need no analysis; the others are analysed once each.
     """
 
     def __init__(self, language: str) -> None:
@@ -275,24 +267,17 @@ _SPARE = 16  # number of extra hits fetched; they make a second search for ties 
 
 
 class TantivyIndex(KeywordIndex):
-    """A :class:`~langchain_hybridgraph.stores.bm25.KeywordIndex` in a folder, or in memory if ``path`` is None.
+    """:class:`~langchain_hybridgraph.stores.bm25.KeywordIndex` in a folder, or in memory if ``path`` is None.
 
-    If ``writable`` is True, :meth:`apply` is allowed, and a missing index is created. An index in memory is always
-    writable; an index in a folder without write permission never is. Any number of processes may read while one writes;
-    they see its commits after :meth:`reload`.
+    With ``writable``, :meth:`apply` is allowed and a missing index is created. Any number of processes may read while
+    one writes; they see its commits after :meth:`reload`.
 
-    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − d + .5)/(d + .5)) for a word that occurs in d
-    of the N texts. This idf is never negative. The score of a row is the score of its text, plus that of its headings
-    multiplied by ``headings_weight``. A word that occurs twice in a question has twice the weight, as in rank_bm25 and
-    Lucene. In a very long question, only the 128 most informative words are used. Rows with equal texts and headings
-    have equal scores. A row's score depends neither on the number of results nor on ``allowed_rows``.
+    Scores are Robertson's BM25 with k1 1.2, b .75 and the idf ln(1 + (N − d + .5)/(d + .5)), never negative, for a word
+    in d of N texts. A repeated word in a question counts twice; only the 128 most informative words of a very long one
+    are used. Scores depend on neither the number of results nor ``allowed_rows``. They are inexact: lengths over 40
+    words are rounded down by up to a ninth, and removed rows count in N and d until a merge.
 
-    Scores differ slightly from the formula. Lengths over 40 words are rounded down by at most a ninth. Removed rows
-    count in N and d until Tantivy merges their segment. The document that stores the index's version counts in N as a
-    text without words.
-
-    Raises StoreError if there is no index and none may be created, if the index cannot be opened, or if it is for
-    another language.
+    Raises StoreError if there is no index and none may be created, if it cannot be opened, or for another language.
 
     >>> index = TantivyIndex(None)
     >>> index.apply(1, [(0, "Ada wrote the first program"), (1, "Charles built engines")], [])
@@ -362,11 +347,7 @@ class TantivyIndex(KeywordIndex):
             return {row: score for row, score in every if row in row_set}
 
     def postings(self, terms: Sequence[Term]) -> dict[Term, list[int]]:
-        """Return the rows of each term that few rows contain.
-
-        One search finds the rows of up to 20 terms. It gives the i-th term the score 2^i, so the score of a row says
-        which of the terms the row contains.
-        """
+        """Return the rows of each rare term; up to 20 share one search, in which the i-th scores 2^i."""
         import tantivy
 
         with TantivyErrors("the search for identifiers failed"):
@@ -455,10 +436,7 @@ class TantivyIndex(KeywordIndex):
         return self._searcher
 
     def _query_of(self, question: Question, *, headings: bool = True) -> tantivy.Query | None:
-        """Return the query for texts and headings, or None if the index has none of the words.
-
-        The query is built from objects, so Tantivy never parses user input.
-        """
+        """Return the query (built from objects, never parsed) for texts and headings, or None without known words."""
         import tantivy
 
         # Tantivy adds 32-bit scores in the order of the clauses. As this order is fixed, equal texts have equal scores
@@ -524,10 +502,7 @@ class TantivyIndex(KeywordIndex):
         self._share()
 
     def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete the files that a killed process left behind from an unfinished commit.
-
-        If they remained, the next commit would fail, because its files have the same names.
-        """
+        """Open Tantivy's writer, and delete a killed process's files, which would make the next commit fail."""
         writer = self._index.writer(heap, _THREADS)
         writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
         return writer
@@ -538,11 +513,7 @@ class TantivyIndex(KeywordIndex):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:
-        """Let everyone who may read the folder also read Tantivy's lists of files.
-
-        Tantivy creates these lists so that only their owner can read them. If the permissions cannot be changed,
-        nothing happens.
-        """
+        """Let readers of the folder read Tantivy's lists of files, if possible; it creates them for the owner."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 may_read = self._path.stat().st_mode & 0o444

@@ -20,11 +20,10 @@ from langchain_hybridgraph.stores.writing import Writer
 
 
 def list_tenants(path: str | Path) -> dict[str, int]:
-    """Return the name of each tenant in an index folder, with its number of chunks.
+    """Return the number of chunks of each tenant in an index folder, for its administrator.
 
-    This function is for the administrator of the folder: a store is opened for one tenant and cannot access the others.
-    The number is 0 for a tenant that has other stored data, such as a search mode, but no chunks. Raises
-    NotAnIndexError for a path without an index, and TenantError for an index without tenants.
+    Tenants with only other data have 0. Raises NotAnIndexError for a path without an index, and TenantError for an
+    index without tenants.
 
     >>> from tempfile import TemporaryDirectory
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -44,18 +43,12 @@ def list_tenants(path: str | Path) -> dict[str, int]:
 def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
     """Delete all data of a tenant from an index folder, and overwrite the deleted data on disk.
 
-    Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities`` and ``sessions``, and the number of
-    deleted summaries as ``layers``. Other tenants are not changed. A store that is open for the tenant no longer finds
-    anything. The model of an LSA index still contains words from the tenant's texts; fit it again to remove them
-    (``store.admin.refit()``).
+    Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities``, ``sessions`` and summaries
+    (``layers``). The model of an LSA index still contains the tenant's words until ``store.admin.refit()``. An
+    interrupted deletion is completed by the next call.
 
-    Summaries are deleted first. One transaction then deletes chunks, parents, edges, entities, sessions, learned
-    values, credibility and search mode. Vectors and the words in the keyword index are deleted last. If a crash
-    interrupts the deletion, the next call deletes the rest.
-
-    Raises NotAnIndexError for a path without an index, and TenantError for an index without tenants or an unknown
-    tenant. In these cases, nothing is deleted. StoreLockedError means that the write lock was not available within 30
-    seconds; summaries may already have been deleted, but no other data.
+    Raises NotAnIndexError for a path without an index, TenantError for an index without tenants or an unknown tenant,
+    and StoreLockedError after 30 seconds without the write lock, when only summaries may have been deleted.
     """
     path = as_path("path", path)
     names = list_tenants(path)
@@ -103,7 +96,6 @@ def _delete(index: IndexFolder) -> dict[str, int]:
 
 
 def _blank(generation: Generation, rows: list[int]) -> None:
-    """Overwrite the vectors of these rows with zeros; the rows no longer belong to any chunk."""
     matrix = generation.matrix
     if matrix is not None:
         parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]

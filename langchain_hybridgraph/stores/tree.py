@@ -33,10 +33,9 @@ class _TreeMirror:
 
 
 class DirectoryTree:
-    """The directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
+    """Directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
 
-    The uris of all rows are read at first use. Later, only those of new rows are read, because the contents of a row
-    never change.
+    After the first use, only the uris of new rows are read.
     """
 
     def __init__(self, index: IndexFolder) -> None:
@@ -78,15 +77,10 @@ class TreeRows(Protocol):
         """Return the row of an id, or -1 for an unknown id."""
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Return these rows, sorted by their distance to a unit vector, nearest first.
-
-        The result may be limited to the nearest ``n`` rows.
-        """
+        """Return these rows, at most ``n`` of them, by distance to a unit vector, nearest first."""
 
 
 class _SnapshotRows:
-    """The rows of a snapshot of an open index."""
-
     def __init__(self, snapshot: Snapshot) -> None:
         self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
 
@@ -109,10 +103,7 @@ class _SnapshotRows:
 
 
 class UriNumbers:
-    """Assigns numbers, called places, to the uris of all chunks read so far and to the directories above them.
-
-    A place is never removed.
-    """
+    """Assigns permanent numbers, called places, to the uris of all chunks read and the directories above them."""
 
     def __init__(self) -> None:
         self.uris: list[str] = []
@@ -170,11 +161,7 @@ class _Depth(NamedTuple):
 
 @dataclass(frozen=True)
 class TreeState:
-    """The directory tree of one version of an index. A place is the number of a uri (see :class:`UriNumbers`).
-
-    For calls that may see all chunks, ``of_all`` caches the result of :meth:`states`, and ``below`` caches the children
-    of directories.
-    """
+    """Directory tree of one version of an index, by place (see :class:`UriNumbers`), with cached results."""
 
     places: UriNumbers
     size: int
@@ -207,10 +194,7 @@ class TreeState:
         return count
 
     def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
-        """Return, for each place, the sum of the hashes of the allowed rows at and below it.
-
-        ``is_all`` means that all existing rows are allowed; the result is then cached.
-        """
+        """Return, for each place, the sum of the hashes of the allowed rows at and below it; cached if ``is_all``."""
         if is_all and self.of_all:
             return self.of_all[0]
         node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
@@ -225,10 +209,7 @@ class TreeState:
 
 
 class ScopedTree:
-    """The tree in one state, limited to what one call may see (see ``stores.protocols.Tree``).
-
-    Nodes without a visible chunk at or below them are left out.
-    """
+    """Tree in one state, limited to what one call may see (see ``stores.protocols.Tree``)."""
 
     def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
         self._tree_state, self._tree_rows, self._allowed_rows = tree_state, rows, allowed_rows
@@ -240,7 +221,6 @@ class ScopedTree:
         self._below: dict[int, Level] = tree_state.below if self._is_all else {}
 
     def __len__(self) -> int:
-        """Return the number of directories and documents."""
         return int(np.count_nonzero(self._count))
 
     def node(self, uri: str) -> int:
@@ -282,10 +262,7 @@ class ScopedTree:
         )
 
     def child_level(self, node: int) -> Level:
-        """Return the children of a directory, or the top of the tree for -1.
-
-        The result is cached for calls that may see all chunks.
-        """
+        """Return the children of a directory, or the top of the tree for -1."""
         level = self._below.get(node)
         if level is None:
             level = self._below[node] = self.level(self._places.below[node] if node >= 0 else self._tree_state.tops)
@@ -304,17 +281,13 @@ class ScopedTree:
         return bool(self._count[node] == self._tree_state.living[node])
 
     def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks, in the order in which they were added or last changed.
-
-        The result is [] for a directory that is not a document.
-        """
+        """Return the ids of a document's chunks in the order of their last change; [] for a directory alone."""
         return self._tree_rows.ids(self._rows_at(node))
 
     def state(self, node: int) -> str:
         """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed.
 
-        It is the sum of the 64-bit hashes of all visible rows at or below the node. A row never changes, so equal sums
-        mean the same rows, except for very rare collisions (Clarke et al. 2003, "AdHash").
+        It is a sum of 64-bit hashes of rows, which never change (Clarke et al. 2003, "AdHash").
         """
         if self._states is None:
             self._states = self._tree_state.states(self._allowed_rows, self._is_all)
@@ -338,10 +311,7 @@ class ScopedTree:
         return nodes
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return up to ``n`` of these nodes: those whose own chunks are most similar to a unit vector, best first.
-
-        If none of the nodes has chunks of its own, return the first ``n``.
-        """
+        """Return up to ``n`` of these nodes by the distance of their own chunks, else the first ``n``."""
         rows = self._rows(nodes)
         if not rows:
             return list(nodes[:n])

@@ -31,15 +31,13 @@ BATCH = 8_192
 
 
 class BinaryQuantizer:
-    """Binary codes of vectors, with one bit per dimension.
+    """Binary codes of vectors, with one bit per dimension: whether the value is above the mean of a sample.
 
-    A bit is set if the vector's value in this dimension is above the mean value in a sample of the vectors. The number
-    of bits in which two codes differ grows approximately with the distance between the vectors. The rows with the
-    fewest differing bits include most of the nearest neighbours; the caller then ranks these rows by the similarity of
-    their full vectors. The codes of 63,666 vectors of 384 dimensions take 3 MB; the vectors take 98 MB.
+    The rows with the fewest differing bits include most nearest neighbours, which the caller ranks by full vectors. The
+    codes of 63,666 vectors of 384 dimensions take 3 MB instead of 98.
 
-    Binary quantization with rescoring: Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002;
-    Yamada, Asai and Hajishirzi, Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
+    Charikar, Similarity Estimation Techniques from Rounding Algorithms, STOC 2002; Yamada, Asai and Hajishirzi,
+    Efficient Passage Retrieval with Hashing for Open-domain Question Answering, ACL 2021.
     """
 
     def __init__(self) -> None:
@@ -63,11 +61,9 @@ class BinaryQuantizer:
             self._rows = len(matrix)
 
     def nearest(self, vector: Vector, n: int, allowed_rows: Mask) -> NDArray[np.int64]:
-        """Return about ``n`` allowed rows whose codes differ least from the vector's code, in order of row number.
+        """Return about ``n`` allowed rows whose codes differ least from the vector's, in order of row number.
 
-        These are all allowed rows whose codes differ in no more than a certain number of bits. That limit is chosen to
-        include about ``n`` rows, so there may be more or fewer. ``allowed_rows`` is a mask that starts at row 0; every
-        row that it covers must have been added.
+        ``allowed_rows`` is a mask from row 0; every row that it covers must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])
@@ -88,11 +84,7 @@ class BinaryQuantizer:
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
-    """Return one bit for each number: 1 if the number is above 0, otherwise 0.
-
-    The bits of each vector are packed into 64-bit words and padded with zeros. The result has one row per vector and
-    one column per word.
-    """
+    """Return a bit per number, 1 if above 0, packed into 64-bit words padded with zeros (vectors × words)."""
     bits = np.packbits(vectors > 0, axis=1)
     words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     words[:, : bits.shape[1]] = bits
@@ -100,10 +92,7 @@ def _signs(vectors: NDArray[np.float32]) -> Words:
 
 
 def _differing(words: Words, bits: Words) -> NDArray[np.uint16]:
-    """Return the number of bits in which each column of ``words`` differs from ``bits``.
-
-    A column contains the code of one row.
-    """
+    """Return the number of bits in which each column of ``words``, the code of one row, differs from ``bits``."""
     counts = np.zeros(words.shape[1], np.uint16)
     for row, word in zip(words, bits, strict=True):
         counts += np.bitwise_count(row ^ word)
@@ -131,19 +120,13 @@ LARGEST = 1.001
 
 
 class VectorMatrix:
-    """A matrix of unit vectors, in a memory-mapped file or in memory.
+    """Matrix of unit vectors, in a memory-mapped file or in memory.
 
-    New rows are appended. Existing rows are overwritten in place, for example to repair them. A row never moves, so a
-    reader's memory map stays valid for the rows that it contains. A row that was never written contains zeros, and its
-    cosine with every vector is 0.
+    Rows never move, so a reader's memory map stays valid. A row that was never written contains zeros.
 
-    Each row in a file has two checksums, which are stored in two more files. The checksum of the vector reveals damage
-    (:func:`checksums`). The checksum of the vector and its text reveals a vector that belongs to another text
-    (:func:`owners`).
-
-    A search verifies up to ``VERIFIED`` of the vectors that it returns, skipping those that have already been verified.
-    The first search also verifies a sample of the allowed rows. If a vector is found to be damaged, all rows are
-    verified. Damaged rows are then left out of searches, and their vectors are read as zeros.
+    Two files contain checksums of each vector, alone (:func:`checksums`) to reveal damage, and with its text
+    (:func:`owners`) to reveal a vector of another text. A search verifies up to ``VERIFIED`` of its results, the first
+    one also a sample; if one is damaged, all rows are verified. Damaged rows are left out and read as zeros.
     """
 
     def __init__(self, path: Path | None, dimension: int) -> None:
@@ -159,7 +142,6 @@ class VectorMatrix:
         self.remap()
 
     def __len__(self) -> int:
-        """Return the number of rows, including rows that were never written."""
         return len(self._matrix)
 
     def write(
@@ -170,11 +152,10 @@ class VectorMatrix:
         texts: Sequence[bytes] | None = None,
         sync: bool = True,
     ) -> None:
-        """Write unit vectors (n × dimension) to consecutive rows, starting with row ``start``; overwrite existing rows.
+        """Write unit vectors (n × dimension) to consecutive rows from ``start``; overwrite existing rows.
 
-        ``texts`` are the hashes of the texts from which the vectors were computed. When the call returns, the vectors
-        and their checksums are on disk. A caller that writes many pieces may pass ``sync=False`` and call :meth:`sync`
-        after the last one. Raises StoreError if a file cannot be written.
+        ``texts`` are hashes of the embedded texts. Everything is then on disk, unless ``sync=False``: call :meth:`sync`
+        later. Raises StoreError if a file cannot be written.
         """
         if self._path is None:
             self._write_memory(start, vectors)
@@ -200,10 +181,7 @@ class VectorMatrix:
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return copies of the vectors of these rows, n × dimension.
-
-        The vector is zero for a row that is missing or known to be damaged.
-        """
+        """Return copies of the vectors of these rows, n × dimension; zeros for missing or damaged rows."""
         self._keep_within_file()
         return self._take(np.asarray(rows, np.int64))
 
@@ -220,12 +198,9 @@ class VectorMatrix:
         return vectors
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Return a mask of ``rows`` with True for the rows that are stored and not damaged.
+        """Return a mask of the ``rows`` that are stored and not damaged; all in memory, none if the file was deleted.
 
-        If ``texts`` is passed (one text hash per row), each vector must also have been computed from its text. A vector
-        whose text was not recorded is accepted.
-
-        In memory, all rows are intact. If the file has been deleted, no row is intact.
+        With ``texts`` (one hash per row), a vector must also belong to its text, if that was recorded.
         """
         row_array = np.asarray(rows, np.int64)
         if self._path is None:
@@ -251,10 +226,7 @@ class VectorMatrix:
         )
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the cosine of a unit vector with each of these rows.
-
-        The cosine is 0 for a row that is missing or known to be damaged.
-        """
+        """Return the cosine of a unit vector with each of these rows; 0 for missing or damaged rows."""
         self._keep_within_file()
         row_array = np.asarray(rows, np.int64)
         results = self._cosines(vector, row_array)
@@ -270,10 +242,7 @@ class VectorMatrix:
         return self._verified_answer(self._near, vector, n, allowed_rows)
 
     def search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the ``n`` allowed rows with the largest cosines, and their cosines, best first, ties by row.
-
-        Rows that are beyond the end of the matrix or known to be damaged are left out.
-        """
+        """Return the ``n`` intact allowed rows with the largest cosines, and these, best first, ties by row."""
         return self._verified_answer(self._search, vector, n, allowed_rows)
 
     def _verified_answer(
@@ -310,10 +279,7 @@ class VectorMatrix:
         self._verify(np.arange(end), end)
 
     def _verify(self, rows: NDArray[np.int64], limit: int = VERIFIED) -> bool:
-        """Verify the vectors of these rows, unless they are already verified; return False if a damaged row is found.
-
-        Only the first ``limit`` unverified rows are verified.
-        """
+        """Verify the first ``limit`` unverified rows of these; return False if a damaged row is found."""
         verified, damaged = self._verified, self._damaged
         new = _rows_below(rows, len(verified))
         new = new[~verified[new]]
@@ -401,10 +367,7 @@ class VectorMatrix:
             self._forget_verified()
 
     def _keep_within_file(self) -> None:
-        """Shrink the memory map if its file has become smaller.
-
-        Reading beyond the end of the file would kill the process.
-        """
+        """Shrink the memory map if its file has become smaller: reading beyond its end would kill the process."""
         if self._path is not None:
             with suppress(FileNotFoundError):  # the file was deleted, but its mapping stays usable
                 if self._path.stat().st_size < self._matrix.nbytes:
@@ -422,9 +385,8 @@ class VectorMatrix:
 def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
     """Return the inner products of a matrix's rows with a vector, computed on the calling thread only.
 
-    numpy's ``@`` distributes even small products over the threads of its BLAS library, which busy-wait for each other.
-    For 63,666 × 384 vectors on a busy machine, ``@`` took 19 ms (median) and this function 7 ms; on an idle machine,
-    ``@`` took 2 ms and this function 3 ms.
+    numpy's ``@`` uses BLAS threads that busy-wait: for 63,666 × 384 vectors, it took 19 ms on a busy machine and this
+    function 7; on an idle one, 2 and 3 ms.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # damaged rows cause warnings; they are detected and left out
         products: NDArray[np.float32] = np.vecdot(matrix, vector)
@@ -432,10 +394,9 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 
 
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
-    """Return the vectors scaled to length 1, as float32.
+    """Return the vectors scaled to length 1, as float32; zeros and unit vectors are not scaled.
 
-    A vector of zeros is not scaled, nor is a vector whose length is already about 1. Raises ValueError if a vector
-    contains NaN or infinite numbers.
+    Raises ValueError if a vector contains NaN or infinite numbers.
     """
     with np.errstate(over="ignore"):  # numbers that overflow become infinite and raise the error below
         matrix = np.asarray(vectors, np.float32)
@@ -453,10 +414,7 @@ def checksums(path: Path) -> Path:
 
 
 def owners(path: Path) -> Path:
-    """Return the path of the file that contains a checksum of each vector together with its text.
-
-    The checksum is 0 if the text is unknown.
-    """
+    """Return the path of the checksums of each vector with its text; 0 means that the text is unknown."""
     return path.with_suffix(".own")
 
 
@@ -470,10 +428,7 @@ def _rows_below(rows: NDArray[np.int64], end: int) -> NDArray[np.int64]:
 def _sums(
     matrix: NDArray[np.float32], rows: NDArray[np.int64], texts: Sequence[bytes] | None = None
 ) -> NDArray[np.uint32]:
-    """Return the CRC-32 of the vector in each of these rows.
-
-    With ``texts`` (one text hash per row), the CRC-32 covers the text hash and the vector.
-    """
+    """Return the CRC-32 of each row's vector, together with its text hash if ``texts`` has them."""
     if texts is None:
         return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
     each = zip(rows.tolist(), texts, strict=True)
@@ -481,10 +436,7 @@ def _sums(
 
 
 def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the checksums of these rows from a file.
-
-    The result is 0 for a row that is not in the file, and for all rows if the file is missing.
-    """
+    """Return the checksums of these rows from a file; 0 for missing ones."""
     numbers = np.zeros(len(rows), "<u4")
     if not len(rows):
         return numbers
@@ -520,10 +472,7 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
 def _best(
     rows: NDArray[np.int64] | None, scores: NDArray[np.float32], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the ``n`` rows with the largest scores, and their scores, best first, ties by row.
-
-    If several rows tie for the last place, those with the lowest numbers are returned.
-    """
+    """Return the ``n`` rows with the largest scores, and these, best first, ties by row."""
     if n < len(scores):
         threshold = scores[np.argpartition(scores, len(scores) - n)[len(scores) - n]]
         places = np.flatnonzero(scores >= threshold)
@@ -534,10 +483,7 @@ def _best(
 
 
 def background(sample: NDArray[np.float32], vector: Vector) -> tuple[float, float] | None:
-    """Return the mean and standard deviation of the cosines between the vector and a sample of the scope's chunks.
-
-    The result is None if all cosines are equal.
-    """
+    """Return the mean and standard deviation of the cosines with a sample of the scope; None if all are equal."""
     values = cosines(sample, vector).astype(np.float64)
     mean = float(values.sum()) / len(values)
     values -= mean

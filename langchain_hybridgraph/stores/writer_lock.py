@@ -95,11 +95,7 @@ class FairLock:
 
 
 class FileLock:
-    """An advisory lock on a file; the operating system releases it when the process that holds it ends or crashes.
-
-    A forked child process never holds the lock, because its copy of the descriptor is closed as soon as the child
-    starts.
-    """
+    """Advisory lock on a file, released by the system when its process ends. A forked child never holds it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -112,10 +108,9 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, deadline: float) -> bool:
-        """Try to acquire the lock until ``deadline`` (a ``time.monotonic()`` value), and return whether it is held.
+        """Try to acquire the lock, at least once, until ``deadline`` (``time.monotonic()``); return whether it is held.
 
-        The lock is tried once even if the deadline has passed. Raises ReadOnlyError if the file cannot be written to,
-        and StoreError if the file system does not support locks.
+        Raises ReadOnlyError if the file cannot be written to, and StoreError if the file system does not support locks.
         """
         if self._file is not None:
             return True
@@ -182,15 +177,10 @@ class FileLock:
 
 
 class WriterLock:
-    """The write lock of an index folder, held for one change at a time.
+    """Write lock of an index folder, held for one change at a time; in memory if ``path`` is None.
 
-    Threads of this process acquire it in the order in which they request it. Processes exclude each other with a lock
-    on a file. While a process waits for that lock, it must hold a second file lock, the queue, so only one process
-    waits at a time. For each change, a process must enter the queue again, so a process that writes continuously cannot
-    keep the others out.
-
-    If ``path`` is None, the lock protects an index in memory and uses no files. Each process must create only one
-    WriterLock per folder.
+    Threads acquire it in order. Processes use a file lock; while waiting, a process holds a second one, the queue,
+    which it must enter for each change, so that nobody is kept out. Create one WriterLock per folder and process.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -202,8 +192,7 @@ class WriterLock:
     def turn(self, timeout: float) -> Iterator[None]:
         """Hold the lock within the ``with`` block; the same thread may nest calls.
 
-        Raises StoreLockedError after ``timeout`` seconds of waiting, and ReadOnlyError if the folder cannot be written
-        to.
+        Raises StoreLockedError after ``timeout`` seconds of waiting, and ReadOnlyError for a read-only folder.
         """
         deadline = time.monotonic() + timeout
         if not self._threads.acquire(timeout):

@@ -41,10 +41,8 @@ STEP_ROWS = 8_192
 class Writer(Reader):
     """Reads an index, and writes and deletes its chunks, parents and edges.
 
-    A batch's vectors are written to the matrix before the batch is committed to the catalog. The engines are updated by
-    :meth:`flush`, by :meth:`remove`, and during a long ingest.
-
-    ``after_flush`` is called at the end of each :meth:`flush`, after the write lock has been released.
+    Vectors are written before the batch is committed; engines are updated by :meth:`flush`, by :meth:`remove`, and
+    during a long ingest. ``after_flush`` is called after :meth:`flush`, without the write lock.
     """
 
     def __init__(self, index: IndexFolder, *, after_flush: Callable[[], object] | None = None) -> None:
@@ -61,12 +59,10 @@ class Writer(Reader):
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
 
-        If two edges have the same source, target and relation, the heavier one is kept, even if it was stored earlier.
-        :meth:`replace_edges` replaces edges regardless of weight. If ``vectors`` (len(chunks) × dimension) are passed,
-        the texts are not embedded.
+        The heavier of equal edges is kept, even if it is the stored one. With ``vectors``, texts are not embedded.
 
-        Raises StoreLockedError if another writer holds the lock longer than ``write_timeout``, ValueError or TypeError
-        for values that cannot be stored, and StoreError if the disk is full. In all these cases, nothing is written.
+        Raises StoreLockedError after ``write_timeout``, ValueError or TypeError for values that cannot be stored, and
+        StoreError if the disk is full. Then nothing is written.
         """
         batch = catalog_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
@@ -79,11 +75,7 @@ class Writer(Reader):
         vectors_by_id: Mapping[str, Vector] | None = None,
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch and return the counts ``added``, ``updated``, ``unchanged`` and ``embedded``.
-
-        ``also`` receives the connection, so that it can write in the same transaction, and returns the rows that it
-        changed.
-        """
+        """Write a batch like :meth:`upsert`; ``also`` writes in its transaction and returns rows that it changed."""
         ahead = self._embed_ahead(batch) if vectors_by_id is None else None
         with self._index.writer():
             stored_hashes = self._stored_hashes(batch)
@@ -104,11 +96,7 @@ class Writer(Reader):
         }
 
     def flush(self) -> int:
-        """Bring the engines up to date and, if a fit is due, fit an embedding such as LSA to the texts.
-
-        Return the number of texts that this call embedded. This number does not include summaries of directories,
-        although a new fit embeds them again, too.
-        """
+        """Bring the engines up to date and fit the embedding if due; return the number of embedded texts."""
         embedded = 0
         if not self._is_flushed():
             with self._index.writer():
@@ -126,10 +114,9 @@ class Writer(Reader):
             return self._index.shared.flushed_version == self._index.catalog.version()
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Delete the edges that leave these sources and have one of these relations, and write ``edges`` instead.
+        """Replace the edges with these sources and relations by ``edges``; return their number, stored or not.
 
-        Return the number of ``edges``, including those that were already stored. If several have the same source,
-        target and relation, they count as one, and only the heaviest is written.
+        Equal edges count once; only the heaviest is written.
         """
         edges_by_key = _heaviest(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
@@ -181,10 +168,7 @@ class Writer(Reader):
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
-        """Embed the texts of this batch that have no vector yet.
-
-        This happens before the write lock is taken, so that other threads and processes can write in the meantime.
-        """
+        """Embed the new texts of this batch before the write lock is taken, so that others can write meanwhile."""
         with self._index.guard:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
@@ -203,10 +187,7 @@ class Writer(Reader):
         vectors_by_id: Mapping[str, Vector] | None,
         ahead: _EarlyVectors | None,
     ) -> tuple[list[int], int]:
-        """Write the vectors of these chunks to new rows of the matrix.
-
-        Return these rows and the number of texts embedded.
-        """
+        """Write the vectors of chunks to new rows of the matrix; return these and the number of texts embedded."""
         facts = self._index.catalog.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
@@ -228,10 +209,7 @@ class Writer(Reader):
         return rows, len(texts)
 
     def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
-        """Return the matrix rows whose vectors can be reused, keyed by the position of the chunk in ``new``.
-
-        A vector can be reused if it is undamaged and the stored chunk with the same id has the same text.
-        """
+        """Return the rows of undamaged vectors of unchanged texts, by the position of the chunk in ``new``."""
         reusable = {
             place: row
             for place, e in enumerate(new)
@@ -248,11 +226,7 @@ class Writer(Reader):
     def _combined(
         self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _EarlyVectors | None
     ) -> NDArray[np.float32]:
-        """Return one vector per text.
-
-        ``reusable`` maps positions in ``texts`` to matrix rows from which the vectors are copied. ``fresh`` contains
-        the other texts, each once; they are embedded.
-        """
+        """Return a vector per text, copied from the ``reusable`` rows by position, or embedded for ``fresh`` ones."""
         embedded = self._embedded(fresh, ahead) if fresh else None
         place_of = {text: place for place, text in enumerate(fresh)}
         matrix = self._index.generation.matrix
@@ -309,11 +283,7 @@ class Writer(Reader):
         self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
-        """Return the facts that identify the embedding: its name, its dimension, and the vector of a probe text.
-
-        The probe text is the text of the first chunk. The result is {} if there are no vectors or if a probe text is
-        already stored. Dropping a tenant may delete the stored one; the next batch with vectors then replaces it.
-        """
+        """Return the embedding's name, dimension and probe (first text); {} without vectors or if one is stored."""
         if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
             return {}
         facts = probe_facts(self._index.settings.name, self._index.generation.matrix, rows[0], new[0].text)
@@ -324,10 +294,7 @@ class Writer(Reader):
         return facts
 
     def _probe_vector(self, text: str) -> Vector | None:
-        """Embed a text with the store's embedding, or return None if the embedding raises an exception.
-
-        The vector identifies the embedding if a caller passes vectors, because those may come from another model.
-        """
+        """Embed a text to identify the embedding if vectors are passed; return None if that fails."""
         try:
             own: Vector = self._index.embed([text], self._index.generation)[0]
         except Exception:  # noqa: BLE001 - without a probe vector, the embedding is identified by its name
@@ -339,10 +306,8 @@ class Writer(Reader):
     def _is_fit_due(self) -> bool:
         """Return whether the embedding must be fitted now.
 
-        A fit is due if there has been none yet, if the number of texts has doubled since the last fit, if new texts
-        differ too much from the fitted ones, or if the model cannot be read. No fit is due if there are no texts, if
-        the embedding is not fitted to texts, or if fewer than one in a hundred texts are new, because a fit reads all
-        texts.
+        A fit is due if there is none or its model cannot be read, or if texts have doubled or differ too much; but only
+        if one in a hundred texts is new, because a fit reads all of them.
         """
         catalog, generation = self._index.catalog, self._index.generation
         if not isinstance(self._index.settings.embedding, FittedEmbedding):
@@ -362,10 +327,9 @@ class Writer(Reader):
         return catalog.count_rows() >= max(1, 2 * fitted_texts) or model.needs_refit(newest)
 
     def refit(self) -> int:
-        """Fit the embedding to the stored texts, embed all of them again, and return their number.
+        """Fit the embedding to the stored texts, embed them again as a new generation, and return their number.
 
-        The vectors are written to the matrix of a new generation, and one commit switches to this generation. The
-        caller must hold the write lock, and the embedding must be one that is fitted to texts.
+        The caller must hold the write lock, and the embedding must be one that is fitted to texts.
         """
         index, catalog = self._index, self._index.catalog
         model = index.embedding
@@ -410,11 +374,7 @@ class Writer(Reader):
     def _embedded_pages(
         self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
     ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield pages of all chunks: their rows, their vectors and the hashes of their texts.
-
-        ``vectors`` contains the vectors of all chunks in the order of their rows; if it is None, the model computes
-        them.
-        """
+        """Yield pages of all rows, vectors (by the model, if None) and hashes of texts."""
         done = 0
         for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
             texts = [entry.text for entry in page]
@@ -425,10 +385,7 @@ class Writer(Reader):
 
 
 class _EarlyVectors(NamedTuple):
-    """Vectors that were embedded before the write lock was taken, by text.
-
-    ``generation`` is the generation of the model that embedded them.
-    """
+    """Vectors by text, embedded before the write lock was taken, by the model of ``generation``."""
 
     generation: int
     vectors: Mapping[str, Vector]

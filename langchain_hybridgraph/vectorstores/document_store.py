@@ -89,10 +89,9 @@ class DocumentStore(VectorStore):
     ) -> list[str]:
         """Add texts and return their ids. Each batch of ``batch_size`` texts is one durable write.
 
-        A text without an id gets an id derived from its text and metadata, so adding it twice stores it once. A text
-        with an existing id replaces the stored one; unchanged texts are not embedded again. If ``vectors`` (one per
-        text) are passed, they are stored and the texts are not embedded. Raises ValueError for lists of different
-        lengths.
+        A missing id is derived from text and metadata; an existing one is replaced, and unchanged texts are not
+        embedded again. If ``vectors`` (one per text) are passed, nothing is embedded. Raises ValueError for lists of
+        different lengths.
         """
         if kwargs:
             raise TypeError(
@@ -117,10 +116,9 @@ class DocumentStore(VectorStore):
         return [chunk.id for chunk in chunks]
 
     def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Add Documents and return their ids. Each batch of Documents is one durable write.
+        """Add Documents, with the options of :meth:`add_texts`, and return their ids.
 
-        ``kwargs`` are the options of :meth:`add_texts`. Raises ConfigurationError if ``documents`` is not a list of
-        Documents.
+        Raises ConfigurationError if ``documents`` is not a list of Documents.
         """
         return super().add_documents(check_documents(documents), **kwargs)
 
@@ -130,10 +128,7 @@ class DocumentStore(VectorStore):
 
     @classmethod
     def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
-        """Return a store with these Documents; ``kwargs`` are the options of :meth:`from_texts`.
-
-        Raises ConfigurationError if ``documents`` is not a list of Documents.
-        """
+        """Return a store with these Documents; options as in :meth:`from_texts`, errors as :meth:`add_documents`."""
         return super().from_documents(check_documents(documents), embedding, **kwargs)
 
     @classmethod
@@ -149,11 +144,10 @@ class DocumentStore(VectorStore):
         filter: Filter | Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> bool | None:
-        """Delete all chunks that have one of these ids, belong to one of these documents or match the filter.
+        """Delete chunks that have one of these ids, belong to one of these documents or match the filter.
 
-        Their edges are also deleted, and so are parents that are left without children. Missing ids are ignored. Raises
-        ValueError if ``ids``, ``document`` and ``filter`` are all None, FilterError for an empty filter, and TypeError
-        if ``ids`` is a single string.
+        Their edges and parents without children are deleted, too; missing ids are ignored. Raises ValueError without
+        any condition, FilterError for an empty filter, and TypeError for ``ids`` as a single string.
         """
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
@@ -177,26 +171,19 @@ class DocumentStore(VectorStore):
     # -- reading ----------------------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the Documents with these ids, in the same order; missing ids are left out.
-
-        Raises TypeError for a single string.
-        """
+        """Return the Documents with these ids in order, without missing ones. Raises TypeError for a single string."""
         check_ids(ids, "ids")
         return [to_document(chunk) for chunk in self._chunks.get(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the ``k`` Documents with the largest cosine; accepts ``filter=``, ``as_of=`` and ``known_at=``.
 
-        If the query is blank and there is a filter, return the first ``k`` Documents that match the filter, in the
-        order in which they were added or last changed.
+        With a blank query and a filter, return the first ``k`` matching Documents in the order of their last change.
         """
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """Return the Documents of :meth:`similarity_search`, best first, each with its cosine.
-
-        If the query is blank and there is a filter, each Document has the score 1.
-        """
+        """Return the Documents of :meth:`similarity_search` with their cosines; 1 for a blank query with a filter."""
         return self._nearest_documents(self._query(query, None, k, **kwargs), k)
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:

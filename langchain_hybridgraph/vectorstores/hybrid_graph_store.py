@@ -58,18 +58,13 @@ class DocumentMemory(EmbeddedMemory):
     ) -> list[Admission]:
         """Add new memories in one transaction. Return one :class:`Admission` per memory, in the same order.
 
-        A new memory joins an existing one if their cosine is at least ``near_duplicate`` (None: the store's value, 0.95
-        by default) and they do not differ in a number, a name or a negation. It is refused if its source has little
-        credibility and its text says little that is new. :func:`langchain_hybridgraph.memory.admission.admit` describes
-        all conditions.
+        A memory joins one that says the same with a cosine of at least ``near_duplicate`` (None: the store's), and is
+        refused if its source has little credibility and it says little that is new; see
+        :func:`langchain_hybridgraph.memory.admission.admit`. Memories of the same time that share a label are checked
+        for contradictions (edge ``contradicts``, lower confidence) by the chat model ``llm``, or else by their labels
+        alone; ``contradictions=False`` skips the check.
 
-        A new memory is also compared with existing memories that share a label with it and are valid at the same time.
-        Each memory that it contradicts gets an edge ``contradicts`` and loses confidence. The chat model ``llm`` judges
-        which memories contradict each other. Without a model, contradictions are guessed from the labels alone. If many
-        memories have the same labels, pass a model, or skip the comparison with ``contradictions=False``.
-
-        Raises ValueError for invalid metadata, such as a confidence of 7, for a blank text, and for a string instead of
-        a list.
+        Raises ValueError for invalid metadata, a blank text, and a string instead of a list.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -93,15 +88,12 @@ class DocumentMemory(EmbeddedMemory):
     def supersede(self, old_id: str, document: Document | str, *, at: float | str | datetime | None = None) -> str:
         """Replace an old fact with a new one in one transaction; return the id of the new fact.
 
-        The new fact is valid from its ``valid_from``. If it has none, it is valid from ``at``, or from now if ``at`` is
-        None. The old fact ends a microsecond before the new one begins, unless it already ends earlier. Searches with
-        an earlier ``as_of`` still find the old fact, and searches with a ``known_at`` before this call ignore the
-        replacement. An edge ``supersedes`` leads from the new fact to the old one. The new fact inherits no
-        metadata, such as ``labels``, from the old one.
+        The new fact is valid from its ``valid_from``, else from ``at``, else from now, and inherits no metadata. The
+        old one ends a microsecond before; searches with an earlier ``as_of`` or ``known_at`` still find it. An edge
+        ``supersedes`` leads to it.
 
-        Raises ValueError if ``old_id`` does not exist, has already been superseded (the message names the current
-        fact), or does not become valid before the new fact. Also raises ValueError for a blank text and for invalid
-        times.
+        Raises ValueError if ``old_id`` does not exist, has been superseded or begins no earlier, for a blank text and
+        for invalid times.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -177,12 +169,10 @@ class MessageSessions(Sessions):
     ) -> list[str]:
         """Append turns to a session in one transaction and return their ids.
 
-        A turn is a LangChain message or a (role, text) pair; messages without text are skipped. Each turn becomes a
-        chunk. Its metadata consists of ``metadata``, ``session_id``, ``turn`` (its number, continuing from the
-        session's last turn), ``role``, ``created_at`` (default: now) and ``memory_type`` ("episodic" unless
-        ``metadata`` contains another type). With ``ttl`` (seconds or a timedelta), the turns expire this long after
-        ``created_at``, and ``memory.expire`` then deletes them. Raises ValueError for a ``ttl`` that is not above 0 and
-        for metadata that cannot be stored.
+        A turn is a LangChain message with text or a (role, text) pair, stored as a chunk. To ``metadata`` are added
+        ``session_id``, ``turn`` (its number), ``role``, ``created_at`` (default: now) and ``memory_type`` (default:
+        "episodic"). ``memory.expire`` deletes turns older than ``ttl`` (seconds or a timedelta). Raises ValueError for
+        a ``ttl`` that is not above 0 and for metadata that cannot be stored.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -211,23 +201,18 @@ def _role_and_text(turn: Any) -> tuple[str, str]:
 
 
 class HybridGraphStore(EmbeddedStore, DocumentStore):
-    """A LangChain VectorStore that keeps Documents, vectors, a keyword index and edges in one folder.
+    """LangChain VectorStore that keeps Documents, vectors, a keyword index and edges in one folder.
 
-    If there is no index at ``path``, a new one is created. If ``path`` is None, the store is kept in memory. With
-    ``read_only``, the store never writes, and a missing index raises NotAnIndexError.
+    A missing index at ``path`` is created, unless ``read_only``; None means in memory. ``embedding`` is a LangChain
+    ``Embeddings``, ``"lsa"`` (fitted to the texts, nothing to download; the default), ``"minilm"`` or
+    ``"package.module:factory"``; a folder created with ``"lsa"`` or ``"minilm"`` needs none. ``language`` (None:
+    English, or the folder's) determines stemming and stop words; another one than the folder's raises
+    ConfigurationError. A folder created with a ``tenant`` is multi-tenant. ``near_duplicate`` is the smallest cosine at
+    which ``memory.remember`` merges memories.
 
-    ``embedding`` is a LangChain ``Embeddings``, ``"lsa"`` (fitted to the texts, nothing to download), ``"minilm"`` or
-    ``"package.module:factory"``. It may be left out for a new store, which then uses ``"lsa"``, and for a folder that
-    was created with ``"lsa"`` or ``"minilm"``. ``language`` determines stemming and stop words of a new keyword index
-    (None: English). It may be left out for an existing folder; a different language raises ConfigurationError. A folder
-    that is created with a ``tenant`` is multi-tenant. ``near_duplicate`` is the smallest cosine at which
-    ``memory.remember`` merges a memory with an existing one.
-
-    Documents are returned as they were added. Scores are cosines; higher is better. Any number of threads and processes
-    may read and write. Writes happen one at a time; a write that has waited ``write_timeout`` seconds for the write
-    lock raises StoreLockedError. The stores that one process opens on the same folder share files and connections. A
-    store on disk can be pickled and copied if its embedding can be pickled or was set by name. It keeps working in a
-    forked process, which opens the folder again.
+    Scores are cosines. Threads and processes may read and write; writes happen one at a time, and one that waits
+    ``write_timeout`` seconds raises StoreLockedError. A store on disk works after a fork, and can be pickled and copied
+    if its embedding can be or was set by name.
 
     Raises NotAnIndexError, FormatVersionError, EmbeddingMismatchError, TenantError, and ConfigurationError.
 
@@ -292,7 +277,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._near_duplicate)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the settings to pickle. An embedding that was set by name is pickled as its name."""
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
             state["index"].change_embedding(NoEmbedding())
@@ -369,10 +353,7 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
 
 
 def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
-    """Return the embedding that a mapping describes.
-
-    An LSA embedding gets the language of the index. If there is no index yet, it gets the language in the settings.
-    """
+    """Return the embedding that a mapping describes; LSA gets the language of the index or settings."""
     options = dict(form)
     made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
     return resolve_embedding(options.pop("type"), language=str(made_for), **options)
@@ -388,10 +369,9 @@ def open_store(
 ) -> HybridGraphStore | MilvusStore:
     """Open the store at a path or URI; create it if it does not exist.
 
-    A path is the folder of a :class:`HybridGraphStore`. A URI such as ``milvus://host:19530/database``,
-    ``https://host:19530`` or ``milvus:notes.db`` is the location of a :class:`MilvusStore`, for which an embedding is
-    required. ``options`` are the options of the class, such as ``tenant`` and ``language``. Raises ConfigurationError
-    for a Milvus store without an embedding, and the errors of the class.
+    A path is the folder of a :class:`HybridGraphStore`, a URI such as ``milvus://host:19530/database``,
+    ``https://host:19530`` or ``milvus:notes.db`` a :class:`MilvusStore`; ``options`` and errors are those of the class.
+    Raises ConfigurationError for a Milvus store without an embedding.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder, open_store(f"{folder}/index", "lsa") as store:
@@ -411,10 +391,9 @@ def open_store(
 
 
 def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | MilvusStore:
-    """Open the store that the settings specify: the folder ``store_path``, or the server ``store_uri``.
+    """Open the store in the folder ``store_path`` or on the server ``store_uri``, as the settings specify.
 
-    Raises ConfigurationError if both or neither of them are set, or if a setting applies only to the other kind of
-    store. Also raises the errors of :func:`open_store`.
+    Raises ConfigurationError unless exactly one is set, or for a setting of the other kind, and as :func:`open_store`.
     """
     options = settings.arguments("store")
     uri = options.pop("uri", None)
