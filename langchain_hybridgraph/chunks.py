@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
-# Type aliases for arrays and times.
-
-if TYPE_CHECKING:
     Vector = NDArray[np.float32]
     Mask = NDArray[np.bool_]
     Time = float | str | date  # a datetime is a date

@@ -17,10 +17,6 @@ from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Quer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
-# Memory states as arrays, one array per field.
-
-if TYPE_CHECKING:
     Column = NDArray[np.float64]
 
 

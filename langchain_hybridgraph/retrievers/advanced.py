@@ -17,7 +17,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig
-from langchain_core.runnables.base import Runnable as BaseRunnable
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
@@ -531,7 +530,7 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
         """Return the tool that :meth:`AdvancedRetriever.as_tool` returns."""
         return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
-    def with_listeners(self, **listeners: Any) -> BaseRunnable[Any, list[Document]]:
+    def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
         """Return a Runnable with these listeners, as :meth:`AdvancedRetriever.with_listeners`."""
         refuse_to_keep_documents(listeners.values())
         return super().with_listeners(**listeners)

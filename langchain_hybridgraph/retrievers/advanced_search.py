@@ -33,8 +33,7 @@ from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import check_vector
 from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, ScoredId
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
-from langchain_hybridgraph.retrievers.any_retriever import Result as AnyRetrieverResult
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.search.conversation import (
     AppendHistory,
     AsyncExpander,
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
 
 
-Result = RetrievalResult[Document]
 T = TypeVar("T")
 
 _OWN_SCORES = ("vector_score", "bm25_score", "rerank_score")
@@ -267,14 +265,14 @@ class ConversationSearch:
     fuse_raw: bool | None
     get_session_history: Callable[[str], Any] | None
 
-    def run(self, call: ConversationCall, trace: Trace) -> Search[AnyRetrieverResult]:
+    def run(self, call: ConversationCall, trace: Trace) -> Search[Result]:
         """Return the answer to a call whose options have been checked."""
         until = part_of_deadline(call.deadline, 0.5)  # the other half of the time is for the search
         turns_before = yield from self._read_history(call, trace, until)
         text, last = call.query or "", [turn.line for turn in turns_before[-1:]]
         if text.strip() and call.options.get("vector") is None and is_small_talk(text, last):
             trace.degrade("small-talk")
-            nothing: AnyRetrieverResult = RetrievalResult([], hits=[], degraded=())
+            nothing: Result = RetrievalResult([], hits=[], degraded=())
             return self._describe(_SearchAnswer("none", nothing), call, ExpandedQuery(text), trace)
         expanded_query = yield from self._expand(call.query, turns_before, trace, until)
         answer = yield from self._search(call, expanded_query, trace, until)
@@ -401,7 +399,7 @@ class ConversationSearch:
 
     def _describe(
         self, answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
-    ) -> AnyRetrieverResult:
+    ) -> Result:
         result, has_own_reasons = answer.result, bool(trace.reasons)
         trace.method = self.retriever.method(result)
         for reason in result.degraded:
@@ -438,7 +436,7 @@ class _SearchAnswer(NamedTuple):
     """An answer and the kind of query that produced it: "raw", "expanded", "both", "mixed" or "none"."""
 
     kind: str
-    result: AnyRetrieverResult
+    result: Result
 
 
 def _expander_call(expander: Any, text: str, turns_before: Sequence[Turn], until: float | None) -> Effect:
