@@ -297,6 +297,6 @@ def leave_folders_to_parent(lost_folders: Iterable[OpenFolder]) -> None:
     unusable = list(lost_folders)
     for key, folder in _open.items():
         keep_alive_forever(folder)
-        if folder in unusable or folder.catalog.is_lending:
+        if folder in unusable:
             _lost_in_fork.add(key)
     _open.clear()

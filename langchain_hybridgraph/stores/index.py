@@ -26,7 +26,7 @@ from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import filterable
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.connections import close_idle_connections
+from langchain_hybridgraph.stores.connections import gate, hold_connections
 from langchain_hybridgraph.stores.folder import (
     CloseGuard,
     OpenFolder,
@@ -426,25 +426,30 @@ FORK_PATIENCE = 5.0
 
 _reopening = threading.RLock()
 _openings = CloseGuard()
+_forks = threading.Lock()  # one fork at a time
 _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    """Wait a limited time for running calls and close idle connections, which a child could not use."""
+    """Wait a limited time for running calls and for SQLite, and close idle connections, which a child could not use."""
+    _forks.acquire()
     deadline = time.monotonic() + FORK_PATIENCE
     for guard in _guards():
         guard.hold(deadline)
-    close_idle_connections()
+    hold_connections(time.monotonic() + FORK_PATIENCE)
 
 
 def _after_fork_in_parent() -> None:
+    gate.let_in()
     for guard in _guards():
         guard.let_in()
+    _forks.release()
 
 
 def _after_fork_in_child() -> None:
-    global _reopening, _openings
-    _reopening, _openings = threading.RLock(), CloseGuard()
+    global _reopening, _openings, _forks
+    _reopening, _openings, _forks = threading.RLock(), CloseGuard(), threading.Lock()
+    gate.begin_in_child()
     leave_folders_to_parent(filter(None, [index.leave_to_parent() for index in list(_indexes)]))
 
 
