@@ -31,7 +31,15 @@ from langchain_hybridgraph.search.rerankers import Reranker
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import ReachedChunk
-from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasOriginals, HasParents, ReadsChunks, implements
+from langchain_hybridgraph.stores.protocols import (
+    Graph,
+    HasGraph,
+    HasOriginals,
+    HasParents,
+    KnowsDamage,
+    ReadsChunks,
+    implements,
+)
 
 # Replacement of children by their parents.
 
@@ -293,6 +301,9 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
             hits += _hits(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
+        if implements(store, KnowsDamage):
+            for reason in store.damage:
+                context.trace.degrade(reason)
     return hits[:n]
 
 

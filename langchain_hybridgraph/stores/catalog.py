@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.records import TITLE, Edge
 from langchain_hybridgraph.stores.catalog_writes import count_edges
@@ -27,12 +27,16 @@ from langchain_hybridgraph.stores.chunk_rows import (
     json_list,
     number_list,
     parse_metadata,
+    text_hash,
 )
-from langchain_hybridgraph.stores.connections import CatalogConnections
+from langchain_hybridgraph.stores.connections import CatalogConnections, UndecodableTextError
 
 # Columns that the graph in memory reads for each edge.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
-_METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
+_RAW_NODES = (
+    "SELECT node, row, text_hash, CAST(tenant AS BLOB), CAST(id AS BLOB), CAST(metadata AS BLOB), CAST(text AS BLOB) "
+    "FROM nodes"
+)
 _ARCS_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 2_000
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
@@ -50,13 +54,35 @@ _STORED_THEN = (
 )
 
 
+class DamagedNode(NamedTuple):
+    """A node that :meth:`Catalog.damaged_nodes` has found; ``text_hash`` is the hash of its present text."""
+
+    node: int
+    row: int | None
+    tenant: str
+    id: str
+    text_hash: bytes = b""
+
+
+class DamagedNodes(NamedTuple):
+    """Damaged nodes: not valid UTF-8, with another text than was written, and with metadata that are not JSON."""
+
+    undecodable: list[DamagedNode]
+    altered: list[DamagedNode]
+    without_metadata: list[DamagedNode]
+
+
 class Catalog(CatalogConnections):
     """Read access to the catalog's database. Each statement reads the state of a single commit."""
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a SELECT statement."""
-        with self.reading() as connection:
-            return connection.execute(sql, values).fetchall()
+        try:
+            with self.reading() as connection:
+                return connection.execute(sql, values).fetchall()
+        except UndecodableTextError:
+            with self.reading() as connection:
+                return connection.execute(sql, values).fetchall()
 
     # -- facts ----------------------------------------------------------------------------------------------
 
@@ -254,17 +280,31 @@ class Catalog(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Check the database, its edges and its metadata, and return messages about the faults found."""
+        """Check the database and its edges, and return messages about the faults found."""
         with self.reading() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
-            unread = [id for id, metadata in connection.execute(_METADATA) if parse_metadata(metadata) is None]
         faults += [f"{dangling} edges point to missing nodes"] if dangling else []
-        if unread:
-            faults.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
         what = "have no weight, are never valid, or lead to themselves or another tenant"
         return faults + ([f"{wrong} edges {what}"] if wrong else [])
+
+    def damaged_nodes(self) -> DamagedNodes:
+        """Read all texts, ids and metadata, and return the nodes that have been damaged."""
+        damaged = DamagedNodes([], [], [])
+        with self.reading() as connection:
+            for node, row, hash, *values in connection.execute(_RAW_NODES):
+                try:
+                    tenant, id, metadata, text = [None if raw is None else raw.decode() for raw in values]
+                except UnicodeDecodeError:
+                    tenant, id = (raw.decode(errors="replace") for raw in values[:2])
+                    damaged.undecodable.append(DamagedNode(node, row, tenant, id))
+                    continue
+                if text is not None and text_hash(text) != hash:
+                    damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text)))
+                if metadata is not None and parse_metadata(metadata) is None:
+                    damaged.without_metadata.append(DamagedNode(node, row, tenant, id))
+        return damaged
 
     # -- the graph ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -13,10 +14,13 @@ import numpy as np
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores.catalog import DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writing import Writer
+
+logger = logging.getLogger(__name__)
 
 # Number of texts embedded in one call when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
@@ -52,20 +56,26 @@ class Maintenance:
         self,
         index: IndexFolder,
         writer: Writer,
-        *,
         summaries: Callable[[], Maintenance | None] = lambda: None,
+        renew_summaries: Callable[[], object] = lambda: None,
     ) -> None:
-        self._index, self._writer, self._summaries = index, writer, summaries
+        self._index, self._writer = index, writer
+        self._summaries, self._renew_summaries = summaries, renew_summaries
 
     def check(self) -> CheckReport:
         """Check whether the catalog, the matrix, the keyword index and the index of summaries agree.
 
         If the write lock is not available within a second, parts may be ``unchecked``; writers wait during the check.
         """
-        report, summaries = self._check(), self._summaries()
-        if summaries is None:
+        report = self._check()
+        try:
+            summaries = self._summaries()
+            other = None if summaries is None else summaries.check()
+        except StoreError as error:
+            fault = f"{str(error).partition(': ')[0]}; repair() writes them again"
+            return replace(report, problems=(*report.problems, *_of_summaries([fault])))
+        if other is None:
             return report
-        other = summaries.check()
         return replace(
             report,
             problems=(*report.problems, *_of_summaries(other.problems)),
@@ -84,12 +94,16 @@ class Maintenance:
             self._index.snapshot()
             with self._index.catalog.snapshot():
                 version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
-                problems += self._index.catalog.faults()
+                problems += self._index.catalog.faults() + self._text_faults()
                 with self._index.catalog.reading() as connection:
                     problems += catalog_memory.faults(connection)
-                    notes = _notes_on_edges(*catalog_writes.orphan_edges(connection, NAMED_IDS + 1))
+                    notes = _notes_on_edges(
+                        *catalog_writes.orphan_edges(connection, self._index.rows.tenant, NAMED_IDS + 1)
+                    )
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
+            if lost := self._index.lost:
+                problems.append(f"catalog: {_description(lost)}; repair() accepts the loss")
             problems += self._vector_faults(texts)
             faults = self._keyword_faults(version, set(rows), is_writer)
             problems += faults or []
@@ -102,6 +116,23 @@ class Maintenance:
         except StoreError as error:
             return [str(error)]
         return []
+
+    def _text_faults(self) -> list[str]:
+        damaged, faults = self._index.catalog.damaged_nodes(), []
+        if damaged.undecodable:
+            faults.append(f"{self._named(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
+        if damaged.altered:
+            faults.append(f"{self._named(damaged.altered)} have another text than was written; repair() accepts it")
+        if damaged.without_metadata:
+            faults.append(f"the metadata of {self._named(damaged.without_metadata)} cannot be read; add them again")
+        return faults
+
+    def _named(self, nodes: Sequence[DamagedNode]) -> str:
+        """Return the number of nodes and the ids of the first ones of this tenant."""
+        ids = [quote_value(each.id) for each in nodes if each.tenant == self._index.rows.tenant]
+        names = ", ".join(ids[:NAMED_IDS]) + ", …" * (len(ids) > NAMED_IDS)
+        others = f"{len(nodes) - len(ids)} of other tenants" if len(ids) < len(nodes) else ""
+        return f"{len(nodes)} chunks ({'; '.join(filter(None, (names, others)))})"
 
     def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
         if not is_writer:
@@ -125,12 +156,21 @@ class Maintenance:
     def repair(self) -> CheckReport:
         """Repair the problems that :meth:`check` reports, then check again and return the new report.
 
-        Damaged vectors and missing memory states are computed again; invalid edges are deleted.
+        Damaged vectors and missing memory states are computed again. Invalid edges and chunks that are not valid UTF-8
+        are deleted. The report's ``notes`` name what was lost.
         """
-        if (summaries := self._summaries()) is not None:
-            summaries.repair()
         with self._index.writer():
+            self._try_step()
+            lost, damaged = self._index.lost, self._index.catalog.damaged_nodes()
             with self._index.catalog.writing() as connection:
+                if lost:
+                    catalog_writes.delete_fact(connection, "lost")
+                    catalog_writes.log_changes(connection, [])
+                if damaged.undecodable or damaged.altered:
+                    altered = [(each.node, each.text_hash) for each in damaged.altered]
+                    catalog_writes.repair_nodes(connection, [each.node for each in damaged.undecodable], altered)
+                    rows = [each.row for each in (*damaged.undecodable, *damaged.altered) if each.row is not None]
+                    catalog_writes.log_changes(connection, rows)
                 catalog_writes.delete_lost_edges(connection)
                 if repaired := catalog_memory.repair(connection, self._index.clock()):
                     catalog_writes.log_changes(connection, repaired)
@@ -138,7 +178,27 @@ class Maintenance:
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._index.keywords.rebuild(self._index.rows.version)
             self._writer.flush()
-        return self.check()
+        self._repair_summaries()
+        report, notes = self.check(), []
+        if lost:
+            notes.append(f"{_description(lost)}; add the missing texts again, since only the catalog contained them")
+        if damaged.undecodable:
+            notes.append(f"{self._named(damaged.undecodable)} were deleted; add them again")
+        if damaged.altered:
+            notes.append(f"the texts of {self._named(damaged.altered)} may be wrong; add them again")
+        return replace(report, notes=(*notes, *report.notes))
+
+    def _repair_summaries(self) -> None:
+        """Repair the index of summaries, or write it again if that is not possible."""
+        try:
+            summaries = self._summaries()
+            if summaries is None or summaries.repair().ok:
+                return
+        except (StoreLockedError, ReadOnlyError):
+            raise
+        except StoreError as error:
+            logger.warning("the summaries of directories cannot be repaired and are written again: %s", error)
+        self._renew_summaries()
 
     def refit(self) -> int:
         """Fit an embedding such as LSA to the stored texts now; return the number of texts embedded.
@@ -167,7 +227,10 @@ class Maintenance:
             with self._index.catalog.reading() as connection:
                 learned = catalog_memory.count(connection, self._index.rows.tenant)
             counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
-        summaries = self._summaries()
+        layers = 0
+        with suppress(StoreError):  # check() reports damaged summaries
+            if (summaries := self._summaries()) is not None:
+                layers = summaries._index.snapshot().rows.living
         return {
             **counts,
             "dimension": facts.get("dimension"),
@@ -177,7 +240,7 @@ class Maintenance:
             "version": facts["version"],
             "generation": facts["generation"],
             "bytes": 0 if self._index.settings.path is None else _bytes_in(self._index.settings.path),
-            "layers": 0 if summaries is None else summaries._index.snapshot().rows.living,
+            "layers": layers,
         }
 
     def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
@@ -223,13 +286,22 @@ class Maintenance:
             self._index.snapshot()
 
 
+def _description(lost: Mapping[str, int]) -> str:
+    return (
+        f"the last {lost['commits']} commits are missing, because the write-ahead log was lost or damaged or an older "
+        f"catalog was restored; {lost['texts']} texts are missing, and {lost['returned']} deleted or replaced texts "
+        "are back"
+    )
+
+
 def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return one note about edges with a missing end, or () if there are none."""
+    """Return one note about edges with a missing end, which names missing ids of this tenant; () if there are none."""
     if not count:
         return ()
     edges = "1 edge has" if count == 1 else f"{count:,} edges have"
     ids = ", ".join(quote_value(id) for id in missing_ids[:NAMED_IDS]) + ", …" * (len(missing_ids) > NAMED_IDS)
-    return (f"{edges} an end that is not in the index ({ids}); an edge has no effect until both ends are in it",)
+    names = f" ({ids})" if ids else ""
+    return (f"{edges} an end that is not in the index{names}; an edge has no effect until both ends are in it",)
 
 
 def _of_summaries(lines: Sequence[str]) -> list[str]:

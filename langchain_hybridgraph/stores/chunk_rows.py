@@ -94,6 +94,11 @@ class StoredChunk(NamedTuple):
     learned_at: float = -math.inf
     retracted_at: float | None = None
 
+    @property
+    def has_replacements(self) -> bool:
+        """Whether the chunk contains U+FFFD, which replaces bytes that cannot be decoded."""
+        return "\ufffd" in f"{self.id}{self.text}{self.metadata}"
+
     def chunk(self) -> Chunk:
         """Return the chunk as a public record; its metadata is parsed on first access."""
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
@@ -154,7 +159,7 @@ def parse_metadata(metadata: str) -> dict[str, Any] | None:
     try:
         read = json.loads(metadata)
     except (ValueError, RecursionError, TypeError) as error:
-        logger.warning("metadata in the catalog cannot be read (%s): %.80r", error, metadata)
+        logger.warning("metadata in the catalog cannot be read: %s", error)
         return None
     return read if isinstance(read, dict) else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -26,7 +27,7 @@ from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import filterable
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.connections import gate, hold_connections
+from langchain_hybridgraph.stores.connections import UndecodableTextError, gate, hold_connections
 from langchain_hybridgraph.stores.folder import (
     CloseGuard,
     OpenFolder,
@@ -80,6 +81,7 @@ class _OpenParts:
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
     guard: CloseGuard = field(default_factory=CloseGuard)
     is_known_embedding: bool = False
+    lost: Mapping[str, int] | None = None
     mirrors: dict[type, Any] = field(default_factory=dict)
 
 
@@ -194,6 +196,8 @@ class IndexFolder:
         try:
             self.snapshot()
             self._catch_up()
+            if self.settings.read_only:
+                self._opened.lost = self._opened.lost or self.keywords.lost_commits()
         except BaseException:
             self.close()
             self._opened = None  # makes the next use try again
@@ -288,13 +292,33 @@ class IndexFolder:
         catalog = state.folder.catalog
         if catalog.version() != state.snapshot.rows.version:
             with state.refresh_lock:
-                latest, facts = self._latest()
+                # The new version may not contain a damaged text any more.
+                catalog.has_undecodable_texts = False
+                try:
+                    latest, facts = self._latest()
+                except UndecodableTextError:
+                    latest, facts = self._latest()
                 while latest.generation.unusable_files and catalog.version() != latest.rows.version:
                     # In the meantime, the writer has switched to the next generation and deleted the files of this one.
                     latest, facts = self._latest()
                 self._check_embedding(facts)
                 state.snapshot = latest
+                state.lost = json.loads(facts["lost"]) if "lost" in facts else None
         return state.snapshot
+
+    @property
+    def lost(self) -> Mapping[str, int] | None:
+        """Numbers of ``commits`` and ``texts`` that the catalog has lost, and of ``returned`` older texts, or None.
+
+        The keyword index shows the loss; the catalog records it until a repair.
+        """
+        return self._state.lost
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Reasons for degradation that apply to all searches, because parts of the index are damaged."""
+        reasons = {"commits-lost": self.lost is not None, "texts-damaged": self.catalog.has_undecodable_texts}
+        return tuple(reason for reason, applies in reasons.items() if applies)
 
     def use_generation(self, generation: Generation) -> None:
         """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
@@ -348,6 +372,11 @@ class IndexFolder:
 
     def sync_keywords(self) -> None:
         """Bring the keyword index up to the catalog's version and shorten a long outbox; needs the write lock."""
+        if lost := self.keywords.lost_commits():
+            with self.catalog.writing() as connection:
+                catalog_writes.set_facts(connection, lost=json.dumps(lost))
+                catalog_writes.log_changes(connection, [])
+            self.snapshot()
         facts = self.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +36,18 @@ class Reader:
         self._index.check_scope(scope)
         with self._index.guard:
             stored_rows = self._stored(ids, scope.known_at)
-        return {entry.id: entry.chunk() for entry in stored_rows if is_in(entry, scope)}
+        return {entry.id: entry.chunk() for entry in self._undamaged(stored_rows) if is_in(entry, scope)}
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
+        return self._index.damage
+
+    def _undamaged(self, entries: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
+        """Return the entries without those that cannot be decoded."""
+        if not self._index.catalog.has_undecodable_texts:
+            return entries
+        return [entry for entry in entries if not entry.has_replacements]
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         rows = self._index.rows.rows(ids)
@@ -55,7 +66,8 @@ class Reader:
         self._index.check_scope(scope)
         with self._index.guard:
             stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
-        return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
+        entries = self._undamaged(stored_rows)
+        return {entry.id: entry.chunk() for entry in entries if entry.valid(scope.as_of, scope.known_at)}
 
     @property
     def has_parents(self) -> bool:
