@@ -450,7 +450,12 @@ def labels_of(metadata: Mapping[str, Any]) -> list[Any]:
 
 
 def reference(name: str) -> str:
-    """Return the name of a document, parent, session or source as the catalog stores it, without lone surrogates."""
+    """Return the name of a document, parent, session or source as the catalog stores it, without lone surrogates.
+
+    Raises TypeError unless the name is a string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the id of a document, parent or session must be a string, got {quote_value(name)}")
     return replace_surrogates(name).replace("\0", "\ufffd")
 
 

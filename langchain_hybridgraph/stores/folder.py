@@ -149,10 +149,17 @@ def read_facts(path: Path | None) -> dict[str, Any]:
 
     Raises NotAnIndexError for other contents, FormatVersionError, and StoreError on a system without file locks.
     """
-    if path is not None:
-        check_locks(path)
-    if path is None or not path.exists():
+    if path is None:
         return {}
+    check_locks(path)
+    try:
+        os.fspath(path).encode()  # Tantivy needs a path in UTF-8
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
+        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {reason}") from None
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():

@@ -398,8 +398,11 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
 
     Raises ValueError if a vector contains NaN or infinite numbers.
     """
-    with np.errstate(over="ignore"):  # numbers that overflow become infinite and raise the error below
-        matrix = np.asarray(vectors, np.float32)
+    try:
+        with np.errstate(over="ignore"):  # floats that overflow become infinite
+            matrix = np.asarray(vectors, np.float32)
+    except OverflowError:  # for an int
+        matrix = np.array(np.inf, np.float32)
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
     norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
@@ -445,6 +448,8 @@ def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
         stored_checksums = np.fromfile(path, "<u4", count=last - first + 1, offset=first * 4)
     except FileNotFoundError:
         return numbers
+    except OSError as error:
+        raise _unreadable(path, error) from error
     is_stored = rows - first < len(stored_checksums)
     numbers[is_stored] = stored_checksums[rows[is_stored] - first]
     return numbers
@@ -453,7 +458,17 @@ def _read(path: Path, rows: NDArray[np.int64]) -> NDArray[np.uint32]:
 def _mapped(path: Path, rows: int, dimension: int) -> NDArray[np.float32]:
     if not rows:
         return np.zeros((0, dimension), np.float32)
-    return np.memmap(path, np.float32, mode="r", shape=(rows, dimension)).view(np.ndarray)
+    try:
+        return np.memmap(path, np.float32, mode="r", shape=(rows, dimension)).view(np.ndarray)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be read ({error.strerror}): check its permissions and its disk; or delete it, and repair() "
+        "computes the vectors again"
+    )
 
 
 def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None:
