@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,8 +32,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.records import Edge, MemoryState, Scope
-from langchain_hybridgraph.stores.catalog import Catalog
-from langchain_hybridgraph.stores.folder import CATALOG, LOCK, IndexSettings, read_facts
+from langchain_hybridgraph.stores.folder import LOCK, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.generations import SAME_VECTOR
 from langchain_hybridgraph.stores.milvus.connection import Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
@@ -545,25 +543,12 @@ def _copied_files(source: Path, destination: Path, problems: Sequence[str]) -> I
         with suppress(ReadOnlyError):  # nobody can write to the folder
             stack.enter_context(WriterLock(source / LOCK).turn(WRITE_TIMEOUT))
         try:
-            ignored = shutil.ignore_patterns(f"{LOCK}*", f"{CATALOG}-*")
-            shutil.copytree(source, unfinished, ignore=ignored, copy_function=_copy_file)
+            copy_index(source, unfinished)
             yield
             if not problems:
                 unfinished.replace(destination)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _copy_file(source: str, destination: str) -> None:
-    if Path(source).name != CATALOG:
-        shutil.copy2(source, destination)
-        return
-    with (
-        closing(Catalog(Path(source))) as catalog,
-        catalog.reading() as connection,
-        closing(sqlite3.connect(destination)) as copy,
-    ):
-        connection.backup(copy)
 
 
 def _unfinished(folder: Path) -> Path:

@@ -355,6 +355,24 @@ def repair(
 
 
 @app.command()
+def backup(
+    destination: Annotated[Path, typer.Argument(metavar="DEST", help="New folder for the copy.")],
+    *,
+    index: IndexFolder,
+    config: Config = None,
+    embedding: Model = None,
+    as_json: Json = False,
+) -> None:
+    """Copy an index to a new folder, while other processes may read and write it.
+
+    The copy is a complete index of all tenants. To restore it, copy it to the place of the index.
+    """
+    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+        path = store.admin.backup(destination)
+    print_answer({"path": str(path)}, f"{index} is backed up in {path}", as_json)
+
+
+@app.command()
 def demo(
     *,
     index: Annotated[Path, typer.Option("--index", "-i", metavar="DIR", help="Folder of the index.")] = DEMO,

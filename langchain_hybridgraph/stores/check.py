@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -12,10 +13,18 @@ from typing import Any
 import numpy as np
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    ReadOnlyError,
+    StoreError,
+    StoreLockedError,
+    as_path,
+    quote_value,
+)
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.catalog import DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import text_hash
+from langchain_hybridgraph.stores.folder import copy_index
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writing import Writer
@@ -50,7 +59,7 @@ class CheckReport(Serializable):
 
 
 class Maintenance:
-    """Checks whether the parts of an index and of its ``summaries`` agree, and repairs or rebuilds them."""
+    """Checks whether the parts of an index and of its ``summaries`` agree, repairs them and backs them up."""
 
     def __init__(
         self,
@@ -199,6 +208,49 @@ class Maintenance:
         except StoreError as error:
             logger.warning("the summaries of directories cannot be repaired and are written again: %s", error)
         self._renew_summaries()
+
+    def backup(self, destination: str | Path) -> Path:
+        """Copy the index of all tenants to a new folder, which is a complete index, and return its path.
+
+        Other processes may read and write meanwhile; writers wait until the files are copied. If the backup fails,
+        nothing is left at ``destination``. Summaries of directories that are damaged are left out.
+
+        Raises ConfigurationError for a destination inside the index, or one that exists and is not an empty folder, and
+        StoreError for an index in memory, or if a file cannot be read or written.
+        """
+        source, path = self._index.settings.path, as_path("destination", destination).absolute()
+        if source is None:
+            raise StoreError("an index in memory cannot be backed up: create it in a folder, HybridGraphStore(path)")
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise ConfigurationError(f"{path} already exists: pass a new folder for the backup")
+            if path.resolve().is_relative_to(source):
+                raise ConfigurationError(f"{path} is inside the index: pass a folder outside {source} for the backup")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            with ExitStack() as stack:
+                stack.enter_context(self._index.writer())
+                self._index.sync_keywords()
+                copy_index(source, unfinished, *self._hold_summaries(stack))
+                unfinished.rename(path)
+        except (OSError, shutil.Error) as error:
+            raise StoreError(f"the backup {path} cannot be written: {error}") from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return path
+
+    def _hold_summaries(self, stack: ExitStack) -> Sequence[str]:
+        """Keep writers from the index of summaries; return patterns of the files to leave out of a backup."""
+        try:
+            if (summaries := self._summaries()) is not None:
+                stack.enter_context(summaries._index.writer())
+        except StoreLockedError:
+            raise
+        except StoreError as error:
+            logger.warning("the backup does not contain the summaries of directories: %s", error)
+            return ["layers-*"]
+        return []
 
     def refit(self) -> int:
         """Fit an embedding such as LSA to the stored texts now; return the number of texts embedded.

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from operator import methodcaller
 from pathlib import Path
 
@@ -184,6 +184,14 @@ class CatalogConnections:
                         f"none of this batch was written: {error}; write it again once the cause is fixed"
                     ) from error
                 raise
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the database to a new file, while others may read and write it."""
+        try:
+            with self._borrowed() as connection, closing(_connection(str(path))) as copy:
+                connection.backup(copy)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path} cannot be written: {error}") from error
 
     def checkpoint(self) -> None:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads."""

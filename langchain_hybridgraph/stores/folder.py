@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -163,11 +165,8 @@ def read_facts(path: Path | None) -> dict[str, Any]:
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
-        catalog = Catalog(path / CATALOG)
-        try:
+        with closing(Catalog(path / CATALOG)) as catalog:
             return catalog.facts()
-        finally:
-            catalog.close()
     if (path / "chroma.sqlite3").exists():
         raise NotAnIndexError(
             f"{path} contains a Chroma collection, not an index: search it with "
@@ -226,6 +225,35 @@ def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
 
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+
+
+def copy_index(source: Path, destination: Path, *ignored: str) -> None:
+    """Copy an index and its summaries to a new folder, with everything on disk; nobody may write to them meanwhile.
+
+    Files that are never changed in place, those of Tantivy and fitted models, become hard links if possible.
+    """
+    ignore = shutil.ignore_patterns(f"{LOCK}*", f"{CATALOG}-*", f"{CATALOG}.new*", ".tantivy-*", *ignored)
+    shutil.copytree(source, destination, ignore=ignore, copy_function=_copy_file)
+    for path in (*destination.rglob("*"), destination, destination.parent):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _copy_file(source: str, destination: str) -> None:
+    path = Path(source)
+    if path.name == CATALOG:
+        with closing(Catalog(path)) as catalog:
+            catalog.copy_to(Path(destination))
+        return
+    if path.parent.name == KEYWORDS or path.suffix == ".npz":
+        with suppress(OSError):  # another file system, or one without hard links
+            os.link(source, destination)
+            return
+    shutil.copy2(source, destination)
+
 
 Key = tuple[Path, int, int]
 
