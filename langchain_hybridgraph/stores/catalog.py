@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.records import TITLE, Edge
+from langchain_hybridgraph.records import TITLE, Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (
     CHUNK,
@@ -33,9 +33,8 @@ from langchain_hybridgraph.stores.connections import CatalogConnections, Undecod
 
 # Columns that the graph in memory reads for each edge.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
-_RAW_NODES = (
-    "SELECT node, row, text_hash, CAST(tenant AS BLOB), CAST(id AS BLOB), CAST(metadata AS BLOB), CAST(text AS BLOB) "
-    "FROM nodes"
+_RAW_NODES = "SELECT node, row, text_hash, content_hash, {} FROM nodes".format(
+    ", ".join(f"CAST({name} AS BLOB)" for name in ("tenant", "id", "kind", "document", "parent", "metadata", "text"))
 )
 _ARCS_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 2_000
@@ -65,7 +64,7 @@ class DamagedNode(NamedTuple):
 
 
 class DamagedNodes(NamedTuple):
-    """Damaged nodes: not valid UTF-8, with another text than was written, and with metadata that are not JSON."""
+    """Damaged nodes: not valid UTF-8, with other contents than were written, and with metadata that are not JSON."""
 
     undecodable: list[DamagedNode]
     altered: list[DamagedNode]
@@ -282,7 +281,7 @@ class Catalog(CatalogConnections):
     def faults(self) -> list[str]:
         """Check the database and its edges, and return messages about the faults found."""
         with self.reading() as connection:
-            faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+            faults = [row[0] for row in connection.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
         faults += [f"{dangling} edges point to missing nodes"] if dangling else []
@@ -293,16 +292,19 @@ class Catalog(CatalogConnections):
         """Read all texts, ids and metadata, and return the nodes that have been damaged."""
         damaged = DamagedNodes([], [], [])
         with self.reading() as connection:
-            for node, row, hash, *values in connection.execute(_RAW_NODES):
+            for node, row, hash, content_hash, *values in connection.execute(_RAW_NODES):
                 try:
-                    tenant, id, metadata, text = [None if raw is None else raw.decode() for raw in values]
+                    tenant, id, *contents = (None if raw is None else raw.decode() for raw in values)
                 except UnicodeDecodeError:
                     tenant, id = (raw.decode(errors="replace") for raw in values[:2])
                     damaged.undecodable.append(DamagedNode(node, row, tenant, id))
                     continue
-                if text is not None and text_hash(text) != hash:
+                text, metadata = contents[-1], contents[-2]
+                if text is None:
+                    continue
+                if text_hash(text) != hash or content_hash not in (b"", digest(*(each or "" for each in contents))):
                     damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text)))
-                if metadata is not None and parse_metadata(metadata) is None:
+                if parse_metadata(metadata) is None:
                     damaged.without_metadata.append(DamagedNode(node, row, tenant, id))
         return damaged
 

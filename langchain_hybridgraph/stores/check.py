@@ -131,7 +131,10 @@ class Maintenance:
         if damaged.undecodable:
             faults.append(f"{self._named(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
         if damaged.altered:
-            faults.append(f"{self._named(damaged.altered)} have another text than was written; repair() accepts it")
+            faults.append(
+                f"{self._named(damaged.altered)} have another text or other metadata than were written; repair() "
+                "accepts them"
+            )
         if damaged.without_metadata:
             faults.append(f"the metadata of {self._named(damaged.without_metadata)} cannot be read; add them again")
         return faults
@@ -194,7 +197,7 @@ class Maintenance:
         if damaged.undecodable:
             notes.append(f"{self._named(damaged.undecodable)} were deleted; add them again")
         if damaged.altered:
-            notes.append(f"the texts of {self._named(damaged.altered)} may be wrong; add them again")
+            notes.append(f"the texts or metadata of {self._named(damaged.altered)} may be wrong; add them again")
         return replace(report, notes=(*notes, *report.notes))
 
     def _repair_summaries(self) -> None:
