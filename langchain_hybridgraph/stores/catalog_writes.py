@@ -32,9 +32,9 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
     connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", facts.items())
 
 
-def delete_fact(connection: sqlite3.Connection, name: str) -> None:
-    """Delete a fact of the index."""
-    connection.execute("DELETE FROM about WHERE name = ?", (name,))
+def delete_facts(connection: sqlite3.Connection, *names: str) -> None:
+    """Delete facts of the index."""
+    connection.executemany("DELETE FROM about WHERE name = ?", ((name,) for name in names))
 
 
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:

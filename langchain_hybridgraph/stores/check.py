@@ -25,7 +25,7 @@ from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.catalog import DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.folder import copy_index
-from langchain_hybridgraph.stores.generations import FittedEmbedding
+from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writing import Writer
 
@@ -128,6 +128,8 @@ class Maintenance:
 
     def _text_faults(self) -> list[str]:
         damaged, faults = self._index.catalog.damaged_nodes(), []
+        if self._is_probe_undecodable():
+            faults.append("the text by which the embedding is recognised is not valid UTF-8; repair() deletes it")
         if damaged.undecodable:
             faults.append(f"{self._named(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
         if damaged.altered:
@@ -138,6 +140,10 @@ class Maintenance:
         if damaged.without_metadata:
             faults.append(f"the metadata of {self._named(damaged.without_metadata)} cannot be read; add them again")
         return faults
+
+    def _is_probe_undecodable(self) -> bool:
+        facts = self._index.catalog.facts()
+        return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
 
     def _named(self, nodes: Sequence[DamagedNode]) -> str:
         """Return the number of nodes and the ids of the first ones of this tenant."""
@@ -174,9 +180,13 @@ class Maintenance:
         with self._index.writer():
             self._try_step()
             lost, damaged = self._index.lost, self._index.catalog.damaged_nodes()
+            is_probe_undecodable = self._is_probe_undecodable()
             with self._index.catalog.writing() as connection:
+                if is_probe_undecodable:
+                    catalog_writes.delete_facts(connection, "probe_text", "probe_vector")
+                    catalog_writes.log_changes(connection, [])
                 if lost:
-                    catalog_writes.delete_fact(connection, "lost")
+                    catalog_writes.delete_facts(connection, "lost")
                     catalog_writes.log_changes(connection, [])
                 if damaged.undecodable or damaged.altered:
                     altered = [(each.node, each.text_hash) for each in damaged.altered]
@@ -204,7 +214,8 @@ class Maintenance:
         """Repair the index of summaries, or write it again if that is not possible."""
         try:
             summaries = self._summaries()
-            if summaries is None or summaries.repair().ok:
+            report = None if summaries is None else summaries.repair()
+            if report is None or (report.ok and not report.notes):  # notes name what was lost
                 return
         except (StoreLockedError, ReadOnlyError):
             raise

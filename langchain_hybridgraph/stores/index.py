@@ -37,7 +37,13 @@ from langchain_hybridgraph.stores.folder import (
     leave_folders_to_parent,
     read_facts,
 )
-from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, is_embedding_of, remove_leftovers
+from langchain_hybridgraph.stores.generations import (
+    FittedEmbedding,
+    Generation,
+    has_damaged_probe,
+    is_embedding_of,
+    remove_leftovers,
+)
 from langchain_hybridgraph.stores.row_table import Rows
 from langchain_hybridgraph.stores.vectors import unit
 
@@ -253,6 +259,8 @@ class IndexFolder:
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
             return
+        if has_damaged_probe(facts):
+            facts = {name: value for name, value in facts.items() if name != "probe_text"}
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "

@@ -124,10 +124,12 @@ def test_a_hundred_backups_during_writes(tmp_path):
 
 
 def test_a_restored_backup(tmp_path):
-    """A backup copied to the place of the lost index has its texts, model, tenants and summaries, and can be changed."""
+    """A backup copied to the place of the lost index has its texts, model and summaries, and can be changed."""
     index = tmp_path / "index"
     with closing(HybridGraphStore(index, "lsa", tenant="ada")) as store:
-        store.add_texts(["Cats purr.", "Dogs bark."], [{"uri": "pets/cats.md"}, {"uri": "pets/dogs.md"}], ids=["c", "d"])
+        store.add_texts(
+            ["Cats purr.", "Dogs bark."], [{"uri": "pets/cats.md"}, {"uri": "pets/dogs.md"}], ids=["c", "d"]
+        )
         build_layers(store)
         store.admin.backup(tmp_path / "backup")
         store.add_texts(["Birds sing."], ids=["b"])
