@@ -54,21 +54,21 @@ _STORED_THEN = (
 
 
 class DamagedNode(NamedTuple):
-    """A node that :meth:`Catalog.damaged_nodes` has found; ``text_hash`` is the hash of its present text."""
+    """A node that :meth:`Catalog.damaged_nodes` has found, with the hash of its present text and its metadata."""
 
     node: int
     row: int | None
     tenant: str
     id: str
     text_hash: bytes = b""
+    metadata: str | None = None
 
 
 class DamagedNodes(NamedTuple):
-    """Damaged nodes: not valid UTF-8, with other contents than were written, and with metadata that are not JSON."""
+    """Damaged nodes: those that are not valid UTF-8, and those with other texts or metadata than were written."""
 
     undecodable: list[DamagedNode]
     altered: list[DamagedNode]
-    without_metadata: list[DamagedNode]
 
 
 class Catalog(CatalogConnections):
@@ -290,7 +290,7 @@ class Catalog(CatalogConnections):
 
     def damaged_nodes(self) -> DamagedNodes:
         """Read all texts, ids and metadata, and return the nodes that have been damaged."""
-        damaged = DamagedNodes([], [], [])
+        damaged = DamagedNodes([], [])
         with self.reading() as connection:
             for node, row, hash, content_hash, *values in connection.execute(_RAW_NODES):
                 try:
@@ -302,10 +302,11 @@ class Catalog(CatalogConnections):
                 text, metadata = contents[-1], contents[-2]
                 if text is None:
                     continue
-                if text_hash(text) != hash or content_hash not in (b"", digest(*(each or "" for each in contents))):
-                    damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text)))
-                if parse_metadata(metadata) is None:
-                    damaged.without_metadata.append(DamagedNode(node, row, tenant, id))
+                has_metadata = metadata is not None and parse_metadata(metadata) is not None
+                is_as_written = content_hash in (b"", digest(*(each or "" for each in contents)))
+                if not (has_metadata and is_as_written and text_hash(text) == hash):
+                    readable = metadata if has_metadata else "{}"
+                    damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text), readable))
         return damaged
 
     # -- the graph ------------------------------------------------------------------------------------------

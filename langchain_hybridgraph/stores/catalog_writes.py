@@ -295,15 +295,15 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def repair_nodes(
-    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[int, bytes]]
+    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[int, bytes, str | None]]
 ) -> None:
-    """Delete nodes that are not valid UTF-8, and accept the present texts of others, given with their hashes.
+    """Delete nodes that are not valid UTF-8, and accept others with the hashes of their texts and their metadata.
 
-    A changed text has no hash of its contents, so adding the original text again replaces it.
+    An accepted node has no hash of its contents, so adding the original text again replaces it.
     """
     _delete_nodes(connection, undecodable)
     connection.executemany(
-        "UPDATE nodes SET text_hash = ?2, content_hash = x'' WHERE node = ?1", ((node, hash) for node, hash in altered)
+        "UPDATE nodes SET text_hash = ?2, metadata = ?3, content_hash = x'' WHERE node = ?1", altered
     )
 
 

@@ -111,8 +111,8 @@ class Maintenance:
                     )
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
-            if lost := self._index.lost:
-                problems.append(f"catalog: {_description(lost)}; repair() accepts the loss")
+            if loss := self._index.loss:
+                problems.append(f"catalog: {_description(loss)}; repair() accepts the loss")
             problems += self._vector_faults(texts)
             faults = self._keyword_faults(version, set(rows), is_writer)
             problems += faults or []
@@ -131,21 +131,19 @@ class Maintenance:
         if self._is_probe_undecodable():
             faults.append("the text by which the embedding is recognised is not valid UTF-8; repair() deletes it")
         if damaged.undecodable:
-            faults.append(f"{self._named(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
+            faults.append(f"{self._list(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
         if damaged.altered:
             faults.append(
-                f"{self._named(damaged.altered)} have another text or other metadata than were written; repair() "
+                f"{self._list(damaged.altered)} have another text or other metadata than were written; repair() "
                 "accepts them"
             )
-        if damaged.without_metadata:
-            faults.append(f"the metadata of {self._named(damaged.without_metadata)} cannot be read; add them again")
         return faults
 
     def _is_probe_undecodable(self) -> bool:
         facts = self._index.catalog.facts()
         return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
 
-    def _named(self, nodes: Sequence[DamagedNode]) -> str:
+    def _list(self, nodes: Sequence[DamagedNode]) -> str:
         """Return the number of nodes and the ids of the first ones of this tenant."""
         ids = [quote_value(each.id) for each in nodes if each.tenant == self._index.rows.tenant]
         names = ", ".join(ids[:NAMED_IDS]) + ", …" * (len(ids) > NAMED_IDS)
@@ -179,17 +177,17 @@ class Maintenance:
         """
         with self._index.writer():
             self._try_step()
-            lost, damaged = self._index.lost, self._index.catalog.damaged_nodes()
+            loss, damaged = self._index.loss, self._index.catalog.damaged_nodes()
             is_probe_undecodable = self._is_probe_undecodable()
             with self._index.catalog.writing() as connection:
                 if is_probe_undecodable:
                     catalog_writes.delete_facts(connection, "probe_text", "probe_vector")
                     catalog_writes.log_changes(connection, [])
-                if lost:
-                    catalog_writes.delete_facts(connection, "lost")
+                if loss:
+                    catalog_writes.delete_facts(connection, "loss")
                     catalog_writes.log_changes(connection, [])
                 if damaged.undecodable or damaged.altered:
-                    altered = [(each.node, each.text_hash) for each in damaged.altered]
+                    altered = [(each.node, each.text_hash, each.metadata) for each in damaged.altered]
                     catalog_writes.repair_nodes(connection, [each.node for each in damaged.undecodable], altered)
                     rows = [each.row for each in (*damaged.undecodable, *damaged.altered) if each.row is not None]
                     catalog_writes.log_changes(connection, rows)
@@ -202,12 +200,12 @@ class Maintenance:
             self._writer.flush()
         self._repair_summaries()
         report, notes = self.check(), []
-        if lost:
-            notes.append(f"{_description(lost)}; add the missing texts again, since only the catalog contained them")
+        if loss:
+            notes.append(f"{_description(loss)}; add the missing texts again, since only the catalog contained them")
         if damaged.undecodable:
-            notes.append(f"{self._named(damaged.undecodable)} were deleted; add them again")
+            notes.append(f"{self._list(damaged.undecodable)} were deleted; add them again")
         if damaged.altered:
-            notes.append(f"the texts or metadata of {self._named(damaged.altered)} may be wrong; add them again")
+            notes.append(f"the texts or metadata of {self._list(damaged.altered)} may be wrong; add them again")
         return replace(report, notes=(*notes, *report.notes))
 
     def _repair_summaries(self) -> None:
@@ -352,10 +350,10 @@ class Maintenance:
             self._index.snapshot()
 
 
-def _description(lost: Mapping[str, int]) -> str:
+def _description(loss: Mapping[str, int]) -> str:
     return (
-        f"the last {lost['commits']} commits are missing, because the write-ahead log was lost or damaged or an older "
-        f"catalog was restored; {lost['texts']} texts are missing, and {lost['returned']} deleted or replaced texts "
+        f"the last {loss['commits']} commits are missing, because the write-ahead log was lost or damaged or an older "
+        f"catalog was restored; {loss['texts']} texts are missing, and {loss['returned']} deleted or replaced texts "
         "are back"
     )
 

@@ -87,7 +87,7 @@ class _OpenParts:
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
     guard: CloseGuard = field(default_factory=CloseGuard)
     is_known_embedding: bool = False
-    lost: Mapping[str, int] | None = None
+    loss: Mapping[str, int] | None = None
     mirrors: dict[type, Any] = field(default_factory=dict)
 
 
@@ -203,7 +203,7 @@ class IndexFolder:
             self.snapshot()
             self._catch_up()
             if self.settings.read_only:
-                self._opened.lost = self._opened.lost or self.keywords.lost_commits()
+                self._opened.loss = self._opened.loss or self.keywords.lost_commits()
         except BaseException:
             self.close()
             self._opened = None  # makes the next use try again
@@ -311,21 +311,21 @@ class IndexFolder:
                     latest, facts = self._latest()
                 self._check_embedding(facts)
                 state.snapshot = latest
-                state.lost = json.loads(facts["lost"]) if "lost" in facts else None
+                state.loss = json.loads(facts["loss"]) if "loss" in facts else None
         return state.snapshot
 
     @property
-    def lost(self) -> Mapping[str, int] | None:
+    def loss(self) -> Mapping[str, int] | None:
         """Numbers of ``commits`` and ``texts`` that the catalog has lost, and of ``returned`` older texts, or None.
 
         The keyword index shows the loss; the catalog records it until a repair.
         """
-        return self._state.lost
+        return self._state.loss
 
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches, because parts of the index are damaged."""
-        reasons = {"commits-lost": self.lost is not None, "texts-damaged": self.catalog.has_undecodable_texts}
+        reasons = {"commits-lost": self.loss is not None, "texts-damaged": self.catalog.has_undecodable_texts}
         return tuple(reason for reason, applies in reasons.items() if applies)
 
     def use_generation(self, generation: Generation) -> None:
@@ -380,9 +380,9 @@ class IndexFolder:
 
     def sync_keywords(self) -> None:
         """Bring the keyword index up to the catalog's version and shorten a long outbox; needs the write lock."""
-        if lost := self.keywords.lost_commits():
+        if loss := self.keywords.lost_commits():
             with self.catalog.writing() as connection:
-                catalog_writes.set_facts(connection, lost=json.dumps(lost))
+                catalog_writes.set_facts(connection, loss=json.dumps(loss))
                 catalog_writes.log_changes(connection, [])
             self.snapshot()
         facts = self.catalog.facts()

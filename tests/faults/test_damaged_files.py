@@ -67,10 +67,10 @@ def look(store):
 def judge(folder, expected):
     """Return what is wrong with the way in which an index reports its damage, or None; raise package errors."""
     with closing(open_words(folder, read_only=True)) as reader:
-        seen, reports = look(reader)
+        state, reports = look(reader)
     with closing(open_words(folder)) as store:
         problems = store.admin.check().problems
-        if seen != expected and not problems and not reports:
+        if state != expected and not problems and not reports:
             return "silent"
         report = store.admin.repair()
         if not report.ok:
@@ -122,12 +122,12 @@ def _quiet():
 
 
 def test_damage_is_reported(tmp_path):
-    """Of 8 damaged files, each is reported, and repaired or refused with an error that names it."""
+    """Each of 8 damaged files is reported, and repaired or refused with an error that names it."""
     damage_many(tmp_path, 8, seed=1)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(5))
 def test_much_damage_is_reported(tmp_path, seed):
-    """Of 500 damaged files, each is reported, and repaired or refused with an error that names it."""
+    """Each of 500 damaged files is reported, and repaired or refused with an error that names it."""
     damage_many(tmp_path, 100, seed=100 + seed)
