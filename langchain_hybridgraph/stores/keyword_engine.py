@@ -264,7 +264,8 @@ class KeywordEngine:
         self._attempt = self._stamp()
         version = self._catalog.version()
         index = TantivyIndex(
-            self._path if create or version else None,
+            # A catalog without commits may have lost those that an existing index contains.
+            self._path if create or version or not self._is_absent() else None,
             self._language,
             writable=create or not self._is_absent(),
         )
