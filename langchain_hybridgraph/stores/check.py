@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 EMBEDDED_AT_ONCE = 500
 # Seconds that a check waits for the write lock. If it does not get the lock, the keyword index may not be checked.
 CHECK_PATIENCE = 1.0
-# Maximum number of missing ids that a check names.
-NAMED_IDS = 3
+# Maximum numbers of missing ids and of damaged chunks that a report names.
+NAMED_IDS, NAMED_CHUNKS = 3, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,9 @@ class Maintenance:
         return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
 
     def _list(self, nodes: Sequence[DamagedNode]) -> str:
-        """Return the number of nodes and the ids of the first ones of this tenant."""
+        """Return the number of nodes, and the ids of those of this tenant."""
         ids = [quote_value(each.id) for each in nodes if each.tenant == self._index.rows.tenant]
-        names = ", ".join(ids[:NAMED_IDS]) + ", …" * (len(ids) > NAMED_IDS)
+        names = ", ".join(ids[:NAMED_CHUNKS]) + ", …" * (len(ids) > NAMED_CHUNKS)
         others = f"{len(nodes) - len(ids)} of other tenants" if len(ids) < len(nodes) else ""
         return f"{len(nodes)} chunks ({'; '.join(filter(None, (names, others)))})"
 
