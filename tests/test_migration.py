@@ -27,6 +27,7 @@ from langchain_hybridgraph.ingestion import ingest, read_files
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import ChromaServer, migrate
 from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.stores import folder as folder_module
 from langchain_hybridgraph.stores.folder import CATALOG
 from langchain_hybridgraph.stores.tenants import list_tenants
 from tests.support.servers.chroma_server import ChromaRun
@@ -207,7 +208,7 @@ def test_a_read_only_folder_is_copied(index, tmp_path):
 
 def test_a_difference_is_reported(index, tmp_path, monkeypatch):
     """A vector that changes during the copy is reported, and the folder does not get its name."""
-    copy_file = migration._copy_file
+    copy_file = folder_module._copy_file
 
     def spoiled(source, destination):
         copy_file(source, destination)
@@ -215,7 +216,7 @@ def test_a_difference_is_reported(index, tmp_path, monkeypatch):
             vectors = np.fromfile(destination, np.float32)
             np.roll(vectors, 1).tofile(destination)
 
-    monkeypatch.setattr(migration, "_copy_file", spoiled)
+    monkeypatch.setattr(folder_module, "_copy_file", spoiled)
     report = migrate(index, tmp_path / "copy")
     assert any(problem.startswith("vectors: 30 were copied, and they differ") for problem in report.problems)
     assert list(tmp_path.iterdir()) == []

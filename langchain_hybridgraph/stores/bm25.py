@@ -160,6 +160,10 @@ class KeywordIndex(ABC):
     def reload(self) -> None:  # noqa: B027 - an index in memory inherits it
         """Make the commits of other processes visible; without a folder, there are none."""
 
+    def damaged_files(self) -> list[str]:
+        """Return the names of the files whose checksums are wrong; without a folder, there are none."""
+        return []
+
     def bound(self, text: str) -> float:
         """Return an upper bound on the score of any row for this question (see :attr:`Question.bound`)."""
         return self.question(text).bound

@@ -294,11 +294,12 @@ class Catalog(CatalogConnections):
         with self.reading() as connection:
             for node, row, hash, content_hash, *values in connection.execute(_RAW_NODES):
                 try:
-                    tenant, id, *contents = (None if raw is None else raw.decode() for raw in values)
+                    contents: list[Any] = [None if raw is None else raw.decode() for raw in values]
                 except UnicodeDecodeError:
                     tenant, id = (raw.decode(errors="replace") for raw in values[:2])
                     damaged.undecodable.append(DamagedNode(node, row, tenant, id))
                     continue
+                tenant, id, *contents = contents
                 text, metadata = contents[-1], contents[-2]
                 if text is None:
                     continue

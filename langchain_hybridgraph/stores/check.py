@@ -163,6 +163,8 @@ class Maintenance:
         except StoreError as error:
             return [f"keyword index: {error}; repair() rebuilds it"]
         faults = []
+        if damaged := index.damaged_files():
+            faults.append(f"keyword index: {', '.join(damaged)} do not have their checksums; repair() rebuilds it")
         if missing := len(rows - present):
             faults.append(f"keyword index: {missing} chunks are missing; repair() restores them")
         if leftover := len(present - rows):

@@ -181,7 +181,8 @@ class CatalogConnections:
                     raise UndecodableTextError(f"none of this batch was written: there is {_UNDECODABLE}") from None
                 if isinstance(error, sqlite3.Error):
                     raise StoreError(
-                        f"none of this batch was written: {error}; write it again once the cause is fixed"
+                        f"none of this batch was written to {self._path or 'the index in memory'}: {error}; write it "
+                        "again once the cause is fixed"
                     ) from error
                 raise
 

@@ -160,8 +160,8 @@ def read_facts(path: Path | None) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
-        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {reason}") from None
+        cause = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
+        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {cause}") from None
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():

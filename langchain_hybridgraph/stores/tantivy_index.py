@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import math
 import os
+import struct
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import chain, islice
@@ -124,6 +127,21 @@ _CACHE_SIZE = 1 << 18  # runs of characters between spaces
 _LONGEST_CACHED = 64  # a longer run, such as a sentence without spaces, is not worth caching
 _STEMS = "stems"  # name of the tokenizer
 _MARK_ROW = -1
+_FOOTER_MAGIC = 1337
+_CHECKED = {".term", ".idx", ".pos", ".fieldnorm", ".fast", ".store", ".del"}  # files with a footer
+
+
+def _is_intact(path: Path) -> bool:
+    """Return whether a file has the CRC-32 in its footer: JSON, its length and a number that marks a footer."""
+    try:
+        raw = np.memmap(path, np.uint8, mode="r")
+        length, magic = struct.unpack("<II", raw[-8:].tobytes())
+        footer = json.loads(raw[-8 - length : -8].tobytes())
+        return bool(magic == _FOOTER_MAGIC and footer["crc"] == zlib.crc32(raw[: -8 - length]))
+    except FileNotFoundError:  # another process has merged it into another file
+        return True
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        return False
 
 
 def schema() -> tantivy.Schema:
@@ -394,6 +412,11 @@ class TantivyIndex(KeywordIndex):
             searcher = self._open_searcher()
             texts = tantivy.Query.term_query(self._schema, "mark", False)
             return set(ranked_rows(searcher, texts, max(1, searcher.num_docs))[0].tolist())
+
+    @override
+    def damaged_files(self) -> list[str]:
+        files = sorted(self._path.iterdir()) if self._path is not None else []
+        return [path.name for path in files if path.suffix in _CHECKED and not _is_intact(path)]
 
     @override
     def reload(self) -> None:
