@@ -26,7 +26,7 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"adapters.chroma_collection", "embeddings.minilm"},
+    "chromadb": {"embeddings.minilm"},
     "tantivy": {
         "stores.tantivy_index",
         "text.analyzer",

@@ -420,17 +420,13 @@ def _parse_filter(where: str | None) -> Filter | None:
 def migrate(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE", help="An index folder, milvus://HOST:PORT, a Chroma folder or http://HOST:PORT."
-        ),
+        typer.Argument(metavar="SOURCE", help="An index folder, or milvus://HOST:PORT."),
     ],
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet, or milvus://HOST:PORT.")
     ],
     *,
-    collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus or Chroma.")
-    ] = None,
+    collection: Annotated[str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus.")] = None,
     destination_collection: Annotated[
         str | None, typer.Option(metavar="NAME", help="Collection to copy to in Milvus.")
     ] = None,
@@ -441,16 +437,10 @@ def migrate(
         str,
         typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of the destination server."),
     ] = "",
-    embedding: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Model that computed the vectors of a Chroma source.")
-    ] = None,
-    language: Annotated[
-        str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")
-    ] = "english",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Copy an index, a Milvus store or a Chroma collection to a new store.
+    """Copy an index to Milvus, or a store in Milvus to an index or another collection.
 
     Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
     the two stores are compared; the exit code is 1 if they differ.
@@ -465,8 +455,6 @@ def migrate(
             destination_collection=destination_collection,
             source_token=source_token,
             destination_token=destination_token,
-            embedding=embedding,
-            language=language,
             progress=not quiet,
         )
     except KeyboardInterrupt:
