@@ -391,15 +391,9 @@ def _judge(report: CheckReport, as_json: bool) -> None:
         say(f"not checked: {part}")
     for note in report.notes:
         say(f"note: {note}")
-    problems = list(map(as_commands, report.problems))
     no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
-    answer = {
-        "ok": report.ok,
-        "problems": problems,
-        "unchecked": report.unchecked,
-        "notes": report.notes,
-        "counts": report.counts,
-    }
+    problems = [as_commands(problem) for problem in report.problems]
+    answer = {"ok": report.ok, **report.to_dict(), "problems": problems}
     print_answer(answer, "\n".join(problems) or no_problems, as_json)
     if not report.ok:
         raise typer.Exit(PROBLEM)

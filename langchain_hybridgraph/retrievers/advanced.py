@@ -291,19 +291,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """
         from langchain_hybridgraph.display import explain_result
 
-        result = self.retrieve_with_context(query, conversation_history, k, **options)
-        plan = result.plan
-        searched = {
-            "expanded": f"Searched for: {plan['expanded_query']}",
-            "both": f"Searched for the question as it is, and for: {plan['expanded_query']}",
-            "mixed": f"Searched for the question together with its context: {plan['context']}",
-        }
-        lines = [searched[plan["searched"]]] if plan["searched"] in searched else []
-        if result.hits or not result:
-            return "\n".join([*lines, explain_result(result)])
-        beginnings = [" ".join(document.page_content.split())[:80] for document in result]
-        numbered = (f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))
-        return "\n".join([*lines, str(plan["query"]), *numbered])
+        return explain_result(self.retrieve_with_context(query, conversation_history, k, **options))
 
     def picture(
         self,
