@@ -19,7 +19,7 @@ ORDER = [
     *("errors", "degradation", "times"),
     *("registry", "settings_file", "text"),
     *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
-    *("embeddings", "ingestion", "telemetry", "adapters", "options", "settings", "result", "vectorstores"),
+    *("embeddings", "ingestion", "telemetry", "options", "settings", "adapters", "result", "vectorstores"),
     *("retrievers", "llama_index", "evaluation", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]

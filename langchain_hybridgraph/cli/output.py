@@ -74,7 +74,7 @@ def _with_reasons(lines: list[str], result: Any, remarks: Mapping[str, str] | No
     """Return the lines, followed by the degradation reasons: warnings in yellow, normal outcomes dimmed."""
     remarks = result.plan.get("remarks", {}) if remarks is None else remarks
     reasons = [(reason, degradation(reason)) for reason in result.degraded]
-    styles = {"warning": {"fg": "yellow"}, "info": {"dim": True}}
+    styles: dict[str, dict[str, Any]] = {"warning": {"fg": "yellow"}, "info": {"dim": True}}
     return (lines or ["nothing found"]) + [
         typer.style(f"{reason}: {printable(remarks.get(reason, entry.plain_meaning))}", **styles[entry.level])
         for reason, entry in reasons

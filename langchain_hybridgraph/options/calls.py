@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.groups import call_text, group_with, place_of, stage_forms, translated
+from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:

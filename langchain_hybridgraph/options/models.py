@@ -16,15 +16,13 @@ from typing import Annotated, Any, Literal, Self
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
 
-from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
-from langchain_hybridgraph.adapters.compressor import as_reranker
-from langchain_hybridgraph.adapters.conversations import EXPANDERS, PLANNERS, RERANKERS
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options.arguments import check_labels
+from langchain_hybridgraph.options.compressor import as_reranker
+from langchain_hybridgraph.options.conversations import EXPANDERS, PLANNERS, RERANKERS
 from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.options.values import (
@@ -33,7 +31,7 @@ from langchain_hybridgraph.options.values import (
     parameters_notation,
     stage_notation,
 )
-from langchain_hybridgraph.records import ALL_TIME, Edge
+from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.search.conversation import HistoryTerms
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
@@ -327,7 +325,7 @@ class IndexOptions(OptionGroup):
         description="Version of the vector store's texts: a value that you change when they change, or a function that "
         "returns it.",
     )
-    _adapter: VectorStoreAdapter | None = PrivateAttr(None)
+    _adapter: Any = PrivateAttr(None)
 
     @field_validator("path", mode="before")
     @classmethod
@@ -345,11 +343,11 @@ class IndexOptions(OptionGroup):
         return self
 
     @property
-    def adapter(self) -> VectorStoreAdapter | None:
+    def adapter(self) -> Any:
         """Vector store with the keyword index that a retriever has built for it; None before it is built."""
         return self._adapter
 
-    def built(self, adapter: VectorStoreAdapter) -> Self:
+    def built(self, adapter: Any) -> Self:
         """Return a copy of these options that also holds the index built with them."""
         copy = self.model_copy()
         copy._adapter = adapter

@@ -22,8 +22,7 @@ from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
-from langchain_hybridgraph.adapters.conversations import ConversationCall, Input, read
-from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
+from langchain_hybridgraph.adapters.documents import chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
@@ -31,9 +30,10 @@ from langchain_hybridgraph.execution.effects import Search, Trace, adrive, deadl
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
 from langchain_hybridgraph.options.arguments import check_by_name, check_retriever, documents_of
 from langchain_hybridgraph.options.calls import HISTORY
+from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.options.models import ConversationFields
 from langchain_hybridgraph.options.values import check_value
-from langchain_hybridgraph.records import query_error
+from langchain_hybridgraph.records import Annotate, query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of

@@ -14,8 +14,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.adapters.conversations import ConversationCall
-from langchain_hybridgraph.adapters.documents import Annotate, annotate, chunk_id, score_notes
+from langchain_hybridgraph.adapters.documents import annotate, chunk_id, score_notes
 from langchain_hybridgraph.errors import HybridGraphError
 from langchain_hybridgraph.execution.effects import (
     Effect,
@@ -31,7 +30,8 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import check_vector
-from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, ScoredId
+from langchain_hybridgraph.options.conversations import ConversationCall
+from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.search.conversation import (

@@ -14,12 +14,12 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStoreRetriever
 
-from langchain_hybridgraph.adapters.documents import Annotate, chunk_id, content_key, to_document
+from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_document
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.calls import unknown_options
-from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records import Annotate, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import Callbacks, PipelineRetriever, child_run
 from langchain_hybridgraph.retrievers.streaming import EARLY

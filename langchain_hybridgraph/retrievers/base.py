@@ -20,7 +20,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
-from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, chunk_id, resolve_as_of
+from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import TenantError
@@ -32,7 +32,7 @@ from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Option
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
-from langchain_hybridgraph.records import Hit, Query, Scope
+from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever

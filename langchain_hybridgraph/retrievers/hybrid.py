@@ -370,7 +370,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         keyword index, and with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
-        freshness = None if adapter is None else adapter.freshness
+        freshness: Freshness | None = None if adapter is None else adapter.freshness
         if freshness is None:
             raise ConfigurationError(
                 "there is no keyword index to refresh: a HybridGraphStore keeps its own index up to date, and a "

@@ -14,7 +14,6 @@ from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
-from langchain_hybridgraph.adapters.conversations import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
@@ -22,6 +21,7 @@ from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_a
 from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.calls import MemoryCallSettings, Options
+from langchain_hybridgraph.options.conversations import session_in
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
