@@ -16,38 +16,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of, stage_forms
-from langchain_hybridgraph.options.models import (
-    ConversationFields,
-    GraphFields,
-    GraphOptions,
-    HierarchicalFields,
-    HybridFields,
-    IndexOptions,
-    LanguageOption,
-    MemoryFields,
-    MemoryOptions,
-    PipelineFields,
-    SelectionOptions,
-    TreeOptions,
-)
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
 from langchain_hybridgraph.registry import name_of
-from langchain_hybridgraph.settings_file import (
-    FILE,
-    LANGUAGE,
-    PREFIX,
-    SECTIONS,
-    TENANT,
-    Origin,
-    Problem,
-    SettingsFile,
-    UnusableSettingsError,
-    read_settings_file,
-    set_variables,
-    settings_path,
-)
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
@@ -94,8 +68,8 @@ class StoreFields(BaseModel):
     embedding: Annotated[Any, _EMBEDDING] = Field(
         None, description="Embedding model; unset: the model with which the index was built."
     )
-    language: LanguageOption = Field(None, description=LANGUAGE)
-    tenant: str | None = Field(None, description=TENANT)
+    language: models.LanguageOption = Field(None, description=settings_file.LANGUAGE)
+    tenant: str | None = Field(None, description=settings_file.TENANT)
     read_only: bool = Field(False, description="Whether to open the store read-only.")
     write_timeout: float = Field(
         WRITE_TIMEOUT,
@@ -135,13 +109,13 @@ class InnerRetriever(BaseModel):
 
 MODELS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "store": (StoreFields, ServerFields),
-    "retriever": (HybridFields, PipelineFields),
-    "selection": (SelectionOptions,),
-    "index": (IndexOptions,),
-    "graph": (GraphFields, GraphOptions),
-    "memory": (MemoryFields, MemoryOptions),
-    "tree": (HierarchicalFields, TreeOptions),
-    "advanced": (InnerRetriever, ConversationFields),
+    "retriever": (models.HybridFields, models.PipelineFields),
+    "selection": (models.SelectionOptions,),
+    "index": (models.IndexOptions,),
+    "graph": (models.GraphFields, models.GraphOptions),
+    "memory": (models.MemoryFields, models.MemoryOptions),
+    "tree": (models.HierarchicalFields, models.TreeOptions),
+    "advanced": (InnerRetriever, models.ConversationFields),
 }
 """Models whose fields are the keys of each section.
 
@@ -247,7 +221,7 @@ class EffectiveSetting(NamedTuple):
     key: str
     value: Any
     default: Any
-    origin: Origin
+    origin: settings_file.Origin
 
 
 class HybridGraphSettings(SettingsTable):
@@ -267,7 +241,7 @@ class HybridGraphSettings(SettingsTable):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
+        env_prefix=settings_file.PREFIX,
         env_ignore_empty=True,
         enable_decoding=False,
         extra="forbid",
@@ -281,10 +255,10 @@ class HybridGraphSettings(SettingsTable):
         try:
             super().__init__(**sources.arguments(type(self)))
         except ValidationError as error:
-            raise UnusableSettingsError([*problems, *_validation_problems(error, sources)]) from None
+            raise settings_file.UnusableSettingsError([*problems, *_validation_problems(error, sources)]) from None
         problems += _invalid_weights(self, sources)
         if problems:
-            raise UnusableSettingsError(problems)
+            raise settings_file.UnusableSettingsError(problems)
         explicit = [key for key in _WEIGHTS if key in self.model_fields_set]
         if len(explicit) == 1:
             (other,) = set(_WEIGHTS) - set(explicit)
@@ -298,12 +272,12 @@ class HybridGraphSettings(SettingsTable):
         Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). If ``path`` is None,
         ``hybridgraph.yaml`` in the working directory is read if it exists.
         """
-        return cls(_file=settings_path(path), **overrides)
+        return cls(_file=settings_file.settings_path(path), **overrides)
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
         """Return every setting with its value and origin, for the same arguments as :meth:`from_file`."""
-        settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_path(path), overrides)
+        settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_file.settings_path(path), overrides)
         origins = {key: sources.origin(key) for key in cls.model_fields}
         for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
             if origins[key].kind == "default" and getattr(settings, key) != cls.model_fields[key].default:
@@ -355,14 +329,14 @@ class _Sources(NamedTuple):
 
     explicit: Mapping[str, Any]
     variables: Mapping[str, str]
-    file: SettingsFile | None
+    file: settings_file.SettingsFile | None
 
     @classmethod
     def of(cls, file: Path | None, explicit: Mapping[str, Any]) -> _Sources:
         explicit = {key: value for key, value in explicit.items() if value is not None}
         # Variables whose names resemble no key, such as HYBRIDGRAPH_SETS, belong to another program.
-        variables = {key: name for key, name in set_variables().items() if _is_ours(key)}
-        return cls(explicit, variables, None if file is None else read_settings_file(file))
+        variables = {key: name for key, name in settings_file.set_variables().items() if _is_ours(key)}
+        return cls(explicit, variables, None if file is None else settings_file.read_settings_file(file))
 
     @property
     def _from_file(self) -> Mapping[str, Any]:
@@ -374,14 +348,14 @@ class _Sources(NamedTuple):
         values.update(self.explicit)
         return {key: value for key, value in values.items() if key in keys.model_fields}
 
-    def origin(self, key: str) -> Origin:
+    def origin(self, key: str) -> settings_file.Origin:
         if key in self.explicit:
-            return Origin("call")
+            return settings_file.Origin("call")
         if key in self.variables:
-            return Origin("environment", self.variables[key])
+            return settings_file.Origin("environment", self.variables[key])
         if self.file is not None and key in self.file.values:
             return self.file.origin(key)
-        return Origin("default")
+        return settings_file.Origin("default")
 
     def value(self, key: str) -> Any:
         """Return the value of a key before validation, or None if the key is not set."""
@@ -389,7 +363,7 @@ class _Sources(NamedTuple):
             return self.explicit[key]
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
 
-    def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
+    def problems(self, keys: type[SettingsTable]) -> Iterator[settings_file.Problem]:
         """Yield errors in the file and unknown keys."""
         if self.file is not None:
             yield from self.file.problems
@@ -401,11 +375,11 @@ class _Sources(NamedTuple):
                 for what, form in stage_forms({name: self.value(key)}).items() if section == "graph" else ():
                     advice = f"write graph_{what}: {{{', '.join(f'{each}: {value}' for each, value in form.items())}}}"
                 message = f"{origin.written_key(key)} is not a setting; {advice}"
-                yield Problem(key, origin, message, self.value(key))
+                yield settings_file.Problem(key, origin, message, self.value(key))
 
 
 def _is_ours(key: str) -> bool:
-    in_a_section = key.startswith(tuple(f"{section}_" for section in SECTIONS))
+    in_a_section = key.startswith(tuple(f"{section}_" for section in settings_file.SECTIONS))
     return in_a_section or bool(_without_section(key) or get_close_matches(key, OPTIONS, n=1, cutoff=0.8))
 
 
@@ -414,24 +388,28 @@ def _without_section(key: str) -> list[str]:
 
 
 def _nearest(key: str) -> str:
-    near = _without_section(key) or get_close_matches(key, [*OPTIONS, *SECTIONS], n=1)
+    near = _without_section(key) or get_close_matches(key, [*OPTIONS, *settings_file.SECTIONS], n=1)
     if near:
         return f"did you mean {' or '.join(near)}?"
     section, _, _ = key.partition("_")
     siblings = [setting for setting in OPTIONS if setting.startswith(f"{section}_")]
-    return f"the settings are {', '.join(siblings)}" if siblings else f"the sections are {', '.join(SECTIONS)}"
+    return (
+        f"the settings are {', '.join(siblings)}"
+        if siblings
+        else f"the sections are {', '.join(settings_file.SECTIONS)}"
+    )
 
 
 # -- errors ---------------------------------------------------------------------------------------------------
 
 
-def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Problem]:
+def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[settings_file.Problem]:
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
         origin, value = sources.origin(key), sources.value(key)
         message = f"{origin.written_key(key)} is {value!r}; expected {allowed_values(key)}{_hint(error)}"
-        problems[key] = Problem(key, origin, message, value, allowed_values(key))
+        problems[key] = settings_file.Problem(key, origin, message, value, allowed_values(key))
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 
 
@@ -447,7 +425,7 @@ def _hint(error: Any) -> str:
     return ""
 
 
-def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
+def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[settings_file.Problem]:
     """Yield an error if both weights are 0, or if one weight is above 1 and the other is not set."""
     weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
     key = next(iter(weights), "")
@@ -459,9 +437,9 @@ def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterat
         yield _conflict(key, sources, "and the other weight are both 0", "at least one above 0")
 
 
-def _conflict(key: str, sources: _Sources, conflict: str, expected: str) -> Problem:
+def _conflict(key: str, sources: _Sources, conflict: str, expected: str) -> settings_file.Problem:
     origin = sources.origin(key)
-    return Problem(
+    return settings_file.Problem(
         key, origin, f"{origin.written_key(key)} {conflict}; expected {expected}", sources.value(key), expected
     )
 
@@ -488,12 +466,12 @@ def schema() -> dict[str, Any]:
             "properties": {name: {"$ref": f"#/$defs/{section}_{name}"} for name in _names_in(section)},
             "additionalProperties": False,
         }
-        for section, description in SECTIONS.items()
+        for section, description in settings_file.SECTIONS.items()
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": TITLE,
-        "description": f"Settings in a {FILE}: keys in their sections, or flat.",
+        "description": f"Settings in a {settings_file.FILE}: keys in their sections, or flat.",
         "type": ["object", "null"],
         "properties": sections | {key: {"$ref": f"#/$defs/{key}"} for key in OPTIONS},
         "additionalProperties": False,
@@ -536,7 +514,7 @@ def template(schema: str) -> str:
     ['  #k: 10']
     """
     lines = [_HEAD.format(schema=schema)]
-    for section, description in SECTIONS.items():
+    for section, description in settings_file.SECTIONS.items():
         lines += [f"# {description}", f"{section}:"]
         for name in _names_in(section):
             key = f"{section}_{name}"

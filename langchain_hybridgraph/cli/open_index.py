@@ -9,16 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.cli.settings import configured
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    NotAnIndexError,
-    TenantError,
-    quote_value,
-)
 from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
@@ -58,12 +52,12 @@ def _open_milvus(
     stored = MilvusStore.settings_of(uri, **server)
     made_with = None if stored is None else stored.embedding
     if made_with is None and not is_new_allowed:
-        raise NotAnIndexError(
+        raise errors.NotAnIndexError(
             f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
             f"hybridgraph ingest PATHS --index {uri}"
         )
     if embedding is None and made_with not in (None, "minilm"):
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"{uri} was made with the embedding {made_with}; pass it as --embedding package.module:factory, or set "
             "it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
         )
@@ -71,7 +65,7 @@ def _open_milvus(
     if model is None:
         model, why = choose_embedding("auto")
         if model == "lsa":
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{uri} does not contain a store yet; a new store in Milvus needs a pretrained model, but "
                 "all-MiniLM-L6-v2 cannot be downloaded to this machine now: pass "
                 "--embedding package.module:factory, or run the command once with a network connection"
@@ -99,7 +93,9 @@ def existing(
 
     facts = _facts(index)
     if not facts:
-        raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
+        raise errors.NotAnIndexError(
+            f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}"
+        )
     if all_tenants and facts["tenancy"] == "multi":
         from langchain_hybridgraph.stores.tenants import list_tenants
 
@@ -141,7 +137,7 @@ def existing_or_new(
     if facts:
         _check(index, facts, name, tenant)
         if language is not None and language_name(language) != facts["language"]:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
             )
     if facts and ("embedding" in facts or facts["next_row"]):
@@ -189,7 +185,7 @@ def _facts(index: Path) -> dict[str, Any]:
     from langchain_hybridgraph.stores.folder import read_facts
 
     if uri := milvus_uri(index):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"--index must be a folder for this command, got {uri}; ingest, search, find, delete and migrate work on "
             "stores in Milvus"
         )
@@ -199,12 +195,12 @@ def _facts(index: Path) -> dict[str, Any]:
 def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
     """Check the tenant and the embedding here, so that the error messages name command-line options."""
     if facts["tenancy"] == "multi" and tenant is None:
-        raise TenantError(f"{index} has tenants: choose one with --tenant")
+        raise errors.TenantError(f"{index} has tenants: choose one with --tenant")
     if facts["tenancy"] == "single" and tenant is not None:
-        raise TenantError(f"{index} has no tenants: omit --tenant, or use a new folder")
+        raise errors.TenantError(f"{index} has no tenants: omit --tenant, or use a new folder")
     made_with = facts.get("embedding")
     if made_with not in (None, "lsa", "minilm") and embedding is None:
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"{index} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
         )
 
@@ -226,7 +222,7 @@ def conversation(file: Path | None) -> dict[str, Any]:
         else:
             text = sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
+        raise errors.ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
     messages: Any = [line for line in replace_surrogates(text).splitlines() if line.strip()]
     summary = ""
     if text.lstrip().startswith(("[", "{")):
@@ -235,9 +231,11 @@ def conversation(file: Path | None) -> dict[str, Any]:
             if isinstance(messages, dict) and "messages" in messages:
                 summary, messages = str(messages.get("summary") or ""), messages["messages"]
                 if not isinstance(messages, list):
-                    raise ValueError(f"messages must be a list, got {quote_value(messages)}")
+                    raise ValueError(f"messages must be a list, got {errors.quote_value(messages)}")
         except ValueError as error:
-            raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
+            raise errors.ConfigurationError(
+                f"--history {file} begins like JSON but is not a history ({error})"
+            ) from error
     messages = messages if isinstance(messages, list) else [messages]
     return {"messages": messages, "summary": summary} if messages or summary else {}
 

@@ -20,27 +20,19 @@ from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.options import values
 from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.compressor import as_reranker
 from langchain_hybridgraph.options.conversations import EXPANDERS, PLANNERS, RERANKERS
 from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
-from langchain_hybridgraph.options.values import (
-    Notation,
-    object_notation,
-    parameters_notation,
-    stage_notation,
-)
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
 from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.search import scores
 from langchain_hybridgraph.search.conversation import HistoryTerms
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
 from langchain_hybridgraph.search.fusion import FUSIONS, fusion_from
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
-from langchain_hybridgraph.search.scores import (
-    GRAPH_SCORES,
-    graph_score_from,
-)
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.stores.bm25 import Engine
@@ -104,28 +96,34 @@ ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _NUMBER = {"type": "number", "minimum": 0}
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 
-FilterOption = Annotated[Any, Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])]
+FilterOption = Annotated[
+    Any, values.Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])
+]
 TimeOption = Annotated[
     Any,
-    Notation(
+    values.Notation(
         "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
     ),
 ]
 LanguageOption = Annotated[
     Any,
-    Notation("a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]),
+    values.Notation(
+        "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
+    ),
 ]
-FusionOption = Annotated[Any, stage_notation("fusion", FUSIONS, fusion_from)]
-TraversalOption = Annotated[Any, stage_notation("traversal", TRAVERSALS, traversal_from)]
-ScoreOption = Annotated[Any, stage_notation("score", GRAPH_SCORES, graph_score_from)]
-RerankerOption = Annotated[Any, object_notation("reranker", RERANKERS, as_reranker)]
+FusionOption = Annotated[Any, values.stage_notation("fusion", FUSIONS, fusion_from)]
+TraversalOption = Annotated[Any, values.stage_notation("traversal", TRAVERSALS, traversal_from)]
+ScoreOption = Annotated[Any, values.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
+RerankerOption = Annotated[Any, values.object_notation("reranker", RERANKERS, as_reranker)]
 PlannerOption = Annotated[
     Any,
-    object_notation("planner", PLANNERS, expected="QueryPlanner(llm) or another callable with the same parameters"),
+    values.object_notation(
+        "planner", PLANNERS, expected="QueryPlanner(llm) or another callable with the same parameters"
+    ),
 ]
 ExpanderOption = Annotated[
     Any,
-    object_notation(
+    values.object_notation(
         "expander",
         EXPANDERS,
         expected="a name, a mapping with type and parameters, or a function of the question and the turns before it",
@@ -133,7 +131,7 @@ ExpanderOption = Annotated[
 ]
 ModeOption = Annotated[
     Any,
-    stage_notation(
+    values.stage_notation(
         "mode",
         CHANGES,
         mode_from,
@@ -142,7 +140,7 @@ ModeOption = Annotated[
 ]
 BudgetOption = Annotated[
     Any,
-    parameters_notation(
+    values.parameters_notation(
         "budget",
         TokenBudget,
         "an integer ≥ 1, or a mapping of max_tokens and fill",
@@ -151,14 +149,14 @@ BudgetOption = Annotated[
 ]
 HotnessOption = Annotated[
     Any,
-    parameters_notation(
+    values.parameters_notation(
         "hotness", Hotness, "a number from 0 to 1, or a mapping of alpha and half_life_days", _NUMBER | {"maximum": 1}
     ),
 ]
-NoveltyOption = Annotated[Any, parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
+NoveltyOption = Annotated[Any, values.parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
 SourceWeights = Annotated[
     Any,
-    Notation(
+    values.Notation(
         "a mapping of vector, keyword, graph and session to numbers ≥ 0",
         _source_weights,
         [{"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}],
@@ -166,7 +164,7 @@ SourceWeights = Annotated[
 ]
 Roots = Annotated[
     Any,
-    Notation(
+    values.Notation(
         "a mapping such as {memory: [user/memories]}",
         _roots,
         [{"type": "object", "additionalProperties": _STRINGS}],
@@ -174,8 +172,8 @@ Roots = Annotated[
 ]
 
 
-def _labels_notation(name: str) -> Notation:
-    return Notation("a list of strings", partial(_labels, name), [_STRINGS])
+def _labels_notation(name: str) -> values.Notation:
+    return values.Notation("a list of strings", partial(_labels, name), [_STRINGS])
 
 
 # -- options of every retriever -------------------------------------------------------------------------------

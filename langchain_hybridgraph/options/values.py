@@ -15,15 +15,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from langchain_hybridgraph import registry
 from langchain_hybridgraph.errors import ConfigurationError, number_in_range, quote_value
-from langchain_hybridgraph.registry import (
-    create_or_import,
-    from_config,
-    parameters_of,
-    parse_config,
-    required_parameters,
-    similar_name,
-)
 
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 _PLURALS = {str: "strings", float: "numbers", int: "integers"}
@@ -76,7 +69,7 @@ def stage_notation(
 
     ``more`` describes parameters of the mapping that are not those of the classes.
     """
-    required = {name: required_parameters(kind) for name, kind in kinds.items()}
+    required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
     description = f"{one_of(names)}, {more or 'or a mapping of its parameters'}"
     return Notation(description, create, _stage_schema(kinds), kinds=kinds)
@@ -94,7 +87,7 @@ def object_notation(
     Without ``create``, the value is any callable (:func:`created_by_name`); ``expected`` describes it in messages.
     """
     create = create or partial(created_by_name, what, kinds, expected=expected)
-    required = {name: required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
+    required = {name: registry.required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
     description = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"
     by_factory = [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
@@ -103,9 +96,9 @@ def object_notation(
         name = value.get("type") if isinstance(value, Mapping) else value
         if isinstance(name, str) and all(name.partition(":")):
             return
-        name, parameters = parse_config(what, value, kinds)
+        name, parameters = registry.parse_config(what, value, kinds)
         if is_dataclass(kinds[name]):  # other classes may load a model
-            from_config(what, {"type": name, **parameters}, kinds, callable)
+            registry.from_config(what, {"type": name, **parameters}, kinds, callable)
 
     return Notation(description, create, [*_stage_schema(kinds), *by_factory], check, kinds)
 
@@ -119,26 +112,26 @@ def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: A
         raise ConfigurationError(
             f"{what} must be {expected}, got the class {value.__name__}: pass {what}={value.__name__}(…)"
         )
-    value = create_or_import(what, value, kinds) if isinstance(value, str | Mapping) else value
+    value = registry.create_or_import(what, value, kinds) if isinstance(value, str | Mapping) else value
     if not callable(value):
         raise ConfigurationError(f"{what} must be {expected}, got {value!r}")
     return value
 
 
 def _stage_schema(kinds: Mapping[str, Callable[..., Any]]) -> list[Mapping[str, Any]]:
-    names = [name for name, kind in kinds.items() if not required_parameters(kind)]
+    names = [name for name, kind in kinds.items() if not registry.required_parameters(kind)]
     return [{"enum": names}, *(_parameters_schema(kind, name) for name, kind in kinds.items())]
 
 
 def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
     """Return the schema of a mapping of parameters: types and defaults as far as the defaults determine them."""
-    defaults = {each: inspect.signature(kind).parameters[each].default for each in parameters_of(kind)}
+    defaults = {each: inspect.signature(kind).parameters[each].default for each in registry.parameters_of(kind)}
     types = {each: _SIMPLE.get(type(default)) for each, default in defaults.items()}
     parameters = {each: {"type": type, "default": defaults[each]} if type else {} for each, type in types.items()}
     return {
         "type": "object",
         "properties": ({} if name is None else {"type": {"const": name}}) | parameters,
-        "required": [*([] if name is None else ["type"]), *required_parameters(kind)],
+        "required": [*([] if name is None else ["type"]), *registry.required_parameters(kind)],
         "additionalProperties": False,
     }
 
@@ -154,7 +147,7 @@ def parameters_notation(what: str, kind: Callable[..., Any], description: str, *
         if numbers and isinstance(value, int | float) and not isinstance(value, bool):
             return kind(value)
         if isinstance(value, Mapping):
-            return from_config(what, {"type": what, **value}, {what: kind}, callable)
+            return registry.from_config(what, {"type": what, **value}, {what: kind}, callable)
         name = getattr(kind, "__name__", what)
         raise ConfigurationError(f"{what} must be {description}, a {name} or None, got {value!r}")
 
@@ -292,7 +285,7 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
     message = f"{name} must be {expected_value(option)}, got {quote_value(value)}"
     if isinstance(value, str) and is_number(option.annotation) and value.strip().isdecimal():
         return f"{message}; write {name}={value.strip()}"
-    if isinstance(value, str) and (similar := similar_name(value, literals(option.annotation))) is not None:
+    if isinstance(value, str) and (similar := registry.similar_name(value, literals(option.annotation))) is not None:
         return f"{message}; did you mean {similar!r}?"
     if isinstance(value, str | Path) and "path" in getattr(option.annotation, "model_fields", ()):
         return f"{message}; write {name}={ {'path': str(value)}!r}"

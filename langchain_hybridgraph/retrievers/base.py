@@ -46,13 +46,8 @@ from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink
+from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink, events
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
-from langchain_hybridgraph.telemetry.events import (
-    RetrievalStatistics,
-    areport_stages,
-    report_stages,
-)
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -69,7 +64,7 @@ class ObservedRetriever(StreamingRetriever):
         TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
     )
 
-    _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
+    _statistics: events.RetrievalStatistics = PrivateAttr(default_factory=events.RetrievalStatistics)
 
     if not TYPE_CHECKING:  # type checkers check the arguments of __init__
 
@@ -240,7 +235,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         try:
             return list(self._run(prepared_search))
         finally:
-            report_stages(run_manager, prepared_search.trace)
+            events.report_stages(run_manager, prepared_search.trace)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
@@ -249,7 +244,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         try:
             return list(await self._arun(prepared_search))
         finally:
-            await areport_stages(run_manager, prepared_search.trace)
+            await events.areport_stages(run_manager, prepared_search.trace)
 
     def _has_context(self, options: Options) -> bool:
         """Return whether this call uses a conversation."""
@@ -467,7 +462,7 @@ def child_run(
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
     if trace is not None:
-        report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
+        report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
         yield from _call_handler(report, run, trace)
 
 

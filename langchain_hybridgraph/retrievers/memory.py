@@ -42,14 +42,7 @@ from langchain_hybridgraph.search.sources import (
     TimedVectorSource,
     VectorSource,
 )
-from langchain_hybridgraph.stores.protocols import (
-    HasMemory,
-    HasSessions,
-    HasVectors,
-    ReadsChunks,
-    ReadsIndex,
-    implements,
-)
+from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.dates import mentioned_spans
 from langchain_hybridgraph.times import parse_time
@@ -137,7 +130,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
-        if any(session is not None for session in sessions) or not implements(self._store, HasSessions):
+        if any(session is not None for session in sessions) or not protocols.implements(
+            self._store, protocols.HasSessions
+        ):
             return input, options
         return input, {**options, **session_in(config)}
 
@@ -165,7 +160,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = self._source_weights(options).get("session", 0.0)
         scoring = self._scoring(options, session, weight)
         store, expansion = self._store, pipeline.expansion
-        if implements(store, ReadsIndex) and (expansion is None or not expansion.is_graph_only):
+        if protocols.implements(store, protocols.ReadsIndex) and (expansion is None or not expansion.is_graph_only):
             pipeline = replace(pipeline, newest=lambda scope: store.find(scope)[-MOST_RECENT:])
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
@@ -178,7 +173,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store: Any = self._store
-        memory, has_memory = self._memory(options), implements(store, HasMemory)
+        memory, has_memory = self._memory(options), protocols.implements(store, protocols.HasMemory)
         return Scoring(
             composite=self._mode(options).composite,
             states=store.memory.states if has_memory else lambda ids, scope: {},
@@ -194,7 +189,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _mode(self, options: Options) -> Mode:
         mode = self.mode if options.get("mode") is None else options.get("mode")
-        if mode is None and implements(self._store, HasMemory):
+        if mode is None and protocols.implements(self._store, protocols.HasMemory):
             mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)
 
@@ -213,7 +208,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if id is None:
             return None
         store = self._store
-        if not implements(store, HasSessions):
+        if not protocols.implements(store, protocols.HasSessions):
             raise ConfigurationError(
                 f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; "
                 "for another store pass the turns themselves: session=[messages] or a chat history"
@@ -281,7 +276,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         call_labels, known_at = options.get("labels"), options.get("known_at")
         labels = {*self.labels, *check_labels("labels", call_labels)}
         known_time = self.known_at if known_at is None else parse_time(known_at)
-        if known_time is not None and not implements(self._store, HasMemory):
+        if known_time is not None and not protocols.implements(self._store, protocols.HasMemory):
             raise ConfigurationError(
                 f"known_at={known_at!r} needs a store that records when memories were stored, such as HybridGraphStore"
             )
@@ -299,13 +294,13 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 
 
 def _similarity_to_session(
-    store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
+    store: protocols.ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
     """Return, for each chunk, its largest cosine with another turn of the session, or 0 without vectors."""
     if reads:
         session.call(query).run()
     turns = session.vectors(store)
-    if turns is None or not len(turns) or not implements(store, HasVectors):
+    if turns is None or not len(turns) or not protocols.implements(store, protocols.HasVectors):
         return [0.0] * len(ids)
     vectors = store.vectors(ids)
     if vectors.shape[1] != turns.shape[1]:
