@@ -8,11 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForRetrieverRun,
-    BaseCallbackManager,
-    CallbackManagerForRetrieverRun,
-)
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -26,7 +21,7 @@ from langchain_hybridgraph.adapters.documents import chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import Search, Trace, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
 from langchain_hybridgraph.options.arguments import check_by_name, check_retriever, documents_of
 from langchain_hybridgraph.options.calls import HISTORY
@@ -36,11 +31,10 @@ from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Annotate, query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of
+from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, scores_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.telemetry.events import areport_stages, report_stages
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -245,7 +239,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
         ``"none"`` for a message without a question). ``options`` are passed to the wrapped retriever.
         """
-        return self._run(ConversationCall(query, conversation_history, k, session_id, options))
+        return self._run(ConversationCall(query, conversation_history, k, session_id, options, Trace()))
 
     async def aretrieve_with_context(
         self,
@@ -257,7 +251,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         **options: Any,
     ) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
-        return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
+        return await self._arun(ConversationCall(query, conversation_history, k, session_id, options, Trace()))
 
     def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, which takes the history by name here."""
@@ -314,50 +308,17 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes
         )
 
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        **options: Any,
-    ) -> list[Document]:
-        call = self._call(query, run_manager.get_child(), **options)
-        trace = Trace()
-        try:
-            return list(self._run(call, trace))
-        finally:
-            report_stages(run_manager, trace)
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        **options: Any,
-    ) -> list[Document]:
-        call = self._call(query, run_manager.get_child(), **options)
-        trace = Trace()
-        try:
-            return list(await self._arun(call, trace))
-        finally:
-            await areport_stages(run_manager, trace)
-
-    def _call(
-        self,
-        query: str,
-        callbacks: BaseCallbackManager,
-        *,
-        conversation_history: Any = None,
-        k: int | None = None,
-        session_id: str | None = None,
-        annotate: Annotate | None = None,
-        return_scores: bool | None = None,
-        **options: Any,
-    ) -> ConversationCall:
+    def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationCall:
+        """Return a call; ``options`` are those of this retriever and of the wrapped one."""
+        others, own = dict(options), {}
+        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", EARLY):
+            own[name] = others.pop(name, None)
         inner_retriever = AnyRetriever(self.retriever).pipeline
-        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
-        level, (early, options) = chosen_level(annotate, return_scores, own or "none"), popped(EARLY, options)
-        return ConversationCall(query, conversation_history, k, session_id, options, callbacks, level, early)
+        default = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
+        level = chosen_level(own["annotate"], own["return_scores"], default or "none")
+        return ConversationCall(
+            query, own[HISTORY], own["k"], own["session_id"], others, Trace(), callbacks, level, own[EARLY]
+        )
 
     # -- past queries ---------------------------------------------------------------------------------------
 
@@ -423,34 +384,31 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         inner_retriever = AnyRetriever(self.retriever).pipeline
         return inner_retriever is not None and inner_retriever._streams_early
 
-    def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
-        return drive(self._reported(call, Trace() if trace is None else trace))
+    @property
+    def _lane(self) -> Any:
+        return lane_of("search", self.retriever)
 
-    async def _arun(self, call: ConversationCall, trace: Trace | None = None) -> Result:
-        search = self._reported(call, Trace() if trace is None else trace)
-        return await adrive(search, lane=lane_of("search", self.retriever))
-
-    def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        inner_retriever = AnyRetriever(self.retriever)
+    def _search(self, prepared_search: ConversationCall) -> Search[Result]:
+        call, trace, inner_retriever = prepared_search, prepared_search.trace, AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
 
         def results(result: Result) -> list[tuple[str, float]]:
             return hits_of(result.hits) if result.hits else scores_of(result, inner_retriever.prefix)
 
         with self._statistics.count_errors():
-            result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
+            result = yield from self._observed(self._answer(call), trace, call.query, k, results)
             trace.results = results(result)
             self._statistics.record_answer(trace, len(result))
             return result
 
-    def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+    def _answer(self, call: ConversationCall) -> Search[Result]:
         call = self._check_call(call)
-        call = call._replace(query=bounded(call.query, trace.degrade))
+        call = call._replace(query=bounded(call.query, call.trace.degrade))
         if call.query is not None:
             self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
         inner_retriever = AnyRetriever(self.retriever)
         search = ConversationSearch(inner_retriever, self.expander, self.fuse_raw, self.get_session_history)
-        return (yield from search.run(call, trace))
+        return (yield from search.run(call, call.trace))
 
     def _check_call(self, call: ConversationCall) -> ConversationCall:
         """Check the call, and return it with k, the session and the deadline filled in."""

@@ -28,7 +28,7 @@ from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adriv
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
-from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options, unknown_options
+from langchain_hybridgraph.options.calls import OF_ALL, CallSettings, Options, unknown_options
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
@@ -111,6 +111,45 @@ class ObservedRetriever(StreamingRetriever):
             search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
         )
 
+    # -- one search -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _prepare(self, query: Any, options: Options, callbacks: Any = None) -> Any:
+        """Return a call that is ready to run, with its ``trace`` and ``deadline``."""
+
+    @abstractmethod
+    def _search(self, prepared_search: Any) -> Search[RetrievalResult[Document]]:
+        """Run a call."""
+
+    @property
+    @abstractmethod
+    def _lane(self) -> Any:
+        """Queue of the search's calls: one for each store or retriever that is searched."""
+
+    def _run(self, prepared_search: Any) -> RetrievalResult[Document]:
+        return drive(self._search(prepared_search), prepared_search.deadline)
+
+    async def _arun(self, prepared_search: Any) -> RetrievalResult[Document]:
+        return await adrive(self._search(prepared_search), prepared_search.deadline, self._lane)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        prepared_search = self._prepare(query, options, run_manager.get_child())
+        try:
+            return list(self._run(prepared_search))
+        finally:
+            events.report_stages(run_manager, prepared_search.trace)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        prepared_search = self._prepare(query, options, run_manager.get_child())
+        try:
+            return list(await self._arun(prepared_search))
+        finally:
+            await events.areport_stages(run_manager, prepared_search.trace)
+
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         store = getattr(self, "vector_store", None)
@@ -158,7 +197,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         arbitrary_types_allowed=True, extra="forbid", validate_default=True, validate_assignment=True
     )
 
-    _call_options: ClassVar[Set[str]] = {"k", *CallSettings.__annotations__} - GRAPH_ONLY
+    _call_options: ClassVar[Set[str]] = OF_ALL
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -228,23 +267,9 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """
         return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
-    ) -> list[Document]:
-        prepared_search = self._prepare(query, options, run_manager.get_child())
-        try:
-            return list(self._run(prepared_search))
-        finally:
-            events.report_stages(run_manager, prepared_search.trace)
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
-    ) -> list[Document]:
-        prepared_search = self._prepare(query, options, run_manager.get_child())
-        try:
-            return list(await self._arun(prepared_search))
-        finally:
-            await events.areport_stages(run_manager, prepared_search.trace)
+    @property
+    def _lane(self) -> Any:
+        return lane_of("search", self._store)
 
     def _has_context(self, options: Options) -> bool:
         """Return whether this call uses a conversation."""
@@ -331,12 +356,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             tenant=_first(tenant, self.tenant),
             as_of=resolve_as_of(as_of),
         )
-
-    def _run(self, prepared_search: PreparedSearch) -> RetrievalResult[Document]:
-        return drive(self._search(prepared_search), prepared_search.deadline)
-
-    async def _arun(self, prepared_search: PreparedSearch) -> RetrievalResult[Document]:
-        return await adrive(self._search(prepared_search), prepared_search.deadline, lane_of("search", self._store))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared_search.query, prepared_search.trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
@@ -14,12 +14,12 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.calls import CallSettings, FindSettings, Options, TreeSearchSettings
+from langchain_hybridgraph.options.calls import TREE_ONLY, FindSettings, Options
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Scope, query_error
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of, with_k
+from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
@@ -73,7 +73,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
-    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindSettings.__annotations__.keys()
+    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | TREE_ONLY
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
@@ -96,7 +96,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         query: str,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
+        **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
         """Return the k best hits for one query in the tree, or below ``target_uri``, without calling the planner.
 
@@ -109,7 +109,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         query: str,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
+        **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
         """Return the same result as :meth:`find`, without blocking the event loop."""
         return await self._afind(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
@@ -120,7 +120,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         session: Any = None,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
+        **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
         """Run the planner's queries for a question and its conversation, and return the k best hits of each type.
 
@@ -139,26 +139,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         session: Any = None,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
+        **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
         """Return the same result as :meth:`search`, without blocking the event loop."""
         of_call = {**options, "k": k, "target_uri": target_uri, "session": session}
         return await self._afind(self._prepare(query, of_call, contexts=True, per_type=True))
-
-    def retrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
-    ) -> RetrievalResult[Document]:
-        """Return the k best hits of :meth:`find` or, with ``session=``, of :meth:`search`, as Documents.
-
-        By default, the metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
-        """
-        return self._run(self._prepare(query, with_k(options, k, others)))
-
-    async def aretrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
-    ) -> RetrievalResult[Document]:
-        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -213,7 +198,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         if query is not None and not isinstance(query, str):
             raise query_error(query)
         self._check_options(options)
-        common = {key: value for key, value in options.items() if key not in _OURS}
+        common = {key: value for key, value in options.items() if key not in TREE_ONLY}
         prepared_search = super()._prepare(query, common, callbacks)
         session = options.get("session")
         mode = self.mode if options.get("mode") is None else options.get("mode")
@@ -305,6 +290,3 @@ class PreparedTreeSearch(PreparedSearch):
     """Call of a HierarchicalRetriever that is ready to run."""
 
     call: hierarchy.HierarchicalCall
-
-
-_OURS = FindSettings.__annotations__.keys() - CallSettings.__annotations__.keys()

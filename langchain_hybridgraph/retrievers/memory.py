@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
@@ -20,13 +19,11 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import check_labels
-from langchain_hybridgraph.options.calls import MemoryCallSettings, Options
+from langchain_hybridgraph.options.calls import MEMORY_ONLY, Options
 from langchain_hybridgraph.options.conversations import session_in
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
-from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import with_k
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
@@ -106,27 +103,12 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
-    _call_options: ClassVar[Set[str]] = frozenset({"k", *MemoryCallSettings.__annotations__})
+    _call_options: ClassVar[Set[str]] = GraphRetriever._call_options | MEMORY_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
     _needs_edges: ClassVar[bool] = False
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
 
     # -- retrieving -----------------------------------------------------------------------------------------
-
-    def retrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
-    ) -> RetrievalResult[Document]:
-        """See :meth:`PipelineRetriever.retrieve`; ``options`` are the fields of :class:`MemoryCallSettings`.
-
-        Raises ConfigurationError for an unknown mode and for an invalid session.
-        """
-        return self._run(self._prepare(query, with_k(options, k, others)))
-
-    async def aretrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
-    ) -> RetrievalResult[Document]:
-        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
