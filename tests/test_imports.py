@@ -130,6 +130,15 @@ def test_imports_point_down():
     assert violations(lambda each: place[folder(each.imported)] <= place[folder(each.importer)]) == []
 
 
+def test_folders_form_at_most_nine_layers():
+    """The longest chain of imports, in which top-level modules do not count, leads through nine folders."""
+    depth = {}
+    for name in ORDER:
+        below = {folder(each.imported) for each in INTERNAL if folder(each.importer) == name} - {name, ""}
+        depth[name] = (ROOT / name).is_dir() + max((depth[other] for other in below), default=0)
+    assert max(depth.values()) <= 9, depth
+
+
 def test_there_are_no_import_cycles():
     """No two modules import each other, directly or through others, including late and type-only imports."""
     imported_by = {name: {each.imported for each in INTERNAL if each.importer == name} for name in MODULES if name}

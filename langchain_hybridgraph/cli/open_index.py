@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, quote_value
 from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def _open_milvus(
     stored = MilvusStore.settings_of(uri, **server)
     made_with = None if stored is None else stored.embedding
     if made_with is None and not is_new_allowed:
-        raise errors.NotAnIndexError(
+        raise NotAnIndexError(
             f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
             f"hybridgraph ingest PATHS --index {uri}"
         )
     if embedding is None and made_with not in (None, "minilm"):
-        raise errors.EmbeddingMismatchError(
+        raise EmbeddingMismatchError(
             f"{uri} was made with the embedding {made_with}; pass it as --embedding package.module:factory, or set "
             "it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
         )
@@ -65,7 +65,7 @@ def _open_milvus(
     if model is None:
         model, why = choose_embedding("auto")
         if model == "lsa":
-            raise errors.ConfigurationError(
+            raise ConfigurationError(
                 f"{uri} does not contain a store yet; a new store in Milvus needs a pretrained model, but "
                 "all-MiniLM-L6-v2 cannot be downloaded to this machine now: pass "
                 "--embedding package.module:factory, or run the command once with a network connection"
@@ -93,14 +93,11 @@ def existing(
 
     facts = _facts(index)
     if not facts:
-        raise errors.NotAnIndexError(
-            f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}"
-        )
+        raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
     if all_tenants and facts["tenancy"] == "multi":
         from langchain_hybridgraph.stores.tenants import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
-    _check(index, facts, embedding, tenant)
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **_options(config))
 
 
@@ -134,35 +131,31 @@ def existing_or_new(
     if uri := milvus_uri(index):
         return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True, quiet=quiet)
     facts = _facts(index)
-    if facts:
-        _check(index, facts, name, tenant)
-        if language is not None and language_name(language) != facts["language"]:
-            raise errors.ConfigurationError(
-                f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
-            )
-    if facts and ("embedding" in facts or facts["next_row"]):
-        store = _open_for_writing(
-            index, name or facts.get("embedding", "lsa"), facts["language"], tenant, _options(config)
+    if facts and language is not None and language_name(language) != facts["language"]:
+        raise ConfigurationError(
+            f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
         )
-        if not quiet:
-            say(f"embedding {store.name}: the index was made with it")
-        return store
-    from langchain_hybridgraph.embeddings import choose_embedding
+    if facts and ("embedding" in facts or facts["next_row"]):
+        model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
+        why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
+    else:
+        from langchain_hybridgraph.embeddings import choose_embedding
 
-    model, why = choose_embedding(embedding)
+        model, why = choose_embedding(embedding)
+        if model == "minilm":
+            from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings
+
+            if not OnnxMiniLMEmbeddings.is_cached():
+                OnnxMiniLMEmbeddings().load()
+    language = facts.get("language") or language_name(language or "english")
+    store = _open_for_writing(index, model, language, tenant, _options(config))
     if not quiet:
         say(f"embedding {why}")
-    if model == "minilm":
-        from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings
-
-        if not OnnxMiniLMEmbeddings.is_cached():
-            OnnxMiniLMEmbeddings().load()
-    language = facts.get("language") or language_name(language or "english")
-    return _open_for_writing(index, model, language, tenant, _options(config))
+    return store
 
 
 def _open_for_writing(
-    index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
+    index: Path, embedding: str | None, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
     """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
     if embedding == "lsa":
@@ -185,24 +178,11 @@ def _facts(index: Path) -> dict[str, Any]:
     from langchain_hybridgraph.stores.folder import read_facts
 
     if uri := milvus_uri(index):
-        raise errors.ConfigurationError(
+        raise ConfigurationError(
             f"--index must be a folder for this command, got {uri}; ingest, search, find, delete and migrate work on "
             "stores in Milvus"
         )
     return read_facts(index)
-
-
-def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Check the tenant and the embedding here, so that the error messages name command-line options."""
-    if facts["tenancy"] == "multi" and tenant is None:
-        raise errors.TenantError(f"{index} has tenants: choose one with --tenant")
-    if facts["tenancy"] == "single" and tenant is not None:
-        raise errors.TenantError(f"{index} has no tenants: omit --tenant, or use a new folder")
-    made_with = facts.get("embedding")
-    if made_with not in (None, "lsa", "minilm") and embedding is None:
-        raise errors.EmbeddingMismatchError(
-            f"{index} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
-        )
 
 
 def conversation(file: Path | None) -> dict[str, Any]:
@@ -222,7 +202,7 @@ def conversation(file: Path | None) -> dict[str, Any]:
         else:
             text = sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
+        raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
     messages: Any = [line for line in replace_surrogates(text).splitlines() if line.strip()]
     summary = ""
     if text.lstrip().startswith(("[", "{")):
@@ -231,11 +211,9 @@ def conversation(file: Path | None) -> dict[str, Any]:
             if isinstance(messages, dict) and "messages" in messages:
                 summary, messages = str(messages.get("summary") or ""), messages["messages"]
                 if not isinstance(messages, list):
-                    raise ValueError(f"messages must be a list, got {errors.quote_value(messages)}")
+                    raise ValueError(f"messages must be a list, got {quote_value(messages)}")
         except ValueError as error:
-            raise errors.ConfigurationError(
-                f"--history {file} begins like JSON but is not a history ({error})"
-            ) from error
+            raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
     messages = messages if isinstance(messages, list) else [messages]
     return {"messages": messages, "summary": summary} if messages or summary else {}
 

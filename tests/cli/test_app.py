@@ -634,7 +634,7 @@ def test_a_warning_is_one_line(index):
         (["search", "x", "--index", "INDEX", "--filter", "[1]"], 2, "filter"),
         (["search", "x", "--index", "INDEX", "-k", "-1"], 2, "-k"),
         (["search", "x", "--index", "INDEX", "--semantic"], 2, "--semantic"),
-        (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "has no tenants"),
+        (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "was made without tenants"),
         (["search", "x"], 2, "--index"),
         (["search", "--index", "INDEX"], 2, "QUERY"),
         (["search", "x", "--index", "FILES"], 2, "contains no index"),
