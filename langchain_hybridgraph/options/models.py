@@ -27,7 +27,6 @@ from langchain_hybridgraph.options.conversations import EXPANDERS, PLANNERS, RER
 from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
-from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.search import scores
 from langchain_hybridgraph.search.conversation import HistoryTerms
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
@@ -61,31 +60,6 @@ def _language(value: Any) -> str:
     return value
 
 
-def _source_weights(weights: Any) -> Mapping[str, float]:
-    if not isinstance(weights, Mapping):
-        raise ConfigurationError(f"source_weights must be a mapping such as {dict(SOURCE_WEIGHTS)}, got {weights!r}")
-    if unknown := [str(name) for name in weights if name not in SOURCES]:
-        near = nearest(unknown[0], list(SOURCES))
-        raise ConfigurationError(
-            f"source_weights has unknown sources: {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}"
-        )
-    for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise ConfigurationError(f"source_weights[{name!r}] must be a number ≥ 0, such as 0.45, got {weight!r}")
-    return {**weights}
-
-
-def _roots(value: Any) -> Mapping[str, tuple[str, ...]]:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"roots must be a mapping such as {dict(ROOTS)}, got {value!r}")
-    for name, uris in value.items():
-        if isinstance(uris, str) or not all(isinstance(uri, str) for uri in uris):
-            raise ConfigurationError(f"roots[{name!r}] must be a list of uris such as ['resources'], got {uris!r}")
-    return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
-
-
-SOURCES = ("vector", "keyword", "graph", "session")
-"""Sources that can have weights."""
 SOURCE_WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
 """Default weights of the sources."""
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -156,18 +130,18 @@ HotnessOption = Annotated[
 NoveltyOption = Annotated[Any, values.parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
 SourceWeights = Annotated[
     Any,
-    values.Notation(
+    values.typed_notation(
         "a mapping of vector, keyword, graph and session to numbers ≥ 0",
-        _source_weights,
-        [{"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}],
+        Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],
+        dict,
     ),
 ]
 Roots = Annotated[
     Any,
-    values.Notation(
+    values.typed_notation(
         "a mapping such as {memory: [user/memories]}",
-        _roots,
-        [{"type": "object", "additionalProperties": _STRINGS}],
+        Mapping[str, Sequence[str]],
+        lambda roots: {name: tuple(map(plain_uri, uris)) for name, uris in roots.items()},
     ),
 ]
 

@@ -159,6 +159,19 @@ def parameters_notation(what: str, kind: Callable[..., Any], description: str, *
     return Notation(description, create, [*numbers, schema], check)
 
 
+def typed_notation(description: str, annotation: Any, convert: Callable[[Any], Any]) -> Notation:
+    """Return the notation of a value of the type ``annotation``, which ``convert`` then converts."""
+    adapter = TypeAdapter(annotation)
+
+    def create(value: Any) -> Any:
+        try:
+            return convert(adapter.validate_python(value, strict=True))
+        except ValidationError:
+            raise PydanticCustomError("wrong_type", "expected {description}", {"description": description}) from None
+
+    return Notation(description, create, [adapter.json_schema()])
+
+
 # -- descriptions of plain values -----------------------------------------------------------------------------
 
 

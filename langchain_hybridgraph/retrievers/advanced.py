@@ -422,10 +422,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         options = call.options
         if call.session_id is not None and inner_retriever.pipeline is not None and inner_retriever.takes("session_id"):
             options = {"session_id": call.session_id, **options}
+        deadline_ms = inner_retriever.setting("deadline_ms", call.options)
         return call._replace(
             k=inner_retriever.k if k is None else k,
             options=options,
-            deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
+            deadline=deadline_in(None if deadline_ms is None else deadline_ms / 1e3),
         )
 
 

@@ -333,7 +333,7 @@ class ConversationSearch:
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Search[_SearchAnswer]:
         k = call.k
-        min_score = self.retriever.min_score(call.options)
+        min_score = self.retriever.setting("min_score", call.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
         options = _options_in_time(call) if min_score is None else {**_options_in_time(call), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
@@ -401,7 +401,7 @@ class ConversationSearch:
         self, answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Result:
         result, has_own_reasons = answer.result, bool(trace.reasons)
-        trace.method = self.retriever.method(result)
+        trace.method = str(result.plan.get("method") or "other")
         for reason in result.degraded:
             trace.degrade(reason)
         documents, hits = list(result)[: call.k], result.hits[: call.k]
