@@ -767,15 +767,6 @@ def test_a_tool_with_typed_time_and_labels():
     assert "old 0.9" in tool.invoke({"query": "?", "as_of": (NOW - 6 * DAY).date().isoformat(), "labels": ["x"]})
 
 
-def test_an_option_that_does_not_exist():
-    """A misspelt option raises TypeError, and a misspelt setting raises ValidationError."""
-    vector_store = store({"a": ("a 0.8", {})})
-    with pytest.raises(TypeError, match="label"):
-        MemoryRetriever(vector_store).invoke("?", label="x")
-    with pytest.raises(ValidationError, match="modes"):
-        MemoryRetriever(vector_store, modes="general")
-
-
 # -- other stores, other ways to make one -------------------------------------------------------------------------
 
 
