@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
@@ -23,7 +22,7 @@ from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
-from langchain_hybridgraph.options.arguments import check_by_name, check_retriever, documents_of
+from langchain_hybridgraph.options.arguments import check_by_name, check_retriever
 from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.options.models import ConversationFields
@@ -159,34 +158,22 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     # -- construction ---------------------------------------------------------------------------------------
 
     @classmethod
-    def from_documents(
-        cls,
-        documents: Sequence[Document],
-        embedding: Embeddings | str | None = None,
-        *,
-        path: str | Path | None = None,
-        language: str = "english",
-        **settings: Any,
-    ) -> Self:
-        """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
+    def from_documents(cls, documents: Sequence[Document], *arguments: Any, **settings: Any) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store.
+
+        The arguments are those of :meth:`HybridRetriever.from_documents`, and settings of this class.
+        """
         own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
+        return cls(HybridRetriever.from_documents(documents, *arguments, **inner), **own)
 
     @classmethod
-    def from_texts(
-        cls,
-        texts: Sequence[str],
-        embedding: Embeddings | str | None = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        path: str | Path | None = None,
-        language: str = "english",
-        **settings: Any,
-    ) -> Self:
-        """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store."""
-        documents = documents_of(texts, metadatas, ids)
-        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
+    def from_texts(cls, texts: Sequence[str], *arguments: Any, **settings: Any) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store.
+
+        The arguments are those of :meth:`HybridRetriever.from_texts`, and settings of this class.
+        """
+        own, inner = cls._own(settings)
+        return cls(HybridRetriever.from_texts(texts, *arguments, **inner), **own)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Any) -> Self:
