@@ -88,19 +88,23 @@ LanguageOption = Annotated[
 FusionOption = Annotated[Any, values.stage_notation("fusion", FUSIONS, fusion_from)]
 TraversalOption = Annotated[Any, values.stage_notation("traversal", TRAVERSALS, traversal_from)]
 ScoreOption = Annotated[Any, values.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
-RerankerOption = Annotated[Any, values.object_notation("reranker", RERANKERS, as_reranker)]
+RerankerOption = Annotated[Any, values.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
 PlannerOption = Annotated[
     Any,
-    values.object_notation(
-        "planner", PLANNERS, expected="QueryPlanner(llm) or another callable with the same parameters"
+    values.stage_notation(
+        "planner",
+        PLANNERS,
+        expected="QueryPlanner(llm) or another callable with the same parameters",
+        allows_factories=True,
     ),
 ]
 ExpanderOption = Annotated[
     Any,
-    values.object_notation(
+    values.stage_notation(
         "expander",
         EXPANDERS,
         expected="a name, a mapping with type and parameters, or a function of the question and the turns before it",
+        allows_factories=True,
     ),
 ]
 ModeOption = Annotated[

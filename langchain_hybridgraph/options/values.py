@@ -63,34 +63,30 @@ _FACTORY: dict[str, Any] = {"type": "string", "pattern": ".:."}
 
 
 def stage_notation(
-    what: str, kinds: Mapping[str, Callable[..., Any]], create: Callable[[Any], Any], *, more: str = ""
-) -> Notation:
-    """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
-
-    ``more`` describes parameters of the mapping that are not those of the classes.
-    """
-    required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
-    names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    description = f"{one_of(names)}, {more or 'or a mapping of its parameters'}"
-    return Notation(description, create, _stage_schema(kinds), kinds=kinds)
-
-
-def object_notation(
     what: str,
     kinds: Mapping[str, Callable[..., Any]],
     create: Callable[[Any], Any] | None = None,
     *,
+    more: str = "or a mapping of its parameters",
     expected: str = "",
+    allows_factories: bool = False,
 ) -> Notation:
-    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``.
+    """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
 
-    Without ``create``, the value is any callable (:func:`created_by_name`); ``expected`` describes it in messages.
+    ``more`` describes other forms of the value. With ``allows_factories``, the value may also be created by a function
+    of the user, ``package.module:factory``; without ``create``, it is any callable (:func:`created_by_name`), which
+    ``expected`` describes in messages.
     """
-    create = create or partial(created_by_name, what, kinds, expected=expected)
-    required = {name: registry.required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
+    required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    description = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"
-    by_factory = [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
+    schema = [{"enum": [name for name, needed in required.items() if not needed]}]
+    schema += (_parameters_schema(kind, name) for name, kind in kinds.items())
+    create = create or partial(created_by_name, what, kinds, expected=expected)
+    if not allows_factories:
+        return Notation(f"{one_of(names)}, {more}", create, schema, kinds=kinds)
+    names = [name for name in names if not name.startswith("{type: llm,")]
+    more = "package.module:factory, or a mapping such as {type: llm, model: provider:model}"
+    schema += [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
 
     def check(value: Any) -> None:
         name = value.get("type") if isinstance(value, Mapping) else value
@@ -100,7 +96,7 @@ def object_notation(
         if is_dataclass(kinds[name]):  # other classes may load a model
             registry.from_config(what, {"type": name, **parameters}, kinds, callable)
 
-    return Notation(description, create, [*_stage_schema(kinds), *by_factory], check, kinds)
+    return Notation(f"{one_of(names)}, {more}", create, schema, check, kinds)
 
 
 def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: Any, expected: str) -> Any:
@@ -116,11 +112,6 @@ def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: A
     if not callable(value):
         raise ConfigurationError(f"{what} must be {expected}, got {value!r}")
     return value
-
-
-def _stage_schema(kinds: Mapping[str, Callable[..., Any]]) -> list[Mapping[str, Any]]:
-    names = [name for name, kind in kinds.items() if not registry.required_parameters(kind)]
-    return [{"enum": names}, *(_parameters_schema(kind, name) for name, kind in kinds.items())]
 
 
 def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
