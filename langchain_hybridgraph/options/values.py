@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
@@ -79,7 +80,7 @@ def stage_notation(
     """
     required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    schema = [{"enum": [name for name, needed in required.items() if not needed]}]
+    schema: list[Mapping[str, Any]] = [{"enum": [name for name, needed in required.items() if not needed]}]
     schema += (_parameters_schema(kind, name) for name, kind in kinds.items())
     create = create or partial(created_by_name, what, kinds, expected=expected)
     if not allows_factories:
@@ -157,8 +158,12 @@ def typed_notation(description: str, annotation: Any, convert: Callable[[Any], A
     def create(value: Any) -> Any:
         try:
             return convert(adapter.validate_python(value, strict=True))
-        except ValidationError:
-            raise PydanticCustomError("wrong_type", "expected {description}", {"description": description}) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            names = re.findall(r"'(\w+)'", first["ctx"]["expected"]) if first["type"] == "literal_error" else []
+            near = registry.similar_name(first["input"], names)
+            hint = "" if near is None else f"; did you mean {near!r}?"
+            raise ConfigurationError(f"expected {description}, got {value!r}{hint}") from None
 
     return Notation(description, create, [adapter.json_schema()])
 
