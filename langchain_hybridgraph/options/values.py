@@ -163,7 +163,7 @@ def typed_notation(description: str, annotation: Any, convert: Callable[[Any], A
             names = re.findall(r"'(\w+)'", first["ctx"]["expected"]) if first["type"] == "literal_error" else []
             near = registry.similar_name(first["input"], names)
             hint = "" if near is None else f"; did you mean {near!r}?"
-            raise ConfigurationError(f"expected {description}, got {value!r}{hint}") from None
+            raise ConfigurationError(f"must be {description}, got {value!r}{hint}") from None
 
     return Notation(description, create, [adapter.json_schema()])
 

@@ -173,7 +173,7 @@ def test_a_target_must_be_a_uri(shelf, target):
         (lambda r: r.find("x", k=-1), "k must be an integer ≥ 0, got -1"),
         (
             lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": {"skill": "skills"}}),
-            "expected a mapping such as",
+            "must be a mapping such as",
         ),
         (lambda r: HierarchicalRetriever(r.vector_store, tree={"roots": ["skills"]}), "must be a mapping such as"),
     ],
