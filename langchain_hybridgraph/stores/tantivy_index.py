@@ -137,7 +137,7 @@ def _is_intact(path: Path) -> bool:
         raw = np.memmap(path, np.uint8, mode="r")
         length, magic = struct.unpack("<II", raw[-8:].tobytes())
         footer = json.loads(raw[-8 - length : -8].tobytes())
-        return bool(magic == _FOOTER_MAGIC and footer["crc"] == zlib.crc32(raw[: -8 - length]))
+        return bool(magic == _FOOTER_MAGIC and footer["crc"] == zlib.crc32(raw[: -8 - length].data))
     except FileNotFoundError:  # another process has merged it into another file
         return True
     except (OSError, ValueError, KeyError, TypeError, struct.error):
