@@ -25,6 +25,7 @@ from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.catalog import DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.folder import copy_index
+from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writing import Writer
@@ -248,6 +249,7 @@ class Maintenance:
                 self._index.sync_keywords()
                 copy_index(source, unfinished, *self._hold_summaries(stack))
                 unfinished.rename(path)
+                sync_path(path.parent)
         except (OSError, shutil.Error) as error:
             raise StoreError(f"the backup {path} cannot be written: {error}") from error
         finally:

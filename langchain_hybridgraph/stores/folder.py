@@ -25,6 +25,7 @@ from langchain_hybridgraph.records import check_name
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
+from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ def create_index(settings: IndexSettings) -> None:
             f"{path} contains no index, and a store opened with read_only=True cannot create one: "
             "check the path, or open it without read_only"
         )
+    new_folders = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -202,6 +204,8 @@ def create_index(settings: IndexSettings) -> None:
             unfinished = path / f"{CATALOG}.new"
             create_catalog(unfinished, settings).close()
             unfinished.rename(path / CATALOG)
+            for folder in (path, *(folder.parent for folder in new_folders)):
+                sync_path(folder)
 
 
 def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
@@ -234,12 +238,8 @@ def copy_index(source: Path, destination: Path, *ignored: str) -> None:
     """
     ignore = shutil.ignore_patterns(f"{LOCK}*", f"{CATALOG}-*", f"{CATALOG}.new*", ".tantivy-*", *ignored)
     shutil.copytree(source, destination, ignore=ignore, copy_function=_copy_file)
-    for path in (*destination.rglob("*"), destination, destination.parent):
-        file = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+    for path in (*destination.rglob("*"), destination):
+        sync_path(path)
 
 
 def _copy_file(source: str, destination: str) -> None:

@@ -179,6 +179,7 @@ class VectorMatrix:
         if self._path is not None:
             for path in (self._path, checksums(self._path)):
                 _write(path, np.zeros(0, np.uint32), 0, sync=True)
+            sync_path(self._path.parent)
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return copies of the vectors of these rows, n × dimension; zeros for missing or damaged rows."""
@@ -471,8 +472,22 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
     )
 
 
+def sync_path(path: Path) -> None:
+    """Wait until the contents of a file, or the names in a folder, are on disk; some systems cannot sync a folder."""
+    try:
+        file = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError:
+        if not path.is_dir():
+            raise
+
+
 def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None:
     data = memoryview(values.tobytes())
+    is_new = not path.exists()
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         while data:
@@ -482,6 +497,8 @@ def _write(path: Path, values: NDArray[Any], offset: int, *, sync: bool) -> None
             os.fsync(file)
     finally:
         os.close(file)
+    if sync and is_new:
+        sync_path(path.parent)
 
 
 def _best(

@@ -1,11 +1,12 @@
 """Process that writes to an index until it is killed, and reports each step.
 
 Each step is printed as a line of JSON before it starts, and again with ``"done": true`` once the store has
-acknowledged it.
+acknowledged it. With ``STEPS``, the store is closed after this number of steps.
 
-    python -m tests.faults.busy_writer FOLDER SEED words|fitted
+    python -m tests.faults.busy_writer FOLDER SEED words|fitted [STEPS]
 """
 
+import itertools
 import json
 import random
 import sys
@@ -41,13 +42,13 @@ def say(line):
     sys.stdout.flush()
 
 
-def main(folder, seed, kind):
+def main(folder, seed, kind, steps=None):
     # Small limits make index steps between flushes and a trimmed outbox frequent.
     writing.STEP_ROWS, index.KEPT_VERSIONS = 150, 6
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})
-    while True:
+    for _ in itertools.count() if steps is None else range(int(steps)):
         task = step(dice)
         say(task)
         if "upsert" in task:
@@ -59,6 +60,7 @@ def main(folder, seed, kind):
                 store.embedding.is_due = True
             store.flush()
         say({**task, "done": True})
+    store.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,249 @@
+"""Hours of work on one index: two processes write, three read, and nothing may grow or be lost.
+
+    python -m tests.faults.soak [SECONDS] [--chunks 100000]
+
+Each writer owns half of the chunks. It adds new ones with edges, deletes its oldest ones, remembers a fact, gives
+feedback, and opens the store again now and then, so the number of chunks stays the same. Readers search by question,
+through the graph and for memories. Twelve times, or every five minutes in an hour, the state is printed. At the end,
+the index must contain exactly the chunks that the writers have not deleted, and ``check`` must find no problems.
+
+The state is flat if the median of the last three rows is at most 10 % above that of the three rows after the first.
+Latency is also given in processor time, because the time of day depends on what else the machine does.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.stores.vectors import unit
+from tests.support.stores.words import open_words
+
+ROOT = Path(__file__).parents[2]
+WRITERS, READERS, ROWS, BATCH = 2, 3, 12, 20
+PAUSE = {"write": 0.5, "read": 0.1}
+STEPS_PER_OPENING = 50
+LIMIT = 1.1
+COLUMNS = ("memory_mb", "handles", "processor_ms", "p50_ms", "p95_ms", "index_mb", "chunks", "steps")
+FLAT = ("memory_mb", "handles", "processor_ms", "index_mb")
+
+
+def text_of(id):
+    """Return the text of a chunk: twenty words that depend on its id, and the id."""
+    dice = random.Random(id)
+    return " ".join(f"word{int(dice.paretovariate(0.3)) % 20_000}" for _ in range(20)) + f" {id}"
+
+
+def add(store, ids):
+    edges = [Edge(source, target, "next") for source, target in pairwise(ids)]
+    store.upsert([Chunk(id, text_of(id), {"number": int(id.partition("x")[2])}) for id in ids], edges=edges)
+
+
+class Writer:
+    """Writer number ``name``, whose chunks are those with numbers from ``first`` up to ``end``."""
+
+    def __init__(self, name, chunks):
+        self.name, self.first, self.end = name, 0, chunks
+        self.fact = None
+
+    def step(self, store, number):
+        ids = [f"w{self.name}x{each}" for each in range(self.end, self.end + BATCH)]
+        add(store, ids)
+        self.end += BATCH
+        store.flush()
+        store.remove([f"w{self.name}x{each}" for each in range(self.first, self.first + BATCH)])
+        self.first += BATCH
+        store.memory.feedback(ids[number % BATCH], random.choice(["validate", "refute", "useful", "stale"]))
+        if number % 5 == 0:
+            if self.fact is not None:
+                store.remove([self.fact])
+            [admission] = store.memory.remember([f"The code of gate {self.name} is {number}."])
+            self.fact = admission.id
+
+    def state(self):
+        return {"name": self.name, "first": self.first, "end": self.end, "fact": self.fact}
+
+
+class Reader:
+    """Reader that searches for chunks that are never deleted, and for others."""
+
+    def step(self, store, number):
+        retriever = (HybridRetriever, GraphRetriever, MemoryRetriever)[number % 3](store, k=5)
+        id = f"stays{random.randrange(100)}"
+        result = retriever.retrieve(text_of(id))
+        assert not result.degraded, result.degraded
+        assert result[0].id == id, f"{result[0].id} instead of {id}"
+
+    def state(self):
+        return {}
+
+
+def work(folder, verb, name, seconds, chunks):
+    """Write or read until the time is over, and print a row of figures in each twelfth of it."""
+    worker = Writer(name, chunks // WRITERS) if verb == "write" else Reader()
+    store = open_words(folder, read_only=verb == "read")
+    begin, times, processor, row, number = time.monotonic(), [], [], 1, 0
+    while row <= ROWS:
+        start, used = time.perf_counter(), time.process_time()
+        worker.step(store, number)
+        times.append(time.perf_counter() - start)
+        processor.append(time.process_time() - used)
+        number += 1
+        if number % STEPS_PER_OPENING == 0:
+            store.close()
+            store = open_words(folder, read_only=verb == "read")
+        time.sleep(PAUSE[verb])
+        if time.monotonic() - begin > row * seconds / ROWS:
+            figures = {"verb": verb, "row": row, "times": times, "processor": processor, **own_size(), **worker.state()}
+            print(json.dumps(figures), flush=True)
+            times, processor, row = [], [], row + 1
+    store.close()
+
+
+def own_size():
+    """Return this process's memory without mapped files, which the kernel can drop, and its number of handles."""
+    status = Path("/proc/self/status").read_text("ascii")
+    anonymous = next(line for line in status.splitlines() if line.startswith("RssAnon"))
+    return {"memory_mb": int(anonymous.split()[1]) / 1024, "handles": len(os.listdir("/proc/self/fd"))}
+
+
+def size_of(folder):
+    """Return the space on disk in MB."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_blocks * 512
+        except FileNotFoundError:
+            continue
+    return total / 1e6
+
+
+def summary(figures, folder):
+    """Return one row of the table for the writers and one for the readers."""
+    rows = []
+    for verb in ("write", "read"):
+        part = [each for each in figures if each["verb"] == verb]
+        times = sorted(1000 * seconds for each in part for seconds in each["times"])
+        rows.append(
+            {
+                "memory_mb": max(each["memory_mb"] for each in part),
+                "handles": max(each["handles"] for each in part),
+                "processor_ms": 1000 * statistics.mean(seconds for each in part for seconds in each["processor"]),
+                "p50_ms": statistics.median(times),
+                "p95_ms": times[int(0.95 * len(times))],
+                "index_mb": size_of(folder),
+                "chunks": sum(each["end"] - each["first"] for each in part if verb == "write"),
+                "steps": len(times),
+            }
+        )
+    return rows
+
+
+def growth(rows, column):
+    """Return the ratio of the last three rows to the three after the first."""
+    return statistics.median(row[column] for row in rows[-3:]) / statistics.median(row[column] for row in rows[1:4])
+
+
+def missing_or_wrong(folder, figures):
+    """Return descriptions of chunks that are missing, superfluous, or have a wrong text, vector or keyword entry."""
+    last = [each for each in figures if each["verb"] == "write" and each["row"] == ROWS]
+    expected = {f"stays{number}" for number in range(100)} | {each["fact"] for each in last}
+    for each in last:
+        expected |= {f"w{each['name']}x{number}" for number in range(each["first"], each["end"])}
+    with closing(open_words(folder)) as store:
+        ids = set(store.find(Scope()))
+        problems = [f"{len(expected - ids)} lost", f"{len(ids - expected)} superfluous"] if ids != expected else []
+        sample = sorted(id for id in random.sample(sorted(expected), 2000) if "x" in id)
+        texts = {chunk.id: chunk.text for chunk in store.get(sample)}
+        problems += [f"text of {id}" for id in sample if texts.get(id) != text_of(id)]
+        vectors = unit(store.embedding.embed_documents([text_of(id) for id in sample]))
+        problems += ["vectors"] if abs(store.vectors(sample) - vectors).max() > 1e-5 else []
+        for id in sample[:200]:
+            entries = store.keyword_search(Query(id, 1), 1).entries
+            problems += [f"keywords of {id}"] if [entry.id for entry in entries] != [id] else []
+        return problems + list(map(str, store.admin.check().problems))
+
+
+def build(folder, chunks):
+    """Create the index: the writers' chunks, and a hundred that stay."""
+    with closing(open_words(folder)) as store:
+        store.add_texts([text_of(f"stays{number}") for number in range(100)], ids=[f"stays{n}" for n in range(100)])
+        for writer in range(WRITERS):
+            for start in range(0, chunks // WRITERS, 1000):
+                end = min(start + 1000, chunks // WRITERS)
+                add(store, [f"w{writer}x{number}" for number in range(start, end)])
+        store.flush()
+
+
+def listen(process, figures):
+    figures.extend(map(json.loads, process.stdout))
+
+
+def soak(folder, seconds, chunks):
+    """Run the soak, print its table, and return whether the state is flat and nothing is lost."""
+    build(folder, chunks)
+    print(f"{chunks} chunks built; {seconds} s of {WRITERS} writers and {READERS} readers", flush=True)
+    processes, threads, figures = [], [], []
+    for verb, name in [("write", n) for n in range(WRITERS)] + [("read", n) for n in range(READERS)]:
+        command = [sys.executable, "-m", "tests.faults.soak", str(seconds), "--chunks", str(chunks)]
+        worker = [*command, "--folder", str(folder), "--work", verb, "--name", str(name)]
+        processes.append(subprocess.Popen(worker, stdout=subprocess.PIPE, text=True, cwd=ROOT))
+        threads.append(threading.Thread(target=listen, args=(processes[-1], figures), daemon=True))
+        threads[-1].start()
+    table = {"write": [], "read": []}
+    print(f"{'':<12}" + "".join(f"{name:>14}" for name in COLUMNS), flush=True)
+    for row in range(1, ROWS + 1):
+        while len(part := [each for each in figures if each["row"] == row]) < len(processes):
+            assert all(process.poll() in (None, 0) for process in processes), "a process has failed"
+            time.sleep(0.2)
+        for verb, values in zip(table, summary(part, folder), strict=True):
+            table[verb].append(values)
+            cells = "".join(f"{values[name]:>14.1f}" for name in COLUMNS)
+            print(f"{row * seconds / ROWS:>6.0f} {verb:<5}{cells}", flush=True)
+    for process in processes:
+        assert process.wait() == 0
+    for thread in threads:
+        thread.join()
+    return judge(table, missing_or_wrong(folder, figures))
+
+
+def judge(table, problems):
+    is_good = not problems
+    print("nothing lost, no problems" if is_good else f"PROBLEMS: {problems[:10]}")
+    for verb, rows in table.items():
+        for column in FLAT:
+            ratio = growth(rows, column)
+            is_good = is_good and ratio <= LIMIT
+            print(f"{verb:<6}{column:<14}x {ratio:.2f}  {'flat' if ratio <= LIMIT else 'GROWS'}")
+    return is_good
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("seconds", type=float, nargs="?", default=3600)
+    options.add_argument("--chunks", type=int, default=100_000, help="number of chunks in the index")
+    options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--work", choices=["write", "read"], help=argparse.SUPPRESS)
+    options.add_argument("--name", type=int, help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.work:
+        work(given.folder, given.work, given.name, given.seconds, given.chunks)
+        return
+    with tempfile.TemporaryDirectory() as place:
+        sys.exit(0 if soak(Path(place) / "index", given.seconds, given.chunks) else 1)
+
+
+if __name__ == "__main__":
+    main()
