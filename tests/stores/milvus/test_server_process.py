@@ -2,6 +2,8 @@
 
 import asyncio
 import multiprocessing
+import random
+import re
 import socket
 import subprocess
 import sys
@@ -14,8 +16,9 @@ import pytest
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
-from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 pytest.importorskip("milvus_lite")
@@ -101,6 +104,91 @@ def test_several_writers_lose_nothing_when_the_server_is_killed(server):
     ids = [f"{writer}-{batch}-{n}" for writer, batch in confirmed for n in range(SIZE)]
     assert {chunk.id for chunk in store.get(ids)} == set(ids)
     assert len(store.edges(ids)) == WRITERS * BATCHES * (SIZE - 1)
+
+
+CLIENT = """
+import sys
+from langchain_core.documents import Document
+from langchain_hybridgraph import ingest
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.servers.tcp_proxy import TcpProxy
+from tests.support.stores.milvus_calls import WordEmbeddings
+
+uri, verb, documents = sys.argv[1], sys.argv[2], int(sys.argv[3])
+store = MilvusStore(uri, WordEmbeddings(), timeout=5)
+print("open", flush=True)
+texts = {f"d{n}": [f"text {n} of part {part}" for part in range(5)] for n in range(documents)}
+if verb == "ingest":
+    pieces = (Document(text, metadata={"source": name}) for name, parts in texts.items() for text in parts)
+    ingest(pieces, store, split=None, edges=["sequence"], batch_size=20)
+else:
+    for name, parts in texts.items():
+        ids = [f"{name}-{part}" for part in range(5)]
+        edges = [Edge(ids[n], ids[n + 1], "next") for n in range(4)]
+        store.upsert([Chunk(id, text) for id, text in zip(ids, parts)], edges=edges)
+store.flush()
+"""
+DOCUMENTS = 100
+
+
+def client(uri, verb):
+    command = [sys.executable, "-c", CLIENT, uri, verb, str(DOCUMENTS)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "open\n", process.communicate()[1]
+    return process
+
+
+def finish(process):
+    """Wait for a client, and return the last line of its errors."""
+    _, errors = process.communicate(timeout=BOUNDED)
+    return errors.strip().rpartition("\n")[2]
+
+
+def assert_complete(uri):
+    """Assert that the store contains each text of the client once, and each edge."""
+    store = MilvusStore(uri, WordEmbeddings(), consistency="Strong")
+    ids = store.find(Scope())
+    assert sorted(chunk.text for chunk in store.get(ids)) == sorted(
+        f"text {n} of part {part}" for n in range(DOCUMENTS) for part in range(5)
+    )
+    assert len(store) == len(ids) == DOCUMENTS * 5
+    assert len(store.edges(ids)) == DOCUMENTS * 4
+
+
+@pytest.mark.parametrize("verb", ["ingest", "upsert"])
+def test_a_client_that_is_killed_can_run_again(server, verb):
+    """After five kills of a client and a run to the end, each of its texts and edges is stored once."""
+    for _ in range(5):
+        process = client(server.uri, verb)
+        time.sleep(random.random())
+        process.kill()
+        process.communicate()
+    assert finish(client(server.uri, verb)) == ""
+    assert_complete(server.uri)
+
+
+@pytest.mark.parametrize("verb", ["ingest", "upsert"])
+@pytest.mark.parametrize("fault", ["drop", "stall", "garble", "restart"])
+def test_a_client_that_loses_its_server_can_run_again(server, verb, fault):
+    """A client that loses its server ends with one clear error; run again, it stores each text and edge once."""
+    proxy = TcpProxy(server.port)
+    uri = f"milvus://127.0.0.1:{proxy.port}"
+    for _ in range(2):
+        process = client(uri, verb)
+        time.sleep(0.3 * random.random())
+        if fault == "restart":
+            server.kill()
+        else:
+            getattr(proxy, fault)()
+        assert re.match(r"langchain_hybridgraph.errors.\w+: Milvus at http\S+ (cannot be|did not)", finish(process))
+        proxy.restore()
+        if fault == "restart":
+            server.start()
+    assert finish(client(uri, verb)) == ""
+    assert_complete(server.uri)
+    proxy.close()
 
 
 async def test_a_store_works_after_a_restart_of_the_server(server):

@@ -2,6 +2,7 @@
 
 import base64
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -91,6 +92,35 @@ def test_a_deadline_applies_to_a_slow_server(proxy, store, monkeypatch):
     make_late(monkeypatch, "vector", "keyword")
     proxy.stall()
     result = retriever.retrieve("another river")
+    assert list(result) == []
+    assert {"deadline-exceeded:vector", "deadline-exceeded:keyword"} <= set(result.degraded)
+
+
+@pytest.mark.parametrize("fault", ["garble", "drop"])
+async def test_one_clear_error_for_a_faulty_network(proxy, store, fault):
+    """If answers are garbage or connections are cut, each write and search, awaited or not, raises one clear error."""
+    retriever = HybridRetriever(store, k=2)
+    retriever.invoke("a river")
+    getattr(proxy, fault)()
+    reason = f"Milvus at http://127.0.0.1:{proxy.port} (cannot be reached|did not answer)"
+    with pytest.raises(StoreUnavailableError, match=reason):
+        store.add_texts(["a mill"], ids=["mill"])
+    with pytest.raises(StoreUnavailableError, match=reason):
+        await store.aadd_texts(["a mill"], ids=["mill"])
+    with pytest.raises(RetrievalError, match=reason):
+        retriever.invoke("the floods")
+    with pytest.raises(RetrievalError, match=reason):
+        await retriever.ainvoke("the floods")
+
+
+async def test_a_deadline_applies_to_a_delayed_server(proxy, store, monkeypatch):
+    """With deadline_ms, an awaited search of a server whose answers are delayed ends early and reports both sources."""
+    retriever = HybridRetriever(store, k=2, deadline_ms=300, on_error="empty")
+    await retriever.ainvoke("a river")
+    proxy.delay(1.0)
+    begin = time.monotonic()
+    result = await retriever.aretrieve("another river")
+    assert time.monotonic() - begin < 1.0
     assert list(result) == []
     assert {"deadline-exceeded:vector", "deadline-exceeded:keyword"} <= set(result.degraded)
 

@@ -1,15 +1,17 @@
-"""A TCP proxy that can stall or drop its connections, to test clients against a faulty network."""
+"""A TCP proxy that can stall, delay, garble or drop its connections, to test clients against a faulty network."""
 
+import random
 import socket
 import threading
+import time
 from contextlib import suppress
 
 
 class TcpProxy:
     """Proxy that forwards connections on ``port`` to a target port of this machine.
 
-    ``stall()`` keeps connections open and forwards nothing, ``drop()`` closes them and refuses new ones, ``restore()``
-    ends both.
+    ``stall()`` keeps connections open and forwards nothing, ``delay()`` waits before each piece, ``garble()`` answers
+    with random bytes, ``drop()`` closes connections and refuses new ones. ``restore()`` ends all of these.
     """
 
     def __init__(self, target: int) -> None:
@@ -18,7 +20,8 @@ class TcpProxy:
         self.port = self._listener.getsockname()[1]
         self._flowing = threading.Event()
         self._flowing.set()
-        self._is_dropping = False
+        self._is_dropping = self._is_garbling = False
+        self._delay = 0.0
         self._sockets: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -31,9 +34,18 @@ class TcpProxy:
         self._is_dropping = True
         self._close_connections()
 
+    def delay(self, seconds: float) -> None:
+        """Wait this long before each piece is forwarded, until :meth:`restore`."""
+        self._delay = seconds
+
+    def garble(self) -> None:
+        """Answer each piece of data with random bytes, and forward nothing, until :meth:`restore`."""
+        self._is_garbling = True
+
     def restore(self) -> None:
         """Resume forwarding."""
-        self._is_dropping = False
+        self._is_dropping = self._is_garbling = False
+        self._delay = 0.0
         self._flowing.set()
 
     def close(self) -> None:
@@ -66,7 +78,11 @@ class TcpProxy:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 self._flowing.wait()
-                target.sendall(data)
+                time.sleep(self._delay)
+                if self._is_garbling:
+                    source.sendall(random.randbytes(len(data)))
+                else:
+                    target.sendall(data)
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
