@@ -140,28 +140,16 @@ class LinkEdges(EdgeBuilder):
         edges = self._edges(links, resolver)
         sources = sorted({link.source for link in links})
         old = [edge for edge in self._store.edges(sources) if edge.relation in self.relations]
-        # Targets that the stored edge may have, because the linked heading or document did not exist when it was
-        # written.
-        targets = {
-            (link.source, target)
-            for link in links
-            for target in (resolver.first(link), _pending_target(link))
-            if target
-        }
-        # If the heading has moved within the document, the stored edge has the same description as the new one.
-        descriptions = {(edge.source, edge.description) for edge in edges.values()}
-        obsolete = {
-            (edge.source, edge.target)
+        documents = {chunk.id: chunk.document for chunk in self._store.get([edge.target for edge in old])}
+        # Stored edges of these links lead to a chunk of the same document, or to the id that was expected for it.
+        ends = {(link.source, name) for link in links for name in (self._names.find(link), _pending_target(link))}
+        others = [
+            edge
             for edge in old
-            if (edge.source, edge.target) in targets or (edge.source, edge.description) in descriptions
-        }
-        remaining = [
-            edge for edge in old if (edge.source, edge.target) not in obsolete or (edge.source, edge.target) in edges
+            if ends.isdisjoint((edge.source, id) for id in (edge.target, documents.get(edge.target)))
         ]
-        remaining_ends = {(edge.source, edge.target) for edge in remaining}
-        new = [edge for ends, edge in edges.items() if ends not in remaining_ends]
-        if new or len(remaining) < len(old):
-            yield EdgeSet([*remaining, *new], sources)
+        if links:
+            yield EdgeSet([*others, *edges.values()], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
         """Return whether a link refers to a document of this ingest, by a title only if it is unique in the store."""
@@ -320,11 +308,6 @@ class _LinkResolver:
         for batch in slices(sorted(documents), 2_000):
             chunks_by_document = self._store.document_chunks(batch)
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
-
-    def first(self, link: _ChunkLink) -> str | None:
-        """Return the id of the first chunk of the linked document, or None if it is not part of this ingest."""
-        document = self._names.find(link)
-        return None if document is None else self._names.first_chunk(document)
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
         """Return the id of the linked chunk, or with ``pending`` the future id in a missing document, or None."""
