@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -283,7 +283,11 @@ class LLMEdges(EdgeBuilder):
 
         failed: list[tuple[_EdgeRequest, Exception]] = []
         dropped = _DroppedEdges()
-        runnable = RunnableLambda(self._answer)
+        asking = RunnableLambda(self._answer).with_retry(
+            stop_after_attempt=self._attempts,
+            exponential_jitter_params={"initial": self._backoff, "jitter": 0, "max": math.inf},
+        )
+        runnable = RunnableLambda(asking.invoke)  # LangChain's batch_as_completed() does not retry by itself
         answers = runnable.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
             question = questions[place]
@@ -306,17 +310,8 @@ class LLMEdges(EdgeBuilder):
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
         messages = [("system", question.instructions), ("human", passages)]
-        attempt = 0
-        while True:
-            try:
-                answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
-                return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
-            except Exception as error:
-                attempt += 1
-                if attempt >= self._attempts:
-                    raise
-                logger.debug("attempt %d on %s: %r", attempt, question, error)
-            time.sleep(self._backoff * 2 ** (attempt - 1))
+        answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
+        return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
     def _check_edges(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
