@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.admission import Admission
 from langchain_hybridgraph.records import SUPERSEDES, Scope
+from langchain_hybridgraph.vectorstores.admission import Admission
 
 
 @pytest.fixture

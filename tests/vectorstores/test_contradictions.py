@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.admission import Contradictions, Statement, by_labels, lowered
+from langchain_hybridgraph.vectorstores.admission import Contradictions, Statement, by_labels, lowered
 from tests.support.models.saying_model import SayingModel
 
 
