@@ -283,11 +283,11 @@ class LLMEdges(EdgeBuilder):
 
         failed: list[tuple[_EdgeRequest, Exception]] = []
         dropped = _DroppedEdges()
-        asking = RunnableLambda(self._answer).with_retry(
+        with_retries = RunnableLambda(self._answer).with_retry(
             stop_after_attempt=self._attempts,
             exponential_jitter_params={"initial": self._backoff, "jitter": 0, "max": math.inf},
         )
-        runnable = RunnableLambda(asking.invoke)  # LangChain's batch_as_completed() does not retry by itself
+        runnable = RunnableLambda(with_retries.invoke)  # LangChain's batch_as_completed() does not retry by itself
         answers = runnable.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
             question = questions[place]
