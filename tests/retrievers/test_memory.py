@@ -99,25 +99,6 @@ def test_confident_memories_come_before_similar_ones():
     assert ids(retriever.invoke("?")) == ["trusted", "poison"]
 
 
-def test_the_breakdown_sums_to_the_score():
-    """The parts in a memory's score breakdown add up to its score."""
-    metadata = {"confidence": 0.9, "utility": 0.5, "created_at": (NOW - DAY).isoformat(), "active_count": 9}
-    retriever = by_vector({"a": ("a 0.8", metadata), "b": ("b 0.3", {})}, memory={"hotness": 0.2})
-    documents = list(retriever.retrieve("?"))
-    assert [document.id for document in documents] == ["a", "b"]
-    for document in documents:
-        breakdown = document.metadata["score_breakdown"]
-        assert {"similarity", "confidence", "recency", "utility", "hotness"} <= breakdown.keys()
-        assert math.fsum(breakdown.values()) == pytest.approx(document.metadata["score"], abs=1e-9)
-
-
-def test_confidence_and_utility_are_parts_of_the_score():
-    """In the general mode, confidence .9 contributes .27 to the score and utility .5 contributes .05."""
-    (result,) = by_vector({"a": ("a 0.8", {"confidence": 0.9, "utility": 0.5})}).retrieve("?")
-    breakdown = result.metadata["score_breakdown"]
-    assert (breakdown["confidence"], breakdown["utility"]) == pytest.approx((0.27, 0.05))
-
-
 def test_hotness_is_added_before_hits_are_cut_to_k():
     """A frequently used memory is returned although it is not among the k most similar."""
     memories = {f"a{n}": (f"a{n} 0.{9 - n}", {}) for n in range(8)}
@@ -761,14 +742,6 @@ def test_from_documents_and_from_config(tmp_path, monkeypatch):
     vector_store = HybridGraphStore.from_texts(["The gate code is 4711."], "lsa", ids=["a"])
     retriever = MemoryRetriever.from_config(store=vector_store, mode="procedural")
     assert (ids(retriever.invoke("gate code")), retriever.k) == (["a"], 10)
-
-
-def test_sync_and_async_agree():
-    """retrieve and aretrieve return the same hits and scores."""
-    retriever = MemoryRetriever(store(conversation()))
-    one = retriever.retrieve("?", session_id="alpha", as_of=NOW)
-    other = asyncio.run(retriever.aretrieve("?", session_id="alpha", as_of=NOW))
-    assert [(hit.id, hit.score) for hit in one.hits] == [(hit.id, hit.score) for hit in other.hits]
 
 
 def test_by_a_vector_alone():
