@@ -367,7 +367,7 @@ def test_graph_ranks_are_fused_with_the_other_ranks():
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "number ≥ 0"), (0.5, "mapping")],
+    [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "numbers ≥ 0"), (0.5, "mapping")],
 )
 def test_invalid_source_weights_are_rejected(weights, message):
     """Invalid names or values of source_weights are rejected at construction and in a call."""
