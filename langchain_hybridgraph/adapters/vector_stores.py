@@ -380,10 +380,12 @@ class FAISSAdapter(InMemoryAdapter):
     def _units(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32]]:
         """Return the ids in the store with their unit vectors, or none if FAISS cannot return vectors."""
         rows = {id: row for id in ids if (row := self._row(id)) is not None}
+        if not rows:
+            return [], np.zeros((0, 0), np.float32)
         try:
-            return list(rows), unit(self._store.index.reconstruct_batch(list(rows.values()))) if rows else np.zeros(0)
+            return list(rows), unit(self._store.index.reconstruct_batch(list(rows.values())))
         except RuntimeError:  # FAISS raises this for an index without direct access
-            return [], np.zeros(0, np.float32)
+            return [], np.zeros((0, 0), np.float32)
 
     def count(self) -> int:
         return len(self._store.index_to_docstore_id)
