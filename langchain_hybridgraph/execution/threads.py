@@ -93,8 +93,8 @@ _pausing: set[int] = set()  # threads
 def paused_garbage_collection() -> Iterator[None]:
     """Pause Python's garbage collector while many small objects are made that are all kept.
 
-    It would visit all of them again and again, and find nothing: a keyword index of 20,000 texts takes 2.1 s of
-    processor time with the collector, and 1.5 s without it. If blocks in several threads overlap, it runs again after
+    It would visit all of them again and again, and find nothing: a keyword index of 20,000 texts takes 3.0 s of
+    processor time with the collector, and 2.8 s without it. If blocks in several threads overlap, it runs again after
     the first of them. A collector that the program has turned off stays off.
     """
     if not gc.isenabled():
