@@ -27,7 +27,7 @@ from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.execution.threads import ForkSafeLock, paused_garbage_collection
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.options.calls import Options
@@ -142,7 +142,6 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 _shared_indexes[adapter.freshness] = key
             return adapter
 
-    @paused_garbage_collection()
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
         """Return the adapter of ``vector_store``, with a keyword index if there are texts for one and it is needed."""
         adapter, options = adapter_of(self.vector_store), self.index
