@@ -443,7 +443,7 @@ class _BlockReader:
         first = 0
         while first < len(self._lines):
             start = self._offset(first)
-            last = max(first + 1, bisect_right(self._lines, start + _AT_ONCE) - 1)
+            last = max(first + 1, bisect_right(self._lines, start + _AT_ONCE))
             text = self._text[start : self._offset(last)]
             tokens = self._parse(_NEWLINE.sub("\n", text).replace("\0", "\ufffd"))
             tops = [at for at, token in enumerate(tokens) if token.map and token.level == 0]

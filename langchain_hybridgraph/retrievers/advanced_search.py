@@ -45,7 +45,7 @@ from langchain_hybridgraph.search.conversation import (
     turns,
 )
 from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
-from langchain_hybridgraph.search.planner import messages_call
+from langchain_hybridgraph.search.planner import has_messages, messages_call
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import implements
 
@@ -283,7 +283,7 @@ class ConversationSearch:
         if history is None and fetch is not None:
             run = partial(fetch, call.session_id or DEFAULT_SESSION)
             history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
-        if hasattr(history, "aget_messages"):
+        if history is not None and not isinstance(history, (str, Sequence, Mapping)) and has_messages(history):
             history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
         turns_before = turns(history, call.query or "")
         trace.has_context = bool(turns_before)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import getattr_static
 from typing import Any, ClassVar, NamedTuple, Protocol, overload
 
 from langchain_hybridgraph.chunks import Serializable
@@ -648,6 +649,12 @@ def messages_call(source: str, history: Any) -> Effect:
     return Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
 
 
+def has_messages(history: Any) -> bool:
+    """Return whether an object has messages; the property, which may query a database, is not read."""
+    missing = object()
+    return getattr_static(history, "messages", missing) is not missing or hasattr(type(history), "__getattr__")
+
+
 def as_session(session: Any) -> ConversationSession | None:
     """Convert a session in any supported form; raise ConfigurationError for anything else."""
     if session is None:
@@ -663,7 +670,7 @@ def as_session(session: Any) -> ConversationSession | None:
     if isinstance(session, Sequence) and not isinstance(session, str | bytes):
         messages = list(session)
         return ConversationSession("", lambda: Effect("session", lambda: messages, quick=True))
-    if hasattr(session, "messages"):
+    if has_messages(session):
         return ConversationSession("", lambda: messages_call("session", session))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "
