@@ -33,7 +33,7 @@ from langchain_hybridgraph.options.models import (
     TreeOptions,
 )
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
-from langchain_hybridgraph.registry import name_of
+from langchain_hybridgraph.registry import is_factory, name_of
 from langchain_hybridgraph.settings_file import (
     FILE,
     LANGUAGE,
@@ -238,6 +238,9 @@ else:
 
 # -- the settings ---------------------------------------------------------------------------------------------
 
+ALLOW_FACTORIES = f"{PREFIX}ALLOW_FACTORIES"
+"""Environment variable that must be 1 for a file to name factories."""
+_CREATED = frozenset({"store_embedding", "retriever_reranker", "tree_planner", "advanced_expander"})
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 
 
@@ -275,9 +278,11 @@ class HybridGraphSettings(SettingsTable):
         allow_inf_nan=False,
     )
 
-    def __init__(self, _file: Path | None = None, **overrides: Any) -> None:
+    def __init__(self, _file: Path | None = None, _allow_factories: bool = False, **overrides: Any) -> None:
         sources = _Sources.of(_file, overrides)
         problems = [*sources.problems(type(self))]
+        if not _allow_factories and os.environ.get(ALLOW_FACTORIES, "").lower() not in ("1", "true", "yes", "on"):
+            problems += sources.factories()
         try:
             super().__init__(**sources.arguments(type(self)))
         except ValidationError as error:
@@ -292,13 +297,17 @@ class HybridGraphSettings(SettingsTable):
             self.__dict__[other] = round(1 - getattr(self, explicit[0]), 12)
 
     @classmethod
-    def from_file(cls, path: str | Path | None = None, **overrides: Any) -> HybridGraphSettings:
+    def from_file(
+        cls, path: str | Path | None = None, *, allow_factories: bool = False, **overrides: Any
+    ) -> HybridGraphSettings:
         """Load settings from a YAML file. Environment variables override the file, and arguments override both.
 
         Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). If ``path`` is None,
-        ``hybridgraph.yaml`` in the working directory is read if it exists.
+        ``hybridgraph.yaml`` in the working directory is read if it exists. A file may name factories
+        (``package.module:factory``), which are imported and called, only with ``allow_factories=True`` or if the
+        variable ``HYBRIDGRAPH_ALLOW_FACTORIES`` is 1.
         """
-        return cls(_file=settings_path(path), **overrides)
+        return cls(_file=settings_path(path), _allow_factories=allow_factories, **overrides)
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
@@ -388,6 +397,18 @@ class _Sources(NamedTuple):
         if key in self.explicit:
             return self.explicit[key]
         return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
+
+    def factories(self) -> Iterator[Problem]:
+        """Yield the factories that the file names."""
+        for key, value in self._from_file.items():
+            names = value.values() if isinstance(value, Mapping) else [value]
+            factory = next((name for name in names if isinstance(name, str) and is_factory(name)), None)
+            if factory is not None and key in _CREATED and self.origin(key).kind == "file":
+                message = (
+                    f"{self.origin(key).written_key(key)} is {value!r}, and {factory} would be imported and called; "
+                    f"if you trust the file, set {ALLOW_FACTORIES}=1, or pass allow_factories=True to from_file"
+                )
+                yield Problem(key, self.origin(key), message, value)
 
     def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
         """Yield errors in the file and unknown keys."""

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.errors import describe_error
+
 MAX_SECONDS, MAX_PART_SECONDS = 600.0, 60.0
 """Maximum number of seconds for reading a file, and for reading one of its pages or other parts."""
 MAX_MEMORY = 2 << 30
@@ -152,7 +154,7 @@ def reason_of(error: Exception) -> str:
         return "reading it takes too much memory"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return f"it is damaged ({type(error).__name__}: {error})"
+    return f"it is damaged ({describe_error(error)})"
 
 
 def read_text(path: Path, *, is_html: bool = False) -> str:

@@ -315,8 +315,8 @@ def _message_part(message: EmailMessage, note: Note, number: int | None) -> File
     attachments = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
     if attachments:
         metadata["attachments"] = attachments
-        listed = shorten(", ".join(attachments), 1_000)
-        note(f"{'' if number is None else f'message {number}: '}attachments are not read: {listed}")
+        all_names = shorten(", ".join(attachments), 1_000)
+        note(f"{'' if number is None else f'message {number}: '}attachments are not read: {all_names}")
     head = "\n".join(f"{name.title()}: {value}" for name, value in names.items() if value and name != "subject")
     body = message.get_body(("plain", "html"))
     text = "" if body is None else str(body.get_content())

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE, Chunk, replace_surrogates, with_short_titles
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
 from langchain_hybridgraph.ingestion.markdown import Anchor, Link, Outline, Section, find_links, outline, with_anchors
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import sentences as split_points
@@ -260,7 +260,7 @@ class SemanticSplitter:
             breaks = self._breaks(text, sentences)
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
             name = repr(document.id or document.metadata.get("source") or text[:40])
-            note(f"semantic splitting fell back to recursive splitting for {name}: {type(error).__name__}: {error}")
+            note(f"semantic splitting fell back to recursive splitting for {name}: {describe_error(error)}")
             yield from _cut(text, recursive.spans(text, structure), structure)
             return
         starts = sorted(breaks)

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
@@ -247,7 +247,7 @@ class SearchContext:
             if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
                 raise failure.error
         if failures and is_required and self.pipeline.on_error != "empty":
-            errors = "; ".join(f"{each.source}: {type(each.error).__name__}: {each.error}" for each in failures)
+            errors = "; ".join(f"{each.source}: {describe_error(each.error)}" for each in failures)
             raise RetrievalError(
                 f"no source could answer ({errors}); on_error='empty' returns an empty result instead"
             ) from failures[0].error

@@ -10,7 +10,7 @@ from inspect import getattr_static
 from typing import Any, ClassVar, NamedTuple, Protocol, overload
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution.effects import (
     Effect,
     Search,
@@ -106,7 +106,7 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     @classmethod
     def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
         """Return the plan to use if the planner failed: only the query as the user wrote it, for all types."""
-        message = f"{type(error).__name__}: {error}"
+        message = describe_error(error)
         reasoning = "The planner failed, so the original question is searched for."
         return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
 
