@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.adapters.conversations import ConversationCall
 from langchain_hybridgraph.adapters.documents import Annotate, annotate, chunk_id, score_notes
-from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution.effects import (
     Effect,
     Failure,
@@ -285,7 +285,13 @@ class ConversationSearch:
             history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
         if history is not None and not isinstance(history, (str, Sequence, Mapping)) and has_messages(history):
             history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
-        turns_before = turns(history, call.query or "")
+        try:
+            turns_before = turns(history, call.query or "")
+        except ConfigurationError as error:
+            if history is call.history:  # the caller passed it
+                raise
+            trace.record("history", error, "history-failed")
+            turns_before = []
         trace.has_context = bool(turns_before)
         return turns_before
 

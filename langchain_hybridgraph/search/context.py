@@ -31,7 +31,15 @@ from langchain_hybridgraph.search.rerankers import Reranker
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import ReachedChunk
-from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasOriginals, HasParents, ReadsChunks, implements
+from langchain_hybridgraph.stores.protocols import (
+    Graph,
+    HasFastLookups,
+    HasGraph,
+    HasOriginals,
+    HasParents,
+    ReadsChunks,
+    implements,
+)
 
 # Replacement of children by their parents.
 
@@ -330,7 +338,11 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         return hits
     assert implements(store, HasParents)
     with trace.stage("parents"):
-        chunks = yield from context.ask(Effect("parents", partial(store.read_parents, ids, scope), quick=True))
+        is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
+        call = Effect(
+            "parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, lane=lane_of("parents", store)
+        )
+        chunks = yield from context.ask(call)
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)

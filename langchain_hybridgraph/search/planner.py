@@ -646,7 +646,14 @@ def _checked_plan(answer: Any) -> QueryPlan:
 def messages_call(source: str, history: Any) -> Effect:
     """Return the call that reads the messages of a chat history."""
     arun = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
-    return Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
+
+    def read() -> list[Any]:
+        messages = history.messages
+        if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+            raise TypeError(f"the messages of a chat history must be a list, got {quote_value(messages)}")
+        return list(messages)
+
+    return Effect(source, read, arun, lane=lane_of(source, history))
 
 
 def has_messages(history: Any) -> bool:
