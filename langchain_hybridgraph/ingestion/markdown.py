@@ -454,8 +454,8 @@ class _BlockReader:
             first = last
 
     def outline(self, *, headings: bool) -> Outline:
-        for first, tokens in self.blocks():
-            self._read_tokens(tokens, first)
+        for line, tokens in self.blocks():
+            self._read_tokens(tokens, line)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
         fences, ids = tuple(self._fences), tuple(self._heading_ids)
         if not headings:
