@@ -18,21 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE, MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
-from langchain_hybridgraph.ingestion.bounded import (
-    MAX_CHARACTERS,
-    MAX_TEXT_BYTES,
-    BoundedReader,
-    UnreadableError,
-    read_text,
-    reason_of,
-)
-from langchain_hybridgraph.ingestion.markdown import (
-    Anchor,
-    front_matter,
-    front_matter_end,
-    outline,
-    without_heading_ids,
-)
+from langchain_hybridgraph.ingestion import bounded, markdown
+from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
 from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
 
@@ -293,7 +280,7 @@ class FileDocuments(Iterator["Document"]):
 
     def leave_out(self, file: File, error: Exception) -> None:
         """Record that a file could not be read, or raise FileError if it is the only path."""
-        reason = reason_of(error)
+        reason = bounded.reason_of(error)
         if self._is_only_path(file):
             raise FileError(f"{file.path}: {reason}") from error
         self._leave_out(file.path, reason)
@@ -485,12 +472,12 @@ def _document(file: File) -> Document:
     from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
 
     suffix, source = file.path.suffix.lower(), file.source
-    text = read_text(file.path, is_html=suffix in _HTML)
-    title, metadata, anchors = "", dict[str, Any](), tuple[Anchor, ...]()
+    text = bounded.read_text(file.path, is_html=suffix in _HTML)
+    title, metadata, anchors = "", dict[str, Any](), tuple[markdown.Anchor, ...]()
     if suffix in _MARKDOWN and not file.is_text:
-        metadata = front_matter(text)
-        text, anchors = without_heading_ids(text[front_matter_end(text) :])
-        title = str(metadata.get("title") or outline(text).title or "")
+        metadata = markdown.front_matter(text)
+        text, anchors = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
+        title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)
     metadata |= {"title": title or _stem(source), "source": source, "uri": source}
@@ -503,10 +490,10 @@ def _stem(source: str) -> str:
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     with file.open("rb") as lines:
-        read = partial(lines.readline, MAX_TEXT_BYTES)
+        read = partial(lines.readline, bounded.MAX_TEXT_BYTES)
         for number, raw in enumerate(iter(read, b""), start=1):
             rest = raw
-            while len(rest) == MAX_TEXT_BYTES and not rest.endswith(b"\n"):  # the line is too long
+            while len(rest) == bounded.MAX_TEXT_BYTES and not rest.endswith(b"\n"):  # the line is too long
                 rest = read()
             line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
             if line.strip():
@@ -516,8 +503,8 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 def _row(line: str, source: str, number: int) -> Document:
     from langchain_core.documents import Document
 
-    if len(line) > MAX_CHARACTERS:
-        raise UnreadableError(f"this line has more than {MAX_CHARACTERS:,} characters; split its text")
+    if len(line) > bounded.MAX_CHARACTERS:
+        raise UnreadableError(f"this line has more than {bounded.MAX_CHARACTERS:,} characters; split its text")
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -10,8 +10,8 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import LONGEST_TITLE
-from langchain_hybridgraph.ingestion import bounded, files, ingest, markdown, read_files
-from langchain_hybridgraph.ingestion.markdown import front_matter, outline
+from langchain_hybridgraph.ingestion import bounded, ingest, markdown, read_files
+from langchain_hybridgraph.ingestion.markdown import front_matter
 
 BODY = "The boiler is descaled every month. " * 300
 
@@ -23,10 +23,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def ingested(folder):
+def ingested(folder, **options):
     """Return the report of an ingest of the folder, and the ids of the stored documents."""
     store = HybridGraphStore(None)
-    report = ingest(read_files([folder], skipped=lambda message: None), store)
+    report = ingest(read_files([folder], skipped=lambda message: None), store, **options)
     return report, set(store.document_ids())
 
 
@@ -55,26 +55,33 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
 
 
 @pytest.mark.parametrize("error", [RecursionError, MemoryError, KeyError("page")])
-@pytest.mark.parametrize("stage", ["read", "cut"])
-def test_a_reader_that_fails_does_not_stop_the_folder(folder, monkeypatch, stage, error):
+def test_a_reader_that_fails_does_not_stop_the_folder(folder, monkeypatch, error):
     """Whatever a reader raises, the file is skipped and named, and the others are stored."""
     (folder / "b.md").write_text("HOSTILE")
-    module, name = (files, "without_heading_ids") if stage == "read" else (markdown, "_outline")
-    work = getattr(module, name)
+    work = markdown.without_heading_ids
 
-    def fail(text, *arguments):
+    def read(text):
         if "HOSTILE" in text:
             raise error
-        return work(text, *arguments)
+        return work(text)
 
-    if stage == "cut":
-        if isinstance(error, KeyError):
-            pytest.skip("a splitter's own error is raised")
-        monkeypatch.setattr(files, "outline", lambda text: outline(""))  # the reader itself succeeds
-    monkeypatch.setattr(module, name, fail)
+    monkeypatch.setattr(markdown, "without_heading_ids", read)
     report, sources = ingested(folder)
-    assert list(report.unread) == [str(folder / "b.md")]
-    assert len(sources) == 2
+    assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_a_text_that_cannot_be_split_does_not_stop_the_folder(folder, error):
+    """A file whose text is nested too deeply for a splitter is skipped and named, and the others are stored."""
+    (folder / "b.md").write_text("HOSTILE")
+
+    def split(text):
+        if "HOSTILE" in text:
+            raise error
+        return [text]
+
+    report, sources = ingested(folder, split=split)
+    assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
 
 
 @pytest.mark.parametrize("suffix", ["txt", "md", "html", "rst", "py", "csv"])
@@ -89,8 +96,8 @@ def test_a_text_that_is_too_long_is_skipped(folder, monkeypatch, suffix):
 
 def test_a_line_of_json_that_is_too_long_is_skipped(folder, monkeypatch):
     """A line of JSON Lines that is too long is skipped; the lines around it are read with their numbers."""
-    monkeypatch.setattr(files, "MAX_CHARACTERS", 1_000)
-    monkeypatch.setattr(files, "MAX_TEXT_BYTES", 1_200)
+    monkeypatch.setattr(bounded, "MAX_CHARACTERS", 1_000)
+    monkeypatch.setattr(bounded, "MAX_TEXT_BYTES", 1_200)
     long = '{"text": "' + "x" * 5_000 + '"}'
     (folder / "b.jsonl").write_text(f'{{"text": "one"}}\n{long}\n{{"text": "three"}}\n')
     report, _ = ingested(folder)
