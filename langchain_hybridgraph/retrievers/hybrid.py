@@ -166,7 +166,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
         if store_contents is not None and store_contents.error is not None:
@@ -174,7 +174,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
                 "only the vector search finds texts until a later search can list them; to search by keyword without "
                 f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=5,
+                stacklevel=6,
             )
         texts = DocumentIndex(
             indexed,
