@@ -25,7 +25,7 @@ from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
@@ -475,7 +475,7 @@ def _read(
     try:
         return index_refresh.read_store(adapter, version)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        failure = index_refresh.StoreContents([], index_refresh.StoreState(), f"{type(error).__name__}: {error}")
+        failure = index_refresh.StoreContents([], index_refresh.StoreState(), describe_error(error))
         return failure if documents is None else None
 
 

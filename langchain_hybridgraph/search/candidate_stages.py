@@ -11,7 +11,8 @@ from itertools import filterfalse
 from operator import itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.memory.scores import CompositeScores
 from langchain_hybridgraph.records import (
@@ -27,7 +28,7 @@ from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.search.certain_hits import announce_seeds
 from langchain_hybridgraph.search.context import ALL, Candidates, SearchContext, read_hits
 from langchain_hybridgraph.search.expansion import Coverage, Expansion
-from langchain_hybridgraph.search.fusion import DependsOnK, Interleave, KnowsContenders, ScoresOthers
+from langchain_hybridgraph.search.fusion import ConvexCombination, DependsOnK, Interleave, KnowsContenders, ScoresOthers
 from langchain_hybridgraph.search.sources import ListedSource, Source
 from langchain_hybridgraph.search.traversals import TraversalResult
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, KnowsCopies, implements
@@ -258,19 +259,24 @@ def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
     return ids
 
 
-def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
+def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     """Return the candidates with ``fused_candidates``, best first; if the fusion fails, interleaved by rank."""
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     sources = [ranking.source for ranking in rankings if ranking.entries]
     method = getattr(fusion, "method", "hybrid")
     trace.method = method if len(sources) > 1 else "".join(sources) or method
+
+    def call_fusion() -> Sequence[FusedCandidate]:
+        fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
+        if not all(map(math.isfinite, map(itemgetter(1), fused))):
+            raise ValueError("a score is not a finite number")
+        return fused
+
+    is_fast = type(fusion).__module__ == ConvexCombination.__module__
     with trace.stage("fuse"):
-        try:
-            fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
-            if not all(map(math.isfinite, map(itemgetter(1), fused))):
-                raise ValueError("a score is not a finite number")
-        except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own, and interleaving always works
-            trace.record("fusion", error, "fusion-failed")
+        (fused,) = yield [Effect("fusion", call_fusion, quick=is_fast, lane=lane_of("fusion", fusion))]
+        for failure in failures_in([fused]):
+            trace.record("fusion", failure.error, failure.reason)
             trace.degrade("interleaved")
             trace.method = "interleave"
             fused = Interleave()(rankings)
@@ -279,7 +285,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
 
 
 def _complete(context: SearchContext, complete: Callable[[], Search[Candidates]]) -> Search[Candidates]:
-    return fuse(context, (yield from complete()))
+    return (yield from fuse(context, (yield from complete())))
 
 
 # Stage that expands hits along edges of the graph.
@@ -374,7 +380,10 @@ def _traverse(
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
         starts = [seed for seed in seeds if seed[0] not in missing] if missing else seeds
-        return graph, question_traversal.traverse(graph, starts, expansion.score, vector)
+        result = question_traversal.traverse(graph, starts, expansion.score, vector)
+        if not isinstance(result, TraversalResult):
+            raise TypeError(f"a traversal must return a TraversalResult, got {quote_value(result)}")
+        return graph, result
 
     if store is None:
         return traverse()

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
@@ -33,6 +33,7 @@ from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import ReachedChunk
 from langchain_hybridgraph.stores.protocols import (
     Graph,
+    HasFastLookups,
     HasGraph,
     HasOriginals,
     HasParents,
@@ -255,7 +256,7 @@ class SearchContext:
             if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
                 raise failure.error
         if failures and is_required and self.pipeline.on_error != "empty":
-            errors = "; ".join(f"{each.source}: {type(each.error).__name__}: {each.error}" for each in failures)
+            errors = "; ".join(f"{each.source}: {describe_error(each.error)}" for each in failures)
             raise RetrievalError(
                 f"no source could answer ({errors}); on_error='empty' returns an empty result instead"
             ) from failures[0].error
@@ -341,7 +342,11 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         return hits
     assert implements(store, HasParents)
     with trace.stage("parents"):
-        chunks = yield from context.ask(Effect("parents", partial(store.read_parents, ids, scope), quick=True))
+        is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
+        call = Effect(
+            "parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, lane=lane_of("parents", store)
+        )
+        chunks = yield from context.ask(call)
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import BEST_HITS, QuestionWords, ScoredId, SourceResult
-from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer, telling_terms
+from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, RowsWith, exact_matches, forms
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Question:
     """Words of a question, with their statistics in an index of ``texts`` rows.
 
     ``frequency`` counts the rows whose field contains a word, and ``idf`` maps such a number to an inverse document
-    frequency. ``terms`` are the indexed words, with their number of occurrences in the question.
+    frequency. ``terms`` are the indexed words, with their number of occurrences in the question. Only the first
+    ``LONGEST_QUERY`` characters of ``text`` are used.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Question:
         frequency: Callable[[Field, str], float],
         idf: Callable[[float], float],
     ) -> None:
+        text = text[:LONGEST_QUERY]
         self.text, self.analyzer, self.texts, self.idf = text, analyzer, texts, idf
         self._words = analyzer.words(text)
         self._frequency = in_texts = {word: frequency("text", word) for word in dict.fromkeys(self._words)}

@@ -6,10 +6,12 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import (
+    LONGEST_TITLE,
     Chunk,
     ParsedMetadata,
     chunk_uri,
@@ -19,6 +21,7 @@ from langchain_hybridgraph.chunks import (
     reference,
     replace_surrogates,
     session_of,
+    with_short_titles,
 )
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import MENTIONS, check_name, digest
@@ -200,6 +203,11 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
     if not isinstance(chunk.text, str):
         raise TypeError(f"the text of {quote_value(chunk.id)} must be a str, got {quote_value(chunk.text)}")
     text = replace_surrogates(chunk.text)
+    if (short := with_short_titles(chunk.metadata)) is not chunk.metadata:
+        logger.warning(
+            "the title or heading of %.200r has more than %d characters and is shortened", chunk.id, LONGEST_TITLE
+        )
+        chunk = replace(chunk, metadata=short)
     metadata = metadata_json(chunk.metadata, chunk.id)
     stored_metadata = json.loads(metadata)  # for the tree, which must be the same as that of a migrated catalog
     document = reference(chunk.document)
