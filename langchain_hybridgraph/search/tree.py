@@ -402,7 +402,7 @@ class QueryTree:
     def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the chunks, then the summaries of the directories."""
         results = yield from gather(self._run)
-        candidates = fuse(self._run, (yield from rank(self._run, results, CANDIDATES)))
+        candidates = fuse(self._run, (yield from rank(self._run, results)))
         self._vector = next((result.vector for result in results.values() if result.vector is not None), None)
         self._texts = Scores(candidates, self._fusion)
         if results:

@@ -207,7 +207,6 @@ class KeywordIndex(ABC):
             entries,
             bound=self.question(text).bound,
             reason=reason,
-            rest=entries[-1].score if 0 < n <= len(entries) else 0.0,
             exact=dict(zip(ids_of(exact), exact.values(), strict=True)),
             words=self.query_words(text, hits[:BEST_HITS]),
         )
