@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice, repeat
+from itertools import repeat
 from operator import ge, neg
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -31,7 +31,6 @@ class RowTimes(NamedTuple):
         return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
-_PAGE = 10_000  # number of rows processed at a time; one page of a million rows would take 250 MB more
 _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
@@ -109,14 +108,14 @@ class Rows:
     def updated(
         self,
         touched: Iterable[int],
-        row_states: Iterable[RowState],
+        row_states: Iterable[Sequence[RowState]],
         *,
         end: int,
         version: int,
         has_parents: bool,
         past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """Return the table after a change of ``touched`` rows, which no longer exist unless in ``row_states``.
+        """Return the table after a change of ``touched`` rows, which no longer exist unless in the pages ``row_states``.
 
         ``end`` is the last row ever used, plus one; ``past`` has (row, known until, valid from, valid until).
         """
@@ -128,10 +127,8 @@ class Rows:
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
         dead = {row for row in touched if row < self._end and table._alive[row]}
-        own = (state for state in row_states if state[1] == self.tenant)
-        while page := list(islice(own, _PAGE)):
-            table._take(page)
-            dead.difference_update(row for row, *_ in page)
+        for page in row_states:
+            dead.difference_update(table._take(page))
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
@@ -195,13 +192,12 @@ class Rows:
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, states: Sequence[RowState]) -> None:
-        row_list, _, ids, *time_lists = zip(*states, strict=True)
+    def _take(self, states: Sequence[RowState]) -> tuple[int, ...]:
+        """Add rows or change their times, and return their numbers."""
+        row_list: tuple[int, ...]
+        row_list, ids, *time_lists = zip(*states, strict=True)
         rows = np.array(row_list, np.int64)
-        times = [
-            np.array([fill if value is None else value for value in values], np.float64)
-            for values, fill in zip(time_lists, _ALWAYS, strict=True)
-        ]
+        times = [np.array(values, np.float64) for values in time_lists]
         was_alive = self._alive[rows]
         if any(
             (column[rows[was_alive]] != new[was_alive]).any() for column, new in zip(self._times, times, strict=True)
@@ -215,6 +211,7 @@ class Rows:
         for row, id in zip(row_list, ids, strict=True):
             self._ids[row] = id
         self._row_of.update(zip(ids, row_list, strict=True))
+        return row_list
 
     def _drop(self, row: int) -> None:
         self._alive[row] = False
