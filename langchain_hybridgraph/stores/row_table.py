@@ -115,7 +115,7 @@ class Rows:
         has_parents: bool,
         past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """Return the table after a change of ``touched`` rows, which no longer exist unless in the pages ``row_states``.
+        """Return the table after a change of ``touched`` rows, which no longer exist unless ``row_states`` has them.
 
         ``end`` is the last row ever used, plus one; ``past`` has (row, known until, valid from, valid until).
         """
