@@ -128,7 +128,7 @@ class Catalog(CatalogConnections):
                 yield from page
 
     def row_states(self, tenant: str, rows: Iterable[int] | None = None) -> Iterator[list[RowState]]:
-        """Yield pages with the states of a tenant's chunks in these rows (None: all), unordered, without deleted ones."""
+        """Yield pages of the states of a tenant's chunks in these rows (None: all), unordered, without deleted rows."""
         condition = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?2))"
         with self.reading() as connection:
             results = connection.execute(
