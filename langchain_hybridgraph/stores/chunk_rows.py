@@ -108,9 +108,9 @@ class StoredChunk(NamedTuple):
         return is_known and (not is_timed or is_valid(self.valid_from, self.valid_until, as_of))
 
 
-# Row and id of a chunk, and the times between which the chunk is valid and known: valid from, valid until, learned at
-# and retracted at, ±infinity if missing. It is a plain tuple, because opening an index reads one for each chunk.
-RowState = tuple[int, str, float, float, float, float]
+# Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid
+# until, learned at and retracted at), None if missing.
+RowStates = tuple[list[int], list[str], list[float | None], list[float | None], list[float | None], list[float | None]]
 
 
 class TreePosition(NamedTuple):

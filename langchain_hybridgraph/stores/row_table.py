@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.stores.chunk_rows import RowState
+    from langchain_hybridgraph.stores.chunk_rows import RowStates
 
 
 class RowTimes(NamedTuple):
@@ -108,7 +108,7 @@ class Rows:
     def updated(
         self,
         touched: Iterable[int],
-        row_states: Iterable[Sequence[RowState]],
+        row_states: Iterable[RowStates],
         *,
         end: int,
         version: int,
@@ -127,8 +127,9 @@ class Rows:
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
         dead = {row for row in touched if row < self._end and table._alive[row]}
-        for page in row_states:
-            dead.difference_update(table._take(page))
+        for states in row_states:
+            table._take(*states)
+            dead.difference_update(states[0])
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
@@ -192,12 +193,12 @@ class Rows:
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, states: Sequence[RowState]) -> tuple[int, ...]:
-        """Add rows or change their times, and return their numbers."""
-        row_list: tuple[int, ...]
-        row_list, ids, *time_lists = zip(*states, strict=True)
+    def _take(self, row_list: list[int], ids: list[str], *time_lists: list[float | None]) -> None:
+        """Add rows, or change their times."""
         rows = np.array(row_list, np.int64)
-        times = [np.array(values, np.float64) for values in time_lists]
+        times = [np.array(values, np.float64) for values in time_lists]  # None becomes NaN
+        for column, fill in zip(times, _ALWAYS, strict=True):
+            column[np.isnan(column)] = fill
         was_alive = self._alive[rows]
         if any(
             (column[rows[was_alive]] != new[was_alive]).any() for column, new in zip(self._times, times, strict=True)
@@ -211,7 +212,6 @@ class Rows:
         for row, id in zip(row_list, ids, strict=True):
             self._ids[row] = id
         self._row_of.update(zip(ids, row_list, strict=True))
-        return row_list
 
     def _drop(self, row: int) -> None:
         self._alive[row] = False
