@@ -436,7 +436,7 @@ class QueryTree:
         trace.raises = self._trace.raises
         run = SearchContext(query, pipeline, trace)
         results = yield from gather(run)
-        candidates = fuse(run, (yield from rank(run, results, CANDIDATES)))
+        candidates = fuse(run, (yield from rank(run, results)))
         self._summaries = Scores(candidates, self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")

@@ -37,7 +37,8 @@ _ARCS_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 2_000
 _STATES_AT_ONCE = 10_000
 # JSON list of a column of times. A list takes half the time of one tuple for each row, and json_group_array rounds.
-_TIMES = "'[' || ifnull(group_concat(iif({0} IS NULL, 'null', replace(printf('%!.17g', {0}), 'Inf', 'Infinity'))), '') || ']'"
+_TIME = "iif({0} IS NULL, 'null', replace(printf('%!.17g', {0}), 'Inf', 'Infinity'))"
+_TIMES = f"'[' || ifnull(group_concat({_TIME}), '') || ']'"
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
 _COLUMNS = (
     "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
@@ -135,6 +136,7 @@ class Catalog(CatalogConnections):
         columns = ", ".join(["json_group_array(row)", "json_group_array(id)", *map(_TIMES.format, times)])
         # The plus prevents SQLite from using an index on the tenant, so only these rows are read.
         sql = f"SELECT {columns} FROM {_STORED} WHERE +tenant = ?1 AND row "
+        pages: Iterable[list[Any]]
         if rows is not None:
             pages = [self.query(f"{sql} IN (SELECT value FROM json_each(?2))", (tenant, number_list(rows)))]
         else:
@@ -142,7 +144,8 @@ class Catalog(CatalogConnections):
             pages = (self.query(f"{sql} >= ?2 AND row < ?3", (tenant, n, n + _STATES_AT_ONCE)) for n in starts)
         for [page] in pages:
             if page[0] != "[]":
-                yield tuple(map(json.loads, page))
+                rows_of_page, ids, *times_of_page = map(json.loads, page)
+                yield rows_of_page, ids, times_of_page
 
     def text_hashes(self) -> dict[int, bytes]:
         """Return the text hash of every chunk, as a dict keyed by row in ascending order."""

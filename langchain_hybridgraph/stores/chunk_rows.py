@@ -110,7 +110,7 @@ class StoredChunk(NamedTuple):
 
 # Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid
 # until, learned at and retracted at), None if missing.
-RowStates = tuple[list[int], list[str], list[float | None], list[float | None], list[float | None], list[float | None]]
+RowStates = tuple[list[int], list[str], list[list[float | None]]]
 
 
 class TreePosition(NamedTuple):
