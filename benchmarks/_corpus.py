@@ -140,11 +140,11 @@ def short_corpus(size: int, questions: int = 300) -> Corpus:
         return points.astype(np.float32)
 
     pairs = generator.integers(0, size, (questions, 2)).tolist()
-    asked = [" ".join(f"{texts[a]} {texts[b]}".split()[5:15]) for a, b in pairs]
+    question_texts = [" ".join(f"{texts[a]} {texts[b]}".split()[5:15]) for a, b in pairs]
     matrix = vectors(size)
-    vectors_by_text = dict(zip(texts, matrix, strict=True)) | dict(zip(asked, vectors(questions), strict=True))
+    vectors_by_text = dict(zip(texts, matrix, strict=True)) | dict(zip(question_texts, vectors(questions), strict=True))
     metadatas = [{"percent": n * 37 % 100, "n": n} for n in range(size)]
-    return Corpus(texts, metadatas, asked, matrix, ReadyEmbeddings(vectors_by_text))
+    return Corpus(texts, metadatas, question_texts, matrix, ReadyEmbeddings(vectors_by_text))
 
 
 def _grow(

@@ -313,11 +313,11 @@ class VectorMatrix:
         self._signs = BinaryQuantizer()
 
     def _near(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        allowed = int(np.count_nonzero(allowed_rows))
-        count = max(LEAST_RESCORED, RESCORED * n, allowed // ROWS_PER_RESCORED)
+        allowed_count = int(np.count_nonzero(allowed_rows))
+        count = max(LEAST_RESCORED, RESCORED * n, allowed_count // ROWS_PER_RESCORED)
         gather_limit = GATHER_SHARE * len(allowed_rows)
         size = self._matrix[: len(allowed_rows)].nbytes
-        if size <= EXACT_BYTES or count >= gather_limit or allowed <= FEW_SHARE * len(allowed_rows):
+        if size <= EXACT_BYTES or count >= gather_limit or allowed_count <= FEW_SHARE * len(allowed_rows):
             return self._search(vector, n, allowed_rows)
         self._signs.add_rows(self._matrix[: len(allowed_rows)])
         rows = self._signs.nearest(vector, count, allowed_rows)
