@@ -6,7 +6,7 @@ import copy
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from langchain_core.documents import Document
 from langchain_core.indexing import IndexingResult, RecordManager
@@ -16,17 +16,13 @@ from langchain_core.structured_query import Comparator, Comparison, Operation, O
 
 from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, quote_value
-from langchain_hybridgraph.records import ALL_TIME, Hit, content_id
+from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, content_id
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
-
-
-Annotate = Literal["all", "score", "none"]
-"""Amount of detail in a Document's metadata about how the Document was found."""
 
 
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:

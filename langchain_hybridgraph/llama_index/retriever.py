@@ -25,7 +25,6 @@ from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 
-from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import offload
@@ -38,6 +37,7 @@ from langchain_hybridgraph.llama_index.nodes import (
     to_node,
 )
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
+from langchain_hybridgraph.options.compressor import as_reranker
 from langchain_hybridgraph.records import Hit, in_scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever

@@ -397,7 +397,7 @@ def test_graph_ranks_are_fused_with_the_other_ranks():
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "number ≥ 0"), (0.5, "mapping")],
+    [({"vectors": 1}, "did you mean 'vector'"), ({"vector": -1}, "numbers ≥ 0"), (0.5, "mapping")],
 )
 def test_invalid_source_weights_are_rejected(weights, message):
     """Invalid names or values of source_weights are rejected at construction and in a call."""
@@ -765,15 +765,6 @@ def test_a_tool_with_typed_time_and_labels():
     assert {"query", "k", "filter", "as_of", "labels", "session_id"} <= tool.args.keys()
     assert "old 0.9" not in tool.invoke({"query": "?", "labels": ["x"]})
     assert "old 0.9" in tool.invoke({"query": "?", "as_of": (NOW - 6 * DAY).date().isoformat(), "labels": ["x"]})
-
-
-def test_an_option_that_does_not_exist():
-    """A misspelt option raises TypeError, and a misspelt setting raises ValidationError."""
-    vector_store = store({"a": ("a 0.8", {})})
-    with pytest.raises(TypeError, match="label"):
-        MemoryRetriever(vector_store).invoke("?", label="x")
-    with pytest.raises(ValidationError, match="modes"):
-        MemoryRetriever(vector_store, modes="general")
 
 
 # -- other stores, other ways to make one -------------------------------------------------------------------------
