@@ -27,7 +27,7 @@ from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.execution.threads import ForkSafeLock, paused_garbage_collection
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.options.calls import Options
@@ -142,6 +142,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 _shared_indexes[adapter.freshness] = key
             return adapter
 
+    @paused_garbage_collection()
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
         """Return the adapter of ``vector_store``, with a keyword index if there are texts for one and it is needed."""
         adapter, options = adapter_of(self.vector_store), self.index
@@ -166,7 +167,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
         if store_contents is not None and store_contents.error is not None:
@@ -174,7 +175,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
                 "only the vector search finds texts until a later search can list them; to search by keyword without "
                 f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=5,
+                stacklevel=6,
             )
         texts = DocumentIndex(
             indexed,
