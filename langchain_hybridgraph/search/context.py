@@ -172,16 +172,12 @@ class Limits(NamedTuple):
     """Limits that let a search skip work that cannot change its result. ``benchmarks/pruning.py`` measures the effect.
 
     - ``hits`` is the maximum number of hits that the stages after ``admit`` can use.
-    - ``contenders`` is the number of the best candidates that later stages can use, or None if they may use any
-      candidate. Missing scores are computed only for candidates that could still be among them (Fagin, Lotem and Naor,
-      Optimal Aggregation Algorithms for Middleware, PODS 2001).
     - With ``scores_unread``, memories are scored before their texts are read, so that only the best ones have to be
       read. No stage before ``score`` needs the texts then.
     - ``resolves_parents`` is False if no hit has a parent that replaces it.
     """
 
     hits: int
-    contenders: int | None
     scores_unread: bool
     resolves_parents: bool
 
@@ -215,9 +211,7 @@ class SearchContext:
             hits = ALL
         else:
             hits = k if pipeline.reranker is None else max(k, pipeline.rerank_depth)
-        # If the search expands hits in a graph or scores memories, any candidate could become a hit.
-        contenders = hits if pipeline.expansion is None and scoring is None else None
-        return Limits(hits, contenders, scores_unread, resolves_parents)
+        return Limits(hits, scores_unread, resolves_parents)
 
     def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
         """Make a call and return its result. If it fails, record the reason and return ``otherwise``.

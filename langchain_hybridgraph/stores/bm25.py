@@ -188,6 +188,8 @@ class KeywordIndex(ABC):
         for form, is_compound in islice(forms(text).items(), MOST_FORMS):
             terms += [("name", form), ("compounds", form)] if is_compound else [("name", form)]
         postings = self.postings(terms)
+        if not any(postings.values()):
+            return {}
 
         def rows_with(field: Field, term: str) -> Sequence[int]:
             rows = postings.get((field, term), ())
@@ -206,14 +208,14 @@ class KeywordIndex(ABC):
         reason: str | None,
     ) -> SourceResult:
         """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs."""
-        hits, exact = self.search(text, n, allowed_rows), self.exact_matches(text, allowed_rows)
+        question, hits = self.question(text), self.search(text, n, allowed_rows)
+        exact = self.exact_matches(text, allowed_rows)
         order = sorted(zip([-score for _, score in hits], ids_of([row for row, _ in hits]), strict=True))
         entries = [ScoredId(id, -score) for score, id in order]
         return SourceResult(
             entries,
-            bound=self.question(text).bound,
+            bound=question.bound,
             reason=reason,
-            rest=entries[-1].score if 0 < n <= len(entries) else 0.0,
             exact=dict(zip(ids_of(exact), exact.values(), strict=True)),
             words=self.query_words(text, hits[:BEST_HITS]),
         )

@@ -108,17 +108,17 @@ class StoredChunk(NamedTuple):
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
         """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time)."""
-        return self._is_known(known_at) and is_valid(self.valid_from, self.valid_until, as_of)
-
-    def _is_known(self, known_at: float | None) -> bool:
         if known_at is None:
-            return self.retracted_at is None
-        return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
+            is_known = self.retracted_at is None
+        else:
+            is_known = self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
+        is_timed = self.valid_from is not None or self.valid_until is not None
+        return is_known and (not is_timed or is_valid(self.valid_from, self.valid_until, as_of))
 
 
-# Row, tenant and id of a chunk, and the times between which the chunk is valid and known: valid from, valid until,
-# learned at and retracted at. It is a plain tuple, because opening an index reads one for each chunk.
-RowState = tuple[int, str, str, float | None, float | None, float, float | None]
+# Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid
+# until, learned at and retracted at), None if missing.
+RowStates = tuple[list[int], list[str], list[list[float | None]]]
 
 
 class TreePosition(NamedTuple):
