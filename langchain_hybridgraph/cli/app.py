@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=OneLineErrors,
-    add_completion=False,
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings=options.HELP_OPTIONS,
