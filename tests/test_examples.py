@@ -32,6 +32,7 @@ ANSWERS = {
     "rag_chain.py": ["A second factor: a code by text message, or a key [errors.md] [factors.md]."],
     "conversation.py": ["Tom: And its price?", "The van is blue. Its price is 9,000."],
     "agent.py": ["ai: The import of addresses reads vCard files, too.", "ai: It can send invoices as XRechnung."],
+    "langgraph_memory.py": ["ai: Please remember that my bicycle has the frame number WX-7714."],
     "memory_agent.py": [
         "ai: I moved to Porto on the first of April 2024.",
         "ai: I live in Lisbon, near the river, since May 2021.",

@@ -20,7 +20,7 @@ ORDER = [
     *("registry", "settings_file", "text"),
     *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "options", "settings", "adapters", "result", "vectorstores"),
-    *("retrievers", "llama_index", "evaluation", "migration", "cli"),
+    *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 

@@ -187,9 +187,11 @@ class Identity:
                 texts[id].add(document.page_content)
         # Several texts may share an id, for example the id of the document from which they were taken.
         unique = frozenset(id for id, different in texts.items() if len(different) == 1)
-        both = [(document, partner) for document, partner in zip(documents, paired, strict=True) if partner is not None]
         self.extra_keys = frozenset(
-            key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
+            key
+            for ours, theirs in zip(documents, paired, strict=True)
+            if theirs is not None and ours is not theirs
+            for key in ours.metadata.keys() - theirs.metadata.keys()
         )
         """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=OneLineErrors,
-    add_completion=False,
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings=options.HELP_OPTIONS,
@@ -337,7 +336,8 @@ def repair(
 ) -> None:
     """Repair an index, then check it.
 
-    The search engines are rebuilt from the catalog, for all tenants; no stored text is lost.
+    The search engines are rebuilt from the catalog, for all tenants. Only chunks that can no longer be read are
+    deleted, and named.
     """
     with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
         if refit:
@@ -350,10 +350,10 @@ def repair(
 def backup(
     destination: Annotated[Path, typer.Argument(metavar="DEST", help="New folder for the copy.")],
     *,
-    index: IndexFolder,
-    config: Config = None,
-    embedding: Model = None,
-    as_json: Json = False,
+    index: options.IndexFolder,
+    config: options.Config = None,
+    embedding: options.Model = None,
+    as_json: options.Json = False,
 ) -> None:
     """Copy an index to a new folder, while other processes may read and write it.
 

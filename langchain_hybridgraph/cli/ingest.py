@@ -23,7 +23,7 @@ from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.files import SEVERAL, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
+from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def write_documents(
         report = ingest_documents(
             documents, store, split=split, edges=edges, progress=progress, prune_documents=prunable
         )
-        if not (report.documents or deleted.documents) or not isinstance(store, HasLayers):
+        if not (report.documents or deleted.documents) or not hasattr(store, "summaries"):
             return report, None
         if store.summaries.index() is None and not any(path.is_dir() for path in paths):
             return report, None

@@ -25,7 +25,7 @@ from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
@@ -166,7 +166,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
         if store_contents is not None and store_contents.error is not None:
@@ -174,7 +174,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
                 "only the vector search finds texts until a later search can list them; to search by keyword without "
                 f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=5,
+                stacklevel=6,
             )
         texts = DocumentIndex(
             indexed,
@@ -475,7 +475,7 @@ def _read(
     try:
         return index_refresh.read_store(adapter, version)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        failure = index_refresh.StoreContents([], index_refresh.StoreState(), f"{type(error).__name__}: {error}")
+        failure = index_refresh.StoreContents([], index_refresh.StoreState(), describe_error(error))
         return failure if documents is None else None
 
 

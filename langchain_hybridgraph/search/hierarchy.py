@@ -176,6 +176,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 # Lookup of a tree's nodes by uri or path.
 
 _MAX_SUGGESTIONS = 3
+_LONGEST_URI = 8_192  # characters; comparing other spellings takes time in proportion to the square of the length
 
 
 def path_of(uri: str) -> str:
@@ -215,6 +216,8 @@ def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     for uri in targets:
         if not (isinstance(uri, str) and uri.strip()):
             raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
+        if len(uri) > _LONGEST_URI and tree.node(uri) < 0:
+            raise ConfigurationError(f"each target_uri must have at most {_LONGEST_URI:,} characters, got {len(uri):,}")
         nodes = _nodes_of(tree, uri)
         if not nodes:
             tops = [tree.uri(node) for node in tree.top()]

@@ -406,7 +406,7 @@ class QueryTree:
     def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the chunks, then the summaries of the directories."""
         results = yield from gather(self._run)
-        candidates = fuse(self._run, (yield from rank(self._run, results, CANDIDATES)))
+        candidates = yield from fuse(self._run, (yield from rank(self._run, results)))
         self._vector = next((result.vector for result in results.values() if result.vector is not None), None)
         self._texts = Scores(candidates, self._fusion)
         if results:
@@ -442,7 +442,7 @@ class QueryTree:
         trace.raises = self._trace.raises
         run = SearchContext(query, pipeline, trace)
         results = yield from gather(run)
-        candidates = fuse(run, (yield from rank(run, results, CANDIDATES)))
+        candidates = yield from fuse(run, (yield from rank(run, results)))
         self._summaries = Scores(candidates, self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")

@@ -95,12 +95,12 @@ class CloseGuard:
             if self._is_held and not entered:  # a thread in a call finishes it, even if it needs other indexes
                 self._condition.wait_for(lambda: not self._is_held)
             self._inside += 1
-        self._own.depth = self._depth + 1
+        self._own.depth = getattr(self._own, "depth", 0) + 1
         _calls.entered = entered + 1
 
     def __exit__(self, *_: object) -> None:
         _calls.entered -= 1
-        self._own.depth = self._depth - 1
+        self._own.depth -= 1
         with self._condition:
             self._inside -= 1
             if self._shut or self._is_held:

@@ -361,11 +361,11 @@ class IndexFolder:
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
         rows, touched, catalog = self.rows, [], self.catalog
         if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, row_states = Rows(rows.tenant), catalog.row_states()
+            rows, row_states = Rows(rows.tenant), catalog.row_states(rows.tenant, int(facts["next_row"]))
             past = catalog.past_validity()
         else:
             touched = catalog.changed_rows(rows.version)
-            row_states = catalog.row_states(touched)
+            row_states = catalog.row_states(rows.tenant, int(facts["next_row"]), touched)
             past = catalog.past_validity(touched)
         return rows.updated(
             touched,

@@ -1,0 +1,428 @@
+"""LangGraph's long-term memory with hybrid search.
+
+Needs ``pip install "langchain-hybridgraph[langgraph]"``. No other package of this library imports LangGraph.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, NamedTuple, Self, cast
+
+from langchain_core.embeddings import Embeddings
+
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
+from langchain_hybridgraph.execution.effects import offload
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.records import Scope, content_id
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        IndexConfig,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        ensure_embeddings,
+        get_text_at_path,
+    )
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] != "langgraph":
+        raise
+    raise MissingExtraError(
+        'HybridGraphMemory needs LangGraph, which cannot be imported: pip install "langchain-hybridgraph[langgraph]"'
+    ) from missing
+
+Namespace = tuple[str, ...]
+WHOLE_VALUE = ["$"]  # the path of LangGraph for the complete value, as JSON
+
+
+class HybridGraphMemory(BaseStore):
+    """LangGraph store whose items are kept in an index folder and found by vector and by keyword.
+
+    - ``path``: folder of the index; None keeps the items in memory.
+    - ``index``: LangGraph's ``IndexConfig``. ``embed`` (default: ``"lsa"``) is any embedding that
+      :class:`HybridGraphStore` takes, a function or a provider string such as ``"openai:text-embedding-3-small"``;
+      ``fields`` (default: the complete value) are the paths of the texts that are searched; ``dims`` is checked when
+      texts are embedded. False: no item is indexed, and searches ignore their query.
+    - ``ttl``: LangGraph's ``TTLConfig``. Expired items are left out from the moment they expire, unless
+      ``omit_expired`` is False. They are deleted by :meth:`sweep_ttl`, and by writes, at most once every
+      ``sweep_interval_minutes``.
+    - ``tenant``: tenant of the folder; each tenant has its own items.
+    - ``options``: options of :class:`HybridRetriever`, such as ``semantic_weight``.
+
+    Items, order and namespaces are those of LangGraph's ``InMemoryStore``: without a query, a search returns items by
+    the age of their namespace, then by the age of the item; with one, the best first, and items without indexed texts
+    last. A namespace exists as long as it contains an item. ``created_at`` stays when an item is replaced. A comparison
+    such as ``$gt`` does not match a missing value. Scores are those of :class:`HybridRetriever`.
+
+    Several processes may use one folder; each batch of writes is one transaction.
+
+    >>> memory = HybridGraphMemory(index={"fields": ["text"]})
+    >>> memory.put(("ada", "notes"), "car", {"text": "Her roadster is red.", "year": 2024})
+    >>> memory.put(("ada", "notes"), "tea", {"text": "She drinks green tea.", "year": 2025})
+    >>> [item.key for item in memory.search(("ada",), query="Which car is red?", limit=1)]
+    ['car']
+    >>> [item.key for item in memory.search(("ada",), filter={"year": {"$gte": 2025}})]
+    ['tea']
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        index: IndexConfig | Mapping[str, Any] | Literal[False] | None = None,
+        ttl: TTLConfig | None = None,
+        tenant: str | None = None,
+        **options: Any,
+    ) -> None:
+        settings = dict(index or {})
+        if unknown := sorted(settings.keys() - {"dims", "embed", "fields"}):
+            raise ConfigurationError(f"index takes dims, embed and fields, got {', '.join(map(repr, unknown))}")
+        self.ttl_config = ttl
+        self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
+        self._retriever = HybridRetriever(self.store, **options)
+        self._fields: list[str] | None = None if index is False else settings.get("fields") or WHOLE_VALUE
+        self._dims: int | None = settings.get("dims")
+        self._lock = RLock()
+        self._newest = 0
+        self._next_sweep = 0.0
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations and return their results in the same order; reads see the state before the writes.
+
+        Raises ValueError for a value that is not JSON, and for an unknown operator in a filter.
+        """
+        results: list[Result] = []
+        writes: dict[tuple[Namespace, str], PutOp] = {}
+        with self._lock:
+            for op in ops:
+                result: Result = None
+                if isinstance(op, GetOp):
+                    stored = self._read([_id(op.namespace, op.key)], refresh=op.refresh_ttl)
+                    result = stored[0].item() if stored else None
+                elif isinstance(op, SearchOp):
+                    result = self._search(op)
+                elif isinstance(op, ListNamespacesOp):
+                    result = self._namespaces(op)
+                elif isinstance(op, PutOp):
+                    writes[tuple(op.namespace), op.key] = op
+                else:
+                    raise ValueError(f"an operation must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {op!r}")
+                results.append(result)
+            if writes:
+                self._write(writes)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Return the result of :meth:`batch` without blocking the event loop."""
+        results: list[Result] = await offload(partial(self.batch, list(ops)))
+        return results
+
+    def sweep_ttl(self) -> int:
+        """Delete all expired items, and return their number."""
+        with self._lock:
+            now = time.time()
+            expired = [stored for stored in self._items_below(()) if stored.expires_at <= now]
+            self.store.remove([id for stored in expired for id in stored.ids])
+            return len(expired)
+
+    def close(self) -> None:
+        """Close the index folder."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
+        """Write and delete items in this order; no two of them have the same namespace and key."""
+        before = {_id(*key): _Stored.of(chunk) for key, chunk in self._chunks(puts).items()}
+        chunks: list[Chunk] = []
+        outdated: set[str] = set()
+        places: dict[Namespace, int] = {}
+        for (namespace, key), op in puts.items():
+            stored = before.get(_id(namespace, key))
+            if stored is not None:
+                outdated.update(stored.ids)
+            if op.value is not None:
+                chunks += self._chunks_for(op, stored, places)
+        if chunks:
+            self.store.upsert(chunks)
+            self.store.flush()
+            self._check_dims()
+        if outdated := outdated.difference(chunk.id for chunk in chunks):
+            self.store.remove(sorted(outdated))
+        minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
+        if minutes is not None and time.time() >= self._next_sweep:
+            self._next_sweep = time.time() + 60 * minutes
+            self.sweep_ttl()
+
+    def _chunks(self, puts: Iterable[tuple[Namespace, str]]) -> dict[tuple[Namespace, str], Chunk]:
+        keys = {_id(*key): key for key in puts}
+        return {keys[chunk.id]: chunk for chunk in self.store.get(list(keys))}
+
+    def _chunks_for(self, op: PutOp, before: _Stored | None, places: dict[Namespace, int]) -> list[Chunk]:
+        """Return the chunk of an item, and one more for each of its texts after the first.
+
+        ``places`` collects the places of the namespaces that have been looked up.
+        """
+        namespace, value = tuple(op.namespace), dict(op.value or {})
+        try:
+            if json.loads(json.dumps(value, allow_nan=False)) != _with_lists(value):
+                raise ValueError("the keys of an object must be strings")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the value of {quote_value(op.key)} in {namespace!r} must be JSON: {error}; convert it before put()"
+            ) from error
+        fields = self._fields if op.index is None else op.index or None
+        texts: list[str] = []
+        if self._fields is not None:
+            for path in fields or ():
+                texts += (text for text in get_text_at_path(value, path) if text.strip() and text not in texts)
+        self._newest = max(self._newest + 1, time.time_ns())
+        if before is None and namespace not in places:
+            scope = Scope(parse_filter({"stored.namespace": {"$eq": list(namespace)}}), self.store.tenant)
+            others = self.store.get(self.store.find(scope)[:1])
+            places[namespace] = _Stored.of(others[0]).order[0] if others else self._newest
+        own_id, now = _id(namespace, op.key), time.time()
+        ids = [own_id, *(f"{own_id}#{place}" for place in range(1, len(texts)))]
+        metadata = {
+            "namespaces": [json.dumps(namespace[:depth]) for depth in range(len(namespace) + 1)],
+            "item": own_id,
+            "version": self._newest,
+        }
+        item = {
+            "namespace": list(namespace),
+            "key": op.key,
+            "value": value,
+            "order": [places[namespace], self._newest] if before is None else before.order,
+            "texts": len(texts),
+            "created_at": now if before is None else before.created_at,
+            "updated_at": now,
+            "ttl": op.ttl,
+            "expires_at": None if op.ttl is None else now + 60 * op.ttl,
+        }
+        first = Chunk(own_id, texts[0] if texts else "", {**metadata, "stored": item}, own_id)
+        return [first, *(Chunk(id, text, metadata, own_id) for id, text in zip(ids[1:], texts[1:], strict=True))]
+
+    def _check_dims(self) -> None:
+        dimension = self.store.admin.stats()["dimension"] if self._dims is not None else None
+        if dimension and dimension != self._dims:
+            raise ConfigurationError(
+                f"index['dims'] is {self._dims}, but the embedding returns {dimension} numbers; "
+                f"write index={{'dims': {dimension}, …}} or leave dims out"
+            )
+
+    def _scope(self, prefix: Namespace) -> Scope:
+        return Scope(parse_filter({"namespaces": {"$contains": json.dumps(prefix)}}), self.store.tenant)
+
+    def _items_below(self, prefix: Namespace) -> list[_Stored]:
+        """Return the items below a namespace, expired or not, in the order of a search without a query."""
+        ids = [id for id in self.store.find(self._scope(prefix)) if "#" not in id]
+        return sorted(self._read(ids, refresh=False, expired=True), key=lambda stored: stored.order)
+
+    def _read(self, ids: Sequence[str], *, refresh: bool, expired: bool = False) -> list[_Stored]:
+        """Return the items with these ids, in this order; reading postpones their expiry if ``refresh``."""
+        now = time.time()
+        omit = not expired and (self.ttl_config or {}).get("omit_expired", True)
+        items = [_Stored.of(chunk) for chunk in self.store.get(ids)]
+        items = [stored for stored in items if not omit or stored.expires_at > now]
+        if refresh and (postponed := [stored.postponed(now) for stored in items if stored.ttl is not None]):
+            self.store.upsert(postponed)
+            self.store.flush()
+        return items
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+        now = time.time()
+        omit = (self.ttl_config or {}).get("omit_expired", True)
+        namespaces = {each.namespace for each in self._items_below(()) if not omit or each.expires_at > now}
+        matching = {each for each in namespaces if all(_is_in(each, one) for one in op.match_conditions or ())}
+        return sorted({each[: op.max_depth] for each in matching})[op.offset : op.offset + op.limit]
+
+    def _search(self, op: SearchOp) -> list[SearchItem]:
+        """Return the matching items, best first, or all in order if there is no query."""
+        end = op.offset + op.limit
+        scores: dict[str, float] = {}
+        if op.query and self._fields is not None:
+            ranked = self._ranked(op, end)
+            scores = {stored.id: score for stored, score in ranked}
+            items = [stored for stored, _ in ranked]
+            if len(items) < end:
+                items += [each for each in self._matching(op) if each.id not in scores and not each.texts]
+        else:
+            items = self._matching(op)
+        page = items[op.offset : end]
+        self._read([stored.id for stored in page if stored.ttl is not None], refresh=op.refresh_ttl)
+        return [stored.search_item(scores.get(stored.id)) for stored in page]
+
+    def _matching(self, op: SearchOp) -> list[_Stored]:
+        ids = [stored.id for stored in self._items_below(tuple(op.namespace_prefix))]
+        return [each for each in self._read(ids, refresh=False) if each.matches(op.filter)]
+
+    def _ranked(self, op: SearchOp, n: int) -> list[tuple[_Stored, float]]:
+        """Return the best ``n`` matching items with their best scores.
+
+        The filter is applied to items after the search, so more are searched for until enough of them match.
+        """
+        k = max(2 * n, 20)
+        while True:
+            filter = {"namespaces": {"$contains": json.dumps(op.namespace_prefix)}}
+            hits = self._retriever.retrieve(op.query or "", k=k, filter=filter).hits
+            best: dict[str, tuple[float, int]] = {}
+            for hit in hits:
+                metadata = hit.chunk.metadata
+                best.setdefault(metadata["item"], (hit.score, metadata["version"]))
+            ranked = [
+                (stored, best[stored.id][0])
+                for stored in self._read(list(best), refresh=False)
+                if stored.texts and stored.version == best[stored.id][1] and stored.matches(op.filter)
+            ]
+            if len(ranked) >= n or len(hits) < k:
+                return ranked[:n]
+            k *= 4
+
+
+class _Stored(NamedTuple):
+    """An item as it is stored, in the metadata of its first chunk."""
+
+    chunk: Chunk
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> _Stored:
+        return cls(chunk, chunk.metadata["stored"])
+
+    @property
+    def id(self) -> str:
+        return self.chunk.id
+
+    @property
+    def ids(self) -> list[str]:
+        return [self.id, *(f"{self.id}#{place}" for place in range(1, self.texts))]
+
+    @property
+    def namespace(self) -> Namespace:
+        return tuple(self.fields["namespace"])
+
+    @property
+    def texts(self) -> int:
+        return int(self.fields["texts"])
+
+    @property
+    def version(self) -> int:
+        return int(self.chunk.metadata["version"])
+
+    @property
+    def order(self) -> list[int]:
+        return list(self.fields["order"])
+
+    @property
+    def created_at(self) -> float:
+        return float(self.fields["created_at"])
+
+    @property
+    def ttl(self) -> float | None:
+        return cast("float | None", self.fields["ttl"])
+
+    @property
+    def expires_at(self) -> float:
+        at = self.fields["expires_at"]
+        return float("inf") if at is None else at
+
+    def postponed(self, now: float) -> Chunk:
+        """Return the chunk with an expiry of its full time to live from ``now``."""
+        fields = {**self.fields, "expires_at": now + 60 * (self.ttl or 0)}
+        return Chunk(self.id, self.chunk.text, {**self.chunk.metadata, "stored": fields}, self.id)
+
+    def matches(self, filter: Mapping[str, Any] | None) -> bool:
+        value = self.fields["value"]
+        return all(_matches(value.get(key), condition) for key, condition in (filter or {}).items())
+
+    def _values(self) -> dict[str, Any]:
+        times = {name: datetime.fromtimestamp(self.fields[name], UTC) for name in ("created_at", "updated_at")}
+        return {"namespace": self.namespace, "key": self.fields["key"], "value": dict(self.fields["value"]), **times}
+
+    def item(self) -> Item:
+        return Item(**self._values())
+
+    def search_item(self, score: float | None) -> SearchItem:
+        return SearchItem(**self._values(), score=score)
+
+
+def _id(namespace: Sequence[str], key: str) -> str:
+    return content_id(json.dumps([*namespace, key]), "")
+
+
+def _embedding(embed: Any) -> Embeddings | str | None:
+    """Return an embedding for a store: a name or object that it takes, or what LangGraph makes of ``embed``."""
+    if embed is None or isinstance(embed, Embeddings) or (isinstance(embed, str) and embed in ("lsa", "minilm")):
+        return embed
+    embeddings: Embeddings = ensure_embeddings(embed)
+    return embeddings
+
+
+def _is_in(namespace: Namespace, condition: MatchCondition) -> bool:
+    """Return whether a namespace begins or ends with the path of a condition, in which ``*`` matches any label."""
+    path = condition.path
+    labels = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
+    return len(namespace) >= len(path) and all(
+        pattern in ("*", label) for label, pattern in zip(labels, path, strict=True)
+    )
+
+
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+
+
+def _matches(value: Any, condition: Any) -> bool:
+    """Return whether a value meets a condition of LangGraph's filters: a value, nested conditions or operators."""
+    if isinstance(condition, Mapping):
+        if any(key.startswith("$") for key in condition):
+            return all(_compares(value, *each) for each in condition.items())
+        return isinstance(value, Mapping) and all(_matches(value.get(key), each) for key, each in condition.items())
+    if isinstance(condition, list | tuple):
+        return isinstance(value, list) and len(value) == len(condition) and all(map(_matches, value, condition))
+    return bool(value == condition)
+
+
+def _compares(value: Any, name: str, operand: Any) -> bool:
+    if name in ("$eq", "$ne"):
+        return (value == operand) is (name == "$eq")
+    if name not in _COMPARISONS:
+        raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(_COMPARISONS)}")
+    try:
+        return _COMPARISONS[name](float(value), float(operand))
+    except (TypeError, ValueError):
+        return False
+
+
+def _with_lists(value: Any) -> Any:
+    """Return a JSON value with lists in place of tuples."""
+    if isinstance(value, Mapping):
+        return {key: _with_lists(each) for key, each in value.items()}
+    return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value
