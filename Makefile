@@ -6,7 +6,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs site notebooks outputs packaging audit bench faults clean
+.PHONY: help demo test lint docs site notebooks outputs packaging audit bench faults soak clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: $(VENV)/.develops ## run the benchmarks
 
 faults: $(VENV)/.develops ## test with killed processes and full disks
 	$(RUN)/python -m pytest -m faults tests $(ARGS)
+
+soak: $(VENV)/.develops ## write to an index and search it for an hour (SECONDS=)
+	$(RUN)/python -m tests.faults.soak $(SECONDS)
 
 site: $(VENV)/.develops ## build the documentation site and check its links
 	$(RUN)/python docs/build_site.py

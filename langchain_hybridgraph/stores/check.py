@@ -25,9 +25,9 @@ from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.catalog import DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import text_hash
 from langchain_hybridgraph.stores.folder import copy_index
-from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe
 from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.stores.writing import Writer
 
 logger = logging.getLogger(__name__)

@@ -130,7 +130,7 @@ _STEMS = "stems"  # name of the tokenizer
 _WITH_EMPTY_STEMS = ("arabic", "greek")  # languages in which the stems of a few words are empty
 _MARK_ROW = -1
 _FOOTER_MAGIC = 1337
-_CHECKED = {".term", ".idx", ".pos", ".fieldnorm", ".fast", ".store", ".del"}  # files with a footer
+_CHECKED = (".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term")  # files of a segment, each with a footer
 
 
 def _is_intact(path: Path) -> bool:
@@ -417,8 +417,19 @@ class TantivyIndex(KeywordIndex):
 
     @override
     def damaged_files(self) -> list[str]:
-        files = sorted(self._path.iterdir()) if self._path is not None else []
-        return [path.name for path in files if path.suffix in _CHECKED and not _is_intact(path)]
+        if self._path is None:
+            return []
+        try:
+            segments = json.loads((self._path / "meta.json").read_bytes())["segments"]
+        except (OSError, ValueError, LookupError, TypeError):
+            return ["meta.json"]
+        names = []
+        for segment in segments:  # other files are left over from a commit that a power failure has interrupted
+            stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
+            names += [f"{stem}{suffix}" for suffix in _CHECKED]
+            if deletes is not None:
+                names.append(f"{stem}.{deletes['opstamp']}.del")
+        return [name for name in sorted(names) if not _is_intact(self._path / name)]
 
     @override
     def reload(self) -> None:

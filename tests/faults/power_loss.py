@@ -1,4 +1,4 @@
-"""Disk of a machine that loses its power: system calls of a process, replayed up to a point without what was not synced.
+"""Disk of a machine that loses its power: system calls, replayed up to a point without what was not synced.
 
 ``record`` runs a command under strace. A :class:`Disk` replays the calls, and ``write_survivors`` writes what may be
 left after a power failure at that point: all that was synced, and a random part of the rest. Writes are torn into
@@ -8,13 +8,12 @@ sectors of 512 bytes. Changes of folders (creations, renames, deletions) survive
 
 import re
 import subprocess
-import time
 from collections import namedtuple
 from pathlib import Path
 
 SECTOR = 512
 CALLS = (
-    "openat,open,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,"
+    "openat,lseek,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,"
     "write,pwrite64,writev,pwritev,pwritev2,copy_file_range,sendfile,fallocate,truncate,ftruncate,mmap,"
     "fsync,fdatasync,msync,sync_file_range"
 )
@@ -24,8 +23,8 @@ UNFINISHED = re.compile(r"(\d+) +(\w+\(.*?),? <unfinished \.\.\.>$")
 RESUMED = re.compile(r"(\d+) +<\.\.\. \w+ resumed>(.*)$")
 ARGUMENT = re.compile(r'"([^"]*)"|(\w+)<([^>]*)>|([^,"]+)')
 
-Call = namedtuple("Call", "name texts handles rest")
-"""System call: its strings, its file handles as (number, path), and its other arguments."""
+Call = namedtuple("Call", "name texts handles rest result")
+"""System call: its strings, its file handles as (number, path), its other arguments, and what it returned."""
 
 
 def record(command, log, **options):
@@ -35,18 +34,17 @@ def record(command, log, **options):
     unfinished = {}
     calls = []
     for line in log.read_text("ascii").splitlines():
-        if match := UNFINISHED.match(line):
-            unfinished[match[1]] = match[2]
+        if begin := UNFINISHED.match(line):
+            unfinished[begin[1]] = begin[2]
             continue
-        if match := RESUMED.match(line):
-            line = f"{match[1]} {unfinished.pop(match[1])}{match[2]}"
-        match = LINE.match(line)
+        end = RESUMED.match(line)
+        match = LINE.match(f"{end[1]} {unfinished.pop(end[1])}{end[2]}" if end else line)
         if match and not match[4].startswith("-"):
-            calls.append(_call(match[2], match[3]))
+            calls.append(_call(match[2], match[3], int(match[4], 0)))
     return calls
 
 
-def _call(name, arguments):
+def _call(name, arguments, result):
     texts, handles, rest = [], [], []
     for match in ARGUMENT.finditer(arguments):
         text, number, path, other = match.groups()
@@ -56,7 +54,7 @@ def _call(name, arguments):
             handles.append((number, _decoded(path).decode()))
         elif other.strip():
             rest.append(other.strip())
-    return Call(name, texts, handles, rest)
+    return Call(name, texts, handles, rest, result)
 
 
 def _decoded(text):
@@ -70,18 +68,16 @@ def output(call):
 
 
 class File:
-    """Synced contents of a file, and later writes (offset, data) and truncations (size, None)."""
+    """Synced contents of a file, later writes (offset, data) and truncations (size, None), and the current offset."""
 
     def __init__(self):
-        self.synced, self.pending, self.size = bytearray(), [], 0
+        self.synced, self.pending, self.position = bytearray(), [], 0
 
     def write(self, data, offset):
         self.pending.append((offset, data))
-        self.size = max(self.size, offset + len(data))
 
     def truncate(self, size):
         self.pending.append((size, None))
-        self.size = size
 
     def sync(self):
         self.synced = self.survivors(lambda: True)
@@ -190,6 +186,14 @@ class Disk:
             self._change((folder, name, File()))
         elif "O_TRUNC" in flags:
             folder.entries[name].truncate(0)
+        assert "O_APPEND" not in flags, f"the position of {call} is not replayed"
+        if "O_RDONLY" not in flags:
+            folder.entries[name].position = 0
+
+    def _lseek(self, call):
+        entry = self._handle(call)
+        if isinstance(entry, File):
+            entry.position = call.result
 
     def _mkdir(self, call):
         self._change((*self._place(self._paths(call)[0]), Folder()))
@@ -205,7 +209,8 @@ class Disk:
 
     def _write_call(self, call):
         file = self._handle(call)
-        file.write(call.texts[0], file.size)
+        file.write(call.texts[0], file.position)
+        file.position += len(call.texts[0])
 
     def _pwrite64(self, call):
         self._handle(call).write(call.texts[0], int(call.rest[-1]))

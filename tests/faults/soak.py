@@ -237,12 +237,12 @@ def main():
     options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--work", choices=["write", "read"], help=argparse.SUPPRESS)
     options.add_argument("--name", type=int, help=argparse.SUPPRESS)
-    given = options.parse_args()
-    if given.work:
-        work(given.folder, given.work, given.name, given.seconds, given.chunks)
+    arguments = options.parse_args()
+    if arguments.work:
+        work(arguments.folder, arguments.work, arguments.name, arguments.seconds, arguments.chunks)
         return
     with tempfile.TemporaryDirectory() as place:
-        sys.exit(0 if soak(Path(place) / "index", given.seconds, given.chunks) else 1)
+        sys.exit(0 if soak(Path(place) / "index", arguments.seconds, arguments.chunks) else 1)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 uri, verb, documents = sys.argv[1], sys.argv[2], int(sys.argv[3])
-store = MilvusStore(uri, WordEmbeddings(), timeout=5)
+store = MilvusStore(uri, WordEmbeddings(), timeout=10)
 print("open", flush=True)
 texts = {f"d{n}": [f"text {n} of part {part}" for part in range(5)] for n in range(documents)}
 if verb == "ingest":

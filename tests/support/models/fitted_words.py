@@ -22,6 +22,7 @@ class FittedWords:
     def save(self, path):
         with path.open("wb") as file:
             np.savez(file, words=np.array(self.words))
+            file.flush()
             os.fsync(file.fileno())
 
     @classmethod

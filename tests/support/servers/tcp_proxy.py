@@ -69,7 +69,11 @@ class TcpProxy:
                 if self._is_dropping:
                     client.close()
                     continue
-                server = socket.create_connection(("127.0.0.1", self._target))
+                try:
+                    server = socket.create_connection(("127.0.0.1", self._target))
+                except ConnectionRefusedError:
+                    client.close()
+                    continue
                 self._sockets |= {client, server}
                 for source, target in ((client, server), (server, client)):
                     threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
