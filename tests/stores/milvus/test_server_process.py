@@ -146,9 +146,17 @@ def finish(process):
     return errors.strip().rpartition("\n")[2]
 
 
+def run_to_end(uri, verb):
+    """Run clients until one succeeds; on a busy machine, calls of the others may time out."""
+    deadline = time.monotonic() + BOUNDED
+    while error := finish(client(uri, verb)):
+        assert "StoreUnavailableError" in error
+        assert time.monotonic() < deadline
+
+
 def assert_complete(uri):
     """Assert that the store contains each text of the client once, and each edge."""
-    store = MilvusStore(uri, WordEmbeddings(), consistency="Strong")
+    store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), consistency="Strong", timeout=30))
     ids = store.find(Scope())
     assert sorted(chunk.text for chunk in store.get(ids)) == sorted(
         f"text {n} of part {part}" for n in range(DOCUMENTS) for part in range(5)
@@ -165,7 +173,7 @@ def test_a_client_that_is_killed_can_run_again(server, verb):
         time.sleep(random.random())
         process.kill()
         process.communicate()
-    assert finish(client(server.uri, verb)) == ""
+    run_to_end(server.uri, verb)
     assert_complete(server.uri)
 
 
@@ -186,7 +194,7 @@ def test_a_client_that_loses_its_server_can_run_again(server, verb, fault):
         proxy.restore()
         if fault == "restart":
             server.start()
-    assert finish(client(uri, verb)) == ""
+    run_to_end(uri, verb)
     assert_complete(server.uri)
     proxy.close()
 
