@@ -16,7 +16,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 
 from langchain_hybridgraph.server.access import Access, Right
-from langchain_hybridgraph.server.service import FORBIDDEN, UNAUTHORIZED, Refusal, Service, refusal_for
+from langchain_hybridgraph.server.service import FORBIDDEN, Refusal, Service, refusal_for
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Send
@@ -115,13 +115,8 @@ class Guard:
     async def _answer(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         if scope["path"] not in PUBLIC:
-            access = self.service.tokens.access(headers.get(b"authorization", b"").decode("latin-1"))
-            if access is None:
-                raise Refusal(*UNAUTHORIZED)
-            scope["state"]["access"] = access
-            if wait := self.service.rates.wait(access.name):
-                detail = "too many requests for this token"
-                raise Refusal(429, detail, {"Retry-After": str(max(1, round(wait)))})
+            authorization = headers.get(b"authorization", b"").decode("latin-1")
+            scope["state"]["access"] = self.service.admit(authorization)
         await self.app(scope, self._limited(headers, receive), send)
 
     def _limited(self, headers: Mapping[bytes, bytes], receive: Receive) -> Receive:

@@ -205,6 +205,16 @@ class Service:
         """Return the request in a JSON object. Raises InvalidRequestError."""
         return read_request(body, self.models)
 
+    def admit(self, authorization: str | None) -> Access:
+        """Return the access of a request, and count it. Raises Refusal for a wrong token and for too many requests."""
+        access = self.tokens.access(authorization)
+        if access is None:
+            raise Refusal(*UNAUTHORIZED)
+        if wait := self.rates.wait(access.name):
+            headers = {"Retry-After": str(max(1, round(wait)))}
+            raise Refusal(429, "too many requests for this token", headers)
+        return access
+
     async def search(
         self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
     ) -> RetrievalResult[Document]:
