@@ -133,8 +133,8 @@ class RemoteRetriever(StreamingRetriever):
         return events.documents()
 
     def _body(self, query: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-        values = {name: value for name, value in {**self.options, **options}.items() if value is not None}
-        body = {"retriever": self.retriever, "query": query, **values}
+        of_call = {name: value for name, value in options.items() if value is not None}
+        body = {"retriever": self.retriever, "query": query, **self.options, **of_call}
         return {"content": json.dumps(body, default=_as_json), "headers": {"Content-Type": "application/json"}}
 
 

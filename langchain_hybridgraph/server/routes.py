@@ -119,8 +119,9 @@ def _search_schema(service: Service) -> dict[str, Any]:
     schemas = []
     for name, model in service.models.items():
         schema = model.model_json_schema()
-        schema["properties"]["retriever"] = {"const": name} | ({"default": name} if name == "hybrid" else {})
-        schemas.append(schema | {"additionalProperties": False})
+        schema["properties"]["retriever"] = {"const": name}
+        required = [] if name == "hybrid" else ["retriever"]
+        schemas.append(schema | {"required": required, "additionalProperties": False})
     return {"requestBody": {"content": {"application/json": {"schema": {"oneOf": schemas}, "examples": _EXAMPLES}}}}
 
 
