@@ -484,8 +484,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
 
 def _of_call(options: Mapping[str, Any], history: Any, k: int | None, session_id: str | None) -> dict[str, Any]:
-    given = {"conversation_history": history, "k": k, "session_id": session_id}
-    return {**options, **given, "annotate": options.get("annotate") or "all"}
+    arguments = {"conversation_history": history, "k": k, "session_id": session_id}
+    return {**options, **arguments, "annotate": options.get("annotate") or "all"}
 
 
 class _ConversationArguments(BaseModel):

@@ -108,8 +108,8 @@ class Tokens:
         scheme, _, token = (authorization or "").partition(" ")
         digest = sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
         granted = None
-        for known, access in self._accesses.items():
-            if hmac.compare_digest(known, digest) and scheme.lower() == "bearer":
+        for token_digest, access in self._accesses.items():
+            if hmac.compare_digest(token_digest, digest) and scheme.lower() == "bearer":
                 granted = access
         return granted
 

@@ -25,7 +25,7 @@ from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, HandOut, StreamingRetriever
 
-_SHOWN = 1_000  # characters of an answer that is not from the service
+_LONGEST_DETAIL = 1_000  # characters of an answer that is not from the service
 
 
 class RemoteRetriever(StreamingRetriever):
@@ -79,11 +79,11 @@ class RemoteRetriever(StreamingRetriever):
         return True
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        given = {**self.options, **options}
+        names = self.options.keys() | options.keys()
         if self.retriever == "advanced":
             query, conversation = read(input, config)
             return query, {name: value for name, value in conversation.items() if name == HISTORY} | options
-        if self.retriever == "memory" and given.keys().isdisjoint({"session", "session_id"}):
+        if self.retriever == "memory" and names.isdisjoint({"session", "session_id"}):
             return input, {**options, **session_in(config)}
         return input, options
 
@@ -208,7 +208,7 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):  # a proxy may answer in its own way
-        detail = answer.text[:_SHOWN]
+        detail = answer.text[:_LONGEST_DETAIL]
     raise _error(answer.status_code, detail)
 
 

@@ -8,7 +8,7 @@ import logging
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -107,10 +107,10 @@ class Guard:
         finally:
             status = status or CLIENT_CLOSED
             route = getattr(scope.get("route"), "path", "other")
-            took = time.perf_counter() - started
+            duration = time.perf_counter() - started
             self._count.labels(scope["method"], route, status).inc()
-            self._duration.labels(route).observe(took)
-            self._log(scope, route, status, took, error)
+            self._duration.labels(route).observe(duration)
+            self._log(scope, route, status, duration, error)
 
     async def _answer(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
@@ -137,14 +137,14 @@ class Guard:
 
         return limited
 
-    def _log(self, scope: ASGIScope, route: str, status: int, took: float, error: BaseException | None) -> None:
+    def _log(self, scope: ASGIScope, route: str, status: int, duration: float, error: BaseException | None) -> None:
         access: Access | None = scope["state"].get("access")
         fields: dict[str, Any] = {
             "request_id": scope["state"]["request_id"],
             "method": scope["method"],
             "route": route,
             "status": status,
-            "took_ms": round(1e3 * took, 3),
+            "took_ms": round(1e3 * duration, 3),
             "token": None if access is None else access.name,
             "tenant": None if access is None else access.tenant,
         }
@@ -161,10 +161,10 @@ def access_of(request: Request) -> Access:
     return access
 
 
-def needs(right: Right) -> Callable[[Request], Access]:
+def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:
     """Return a dependency that refuses requests whose token does not have a right."""
 
-    def check(request: Request) -> Access:
+    async def check(request: Request) -> Access:  # a plain function would run in a thread
         access = access_of(request)
         if right not in access.rights:
             raise Refusal(*FORBIDDEN)

@@ -126,9 +126,9 @@ did you mean semantic_weight?…
         expected = f"{nearest(name, models)}expected one of {', '.join(models)}"
         raise InvalidRequestError(Problem(("retriever",), f"retriever {quote_value(name)} is unknown; {expected}"))
     model = models[name]
-    known = model.model_fields.keys() - SearchRequest.model_fields.keys()
+    options = model.model_fields.keys() - SearchRequest.model_fields.keys()
     problems = [
-        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, known)))
+        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, options)))
         for other, value in body.items()
         if other not in model.model_fields
     ]

@@ -176,8 +176,8 @@ def add_documents(router: APIRouter, service: Service) -> None:
         of_documents = store.document_chunks(ids)
         all_ids = dict.fromkeys(each for id in ids for each in [id, *sorted(of_documents.get(id, ()))])
         scope = Scope(access.filter, access.tenant)
-        allowed = store.read(list(all_ids), scope, {}).keys() if access.filter is not None else all_ids.keys()
-        return [document for document in store.get_by_ids(list(all_ids)) if document.id in allowed]
+        visible = store.read(list(all_ids), scope, {}).keys() if access.filter is not None else all_ids.keys()
+        return [document for document in store.get_by_ids(list(all_ids)) if document.id in visible]
 
     @router.post("/documents", **tags)
     async def add(body: NewDocuments, access: CanWrite) -> Response:
@@ -241,9 +241,9 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "not all of these ids exist")
 
     async def answer(
-        access: Access, part: Literal["memory", "sessions"], verb: str, *given: Any, **options: Any
+        access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any
     ) -> Any:
-        return await asyncio.to_thread(call, access, part, verb, *given, **options)
+        return await asyncio.to_thread(call, access, part, verb, *arguments, **options)
 
     sessions: Any = {"tags": ["sessions"]}
     memory: Any = {"tags": ["memory"]}

@@ -104,7 +104,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class ServedStore:
-    """What a service serves: the stores by tenant, and the tenant of requests whose token names none."""
+    """Store to serve: a function that opens it for a tenant, and the tenant of requests whose token names none."""
 
     open: Opener
     tenant: str | None = None
@@ -194,10 +194,10 @@ class Service:
             if (tenant, name) in self._retrievers:
                 return
             kind = KINDS[self._inner if name == ADVANCED else name]
-            made: Any = kind.from_settings(self.settings, store=self.store(tenant), telemetry=telemetry)
+            retriever: Any = kind.from_settings(self.settings, store=self.store(tenant), telemetry=telemetry)
             if name == ADVANCED:
-                made = AdvancedRetriever(made, **self._advanced, telemetry=telemetry)
-            self._retrievers[tenant, name] = made
+                retriever = AdvancedRetriever(retriever, **self._advanced, telemetry=telemetry)
+            self._retrievers[tenant, name] = retriever
 
     # -- searches -------------------------------------------------------------------------------------------
 
@@ -242,13 +242,13 @@ class Service:
             results.append(await self.search(access, request, hand_out))
             return results[0]
 
-        sent: dict[str | None, Any] = {}
+        sent_documents: dict[str | None, Any] = {}
         try:
             async with aclosing(stream_documents(search)) as parts:
                 async for part in parts:
                     for document in part:
-                        sent[document.id] = to_json(document)
-                        yield Event("hit", sent[document.id])
+                        sent_documents[document.id] = to_json(document)
+                        yield Event("hit", sent_documents[document.id])
         except Exception as error:  # noqa: BLE001 - the stream has begun, so the client learns of it as an event
             refusal = refusal_for(error)
             yield Event("error", {"status": refusal.status, "detail": refusal.detail})
@@ -259,7 +259,7 @@ class Service:
             "answer",
             {
                 "order": list(final),
-                "changed": [document for id, document in final.items() if document != sent.get(id)],
+                "changed": [document for id, document in final.items() if document != sent_documents.get(id)],
                 "degraded": list(result.degraded),
                 "warnings": list(result.warnings),
                 "took_ms": result.took_ms,

@@ -73,8 +73,8 @@ async def test_documents_are_added_read_and_deleted(client):
     text = "Whales sing songs."
     body = {"documents": [{"id": "sea/whale.md", "page_content": text, "metadata": {"n": 1}}]}
     assert (await client.post("/documents", json=body)).json()["ids"] == ["sea/whale.md"]
-    found = (await client.post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
-    assert [document["page_content"] for document in found] == [text]
+    result = (await client.post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
+    assert [document["page_content"] for document in result] == [text]
     answer = await client.get("/documents/sea/whale.md")
     assert [document["metadata"] for document in answer.json()["documents"]] == [{"n": 1}]
     several = await client.get("/documents", params={"id": ["cat", "nowhere", "ada"]})
@@ -265,12 +265,12 @@ async def test_other_tenants_do_not_exist(tenants_client):
     ]:
         answers = []
         for id in ("acme-only", "nowhere"):
-            filled = json.loads(json.dumps(options).replace("ID", id))
-            answers.append(await call(method, path.replace("ID", id), OTHER, **filled))
+            call_options = json.loads(json.dumps(options).replace("ID", id))
+            answers.append(await call(method, path.replace("ID", id), OTHER, **call_options))
         assert [answer.status_code for answer in answers] == [404, 404]
         assert answers[0].json() == answers[1].json()
-    found = (await call("POST", "/search", OTHER, json={"query": "The secret of acme."})).json()
-    assert "acme-only" not in {document["id"] for document in found["documents"]}
+    result = (await call("POST", "/search", OTHER, json={"query": "The secret of acme."})).json()
+    assert "acme-only" not in {document["id"] for document in result["documents"]}
     assert (await call("GET", "/documents/acme-only", WRITER)).status_code == 200
 
 
@@ -420,8 +420,8 @@ async def test_replicas_over_one_folder(tmp_path):
         assert await still_answers(clients[1])
         body = {"documents": [{"id": "whale", "page_content": "Whales sing songs."}]}
         assert (await clients[0].post("/documents", json=body)).status_code == 200
-        found = (await clients[1].post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
-        assert [document["id"] for document in found] == ["whale"]
+        result = (await clients[1].post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
+        assert [document["id"] for document in result] == ["whale"]
         refused = await clients[1].post("/documents", json=body)
         assert (refused.status_code, refused.json()) == (403, {"detail": "the store is open read-only"})
     finally:

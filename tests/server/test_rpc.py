@@ -89,9 +89,9 @@ async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
 
 async def test_tenants_and_filters(retrieve):
     """A call sees only the tenant and the filter of its token."""
-    found = {event.hit.id for event in await retrieve({"query": "The secret of acme."}, OTHER)}
-    assert "bolt-only" in found
-    assert "acme-only" not in found
+    ids = {event.hit.id for event in await retrieve({"query": "The secret of acme."}, OTHER)}
+    assert "bolt-only" in ids
+    assert "acme-only" not in ids
     red = {event.hit.id for event in await retrieve({"query": "A machine, a parcel, a program"}, RED)} - {""}
     assert red == {"ada", "parcel"}
 

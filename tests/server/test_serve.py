@@ -64,7 +64,7 @@ def eventually(condition, process=None, seconds=60):
     raise AssertionError("the condition did not become true in time")
 
 
-def found(port, query):
+def texts(port, query):
     answer = httpx.post(f"http://127.0.0.1:{port}/search", json={"query": query, "k": 1}).json()
     return [document["page_content"] for document in answer["documents"]]
 
@@ -75,7 +75,7 @@ def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
     files.mkdir()
     (files / "whale.md").write_text("# Whales\n\nWhales sing long songs.\n")
     with serving("--index", index, "--watch", files, "--grpc-port", grpc_port, port=port, log=log) as process:
-        assert found(port, "whales sing") == ["# Whales\n\nWhales sing long songs."]
+        assert texts(port, "whales sing") == ["# Whales\n\nWhales sing long songs."]
         with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
             call = channel.unary_stream(
                 "/hybridgraph.v1.Retrieval/StreamRetrieve",
@@ -85,9 +85,9 @@ def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
             first, *_ = call(ParseDict({"query": "first program", "k": 1}, RetrieveRequest()), timeout=30)
             assert first.hit.id == "ada"
         (files / "owl.md").write_text("# Owls\n\nOwls hoot at night.\n")
-        eventually(lambda: found(port, "owls hoot") == ["# Owls\n\nOwls hoot at night."])
+        eventually(lambda: texts(port, "owls hoot") == ["# Owls\n\nOwls hoot at night."])
         (files / "whale.md").unlink()
-        eventually(lambda: found(port, "whales sing") != ["# Whales\n\nWhales sing long songs."])
+        eventually(lambda: texts(port, "whales sing") != ["# Whales\n\nWhales sing long songs."])
         assert httpx.get(f"http://127.0.0.1:{port}/healthz", headers={"Host": "evil.example"}).status_code == 400
     assert process.returncode == -signal.SIGTERM
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
@@ -109,11 +109,11 @@ def test_half_open_connections(connections, index, tmp_path):
             for place in range(connections):
                 opened.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
                 opened[-1].sendall(b"POST /search HTTP/1.1\r\nHost: localh" if place % 2 else b"")
-            assert found(port, "first program") == ["Ada wrote the first program."]
+            assert texts(port, "first program") == ["Ada wrote the first program."]
             for each in opened[-20:]:
                 each.settimeout(30)
                 assert each.recv(1) == b""  # closed by the service
-            assert found(port, "first program") == ["Ada wrote the first program."]
+            assert texts(port, "first program") == ["Ada wrote the first program."]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
