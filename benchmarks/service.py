@@ -16,6 +16,7 @@ import asyncio
 import itertools
 import json
 import multiprocessing
+import os
 import socket
 import statistics
 import tempfile
@@ -41,10 +42,17 @@ K = 10
 
 
 class Rate(NamedTuple):
-    """Requests per second and the 99th percentile of their latency."""
+    """Requests per second, the 99th percentile of their latency, and the processor time of the process that answers."""
 
     per_second: float
     p99_ms: float
+    cpu_ms: float
+
+
+def processor_seconds(process: int) -> float:
+    """Return the processor time that a process has used (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def serve(index: Path, listener: socket.socket, size: int) -> None:
@@ -88,7 +96,9 @@ class Connection:
         return await self._reader.readexactly(int(length_onwards.split(b"\r\n")[0]))
 
 
-async def measure(calls: Sequence[Callable[[str], Awaitable[Any]]], questions: Sequence[str], seconds: float) -> Rate:
+async def measure(
+    calls: Sequence[Callable[[str], Awaitable[Any]]], questions: Sequence[str], seconds: float, process: int
+) -> Rate:
     """Return the rate of several clients, each of which makes one call after the other."""
     latencies: list[float] = []
     turns = itertools.cycle(questions)
@@ -99,12 +109,16 @@ async def measure(calls: Sequence[Callable[[str], Awaitable[Any]]], questions: S
             await call(next(turns))
             latencies.append(time.perf_counter() - started)
 
-    first_call = time.perf_counter()
+    first_call, cpu_before = time.perf_counter(), processor_seconds(process)
     await asyncio.gather(*map(client, calls))
-    return Rate(len(latencies) / (time.perf_counter() - first_call), float(np.percentile(latencies, 99)) * 1e3)
+    per_second = len(latencies) / (time.perf_counter() - first_call)
+    cpu_seconds = processor_seconds(process) - cpu_before
+    return Rate(per_second, float(np.percentile(latencies, 99)) * 1e3, cpu_seconds / len(latencies) * 1e3)
 
 
-async def run(retriever: HybridRetriever, port: int, arguments: argparse.Namespace, questions: Sequence[str]) -> Any:
+async def run(
+    retriever: HybridRetriever, port: int, server: int, arguments: argparse.Namespace, questions: Sequence[str]
+) -> Any:
     """Return the rates of each row and number of clients, one per round."""
 
     async def in_process(question: str) -> None:
@@ -132,7 +146,8 @@ async def run(retriever: HybridRetriever, port: int, arguments: argparse.Namespa
     for turn in range(-1, arguments.rounds):
         for clients, (name, calls_of) in itertools.product(arguments.clients, rows.items()):
             calls = [calls_of(connection) for connection in connections[:clients]]
-            rate = await measure(calls, questions, arguments.seconds if turn >= 0 else 0.5)
+            process = os.getpid() if "in the process" in name else server
+            rate = await measure(calls, questions, arguments.seconds if turn >= 0 else 0.5, process)
             if turn >= 0:
                 rates.setdefault((name, clients), []).append(rate)
     return rates
@@ -159,18 +174,20 @@ def main() -> None:
                     target=serve, args=(index, listener, int(size)), daemon=True
                 )
                 process.start()
-                rates = asyncio.run(run(retriever, listener.getsockname()[1], arguments, questions))
+                assert process.pid is not None
+                rates = asyncio.run(run(retriever, listener.getsockname()[1], process.pid, arguments, questions))
                 process.terminate()
                 process.join()
-    print("| call | clients | per second | to the call in the process | to the bare route | p99, ms | to the call |")
+    print(
+        "| call | clients | per second | to the call in the process | to the bare route | p99, ms | CPU ms per call |"
+    )
     print("|---|---|---|---|---|---|---|")
     for (name, clients), measured in rates.items():
         call, bare = rates[IN_PROCESS, clients], rates[BARE, clients]
         to_call = statistics.median(a.per_second / b.per_second for a, b in zip(measured, call, strict=True))
         to_bare = statistics.median(a.per_second / b.per_second for a, b in zip(measured, bare, strict=True))
-        latency = statistics.median(a.p99_ms / b.p99_ms for a, b in zip(measured, call, strict=True))
-        per_second, p99 = (statistics.median(values) for values in zip(*measured, strict=True))
-        print(f"| {name} | {clients} | {per_second:,.0f} | {to_call:.2f} | {to_bare:.2f} | {p99:.1f} | {latency:.2f} |")
+        per_second, p99, cpu = (statistics.median(values) for values in zip(*measured, strict=True))
+        print(f"| {name} | {clients} | {per_second:,.0f} | {to_call:.2f} | {to_bare:.2f} | {p99:.1f} | {cpu:.2f} |")
 
 
 if __name__ == "__main__":

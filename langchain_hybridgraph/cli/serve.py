@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.cli.ingest import DeletedFiles, documents_in, write_documents
-from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store
+from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store, milvus_uri
 from langchain_hybridgraph.cli.settings import configured
-from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
@@ -54,19 +55,25 @@ def make_app(
     """
     tokens = read_tokens(tokens_file)
     check_host(host, tokens)
+    if read_only and milvus_uri(index) is not None:
+        raise ConfigurationError(
+            f"--read-only is for an index in a folder, got {index}: leave it out, and give tokens only the right read"
+        )
 
     def open_store(tenant: str | None) -> DocumentStore:
         return existing_store(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only)
 
-    background: list[Callable[[Service], Coroutine[Any, Any, None]]] = []
+    background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []
     if watch is not None:
         write = _Watched(watch, index, embedding, tenant, config)
         write()
-        background.append(write.follow)
+        background.append(lambda _: write.following())
     if grpc_port is not None:
-        from langchain_hybridgraph.server.rpc import serve_grpc
+        from langchain_hybridgraph.server.rpc import serving_grpc
 
-        background.append(lambda service: serve_grpc(service, f"{host}:{grpc_port}"))
+        background.append(
+            lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
+        )
     served = ServedStore(open_store, tenant)
     app = create_app(served, settings=configured(config), tokens=tokens, limits=limits, background=background)
     app.state.service.check()  # an index that cannot be opened is reported on one line
@@ -143,12 +150,20 @@ class _Watched:
             store.close()
         say(str(report))
 
-    async def follow(self, service: Service) -> None:
-        """Index changes of the files until cancelled."""
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Index changes of the files until the end of the ``with`` block."""
+        task = asyncio.create_task(self._follow())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _follow(self) -> None:
         from watchfiles import awatch
 
         async for _ in awatch(self._folder):
             try:
                 await asyncio.to_thread(self)
-            except (HybridGraphError, OSError) as error:
-                LOGGER.error("the changes in %s are not indexed yet: %s", self._folder, error)
+            except Exception as error:
+                LOGGER.exception("the changes in %s are not indexed yet: %s", self._folder, error)

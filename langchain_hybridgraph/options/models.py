@@ -89,7 +89,7 @@ def _roots(value: Any) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"roots must be a mapping such as {dict(ROOTS)}, got {value!r}")
     for name, uris in value.items():
-        if isinstance(uris, str) or not all(isinstance(uri, str) for uri in uris):
+        if not isinstance(uris, list | tuple) or not all(isinstance(uri, str) for uri in uris):
             raise ConfigurationError(f"roots[{name!r}] must be a list of uris such as ['resources'], got {uris!r}")
     return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
 
@@ -164,6 +164,7 @@ SourceWeights = Annotated[
         "a mapping of vector, keyword, graph and session to numbers ≥ 0",
         _source_weights,
         [{"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}],
+        rejects_none=True,
     ),
 ]
 Roots = Annotated[
@@ -172,6 +173,7 @@ Roots = Annotated[
         "a mapping such as {memory: [user/memories]}",
         _roots,
         [{"type": "object", "additionalProperties": _STRINGS}],
+        rejects_none=True,
     ),
 ]
 

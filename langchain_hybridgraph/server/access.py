@@ -81,12 +81,11 @@ class Tokens:
         self._open = Access(tenant)
         self._accesses: dict[bytes, Access] = {}
         for token in tokens:
-            if token.digest in self._accesses:
-                raise ConfigurationError(
-                    f"two tokens are equal; give each client a token of its own, got the names {token.name!r} and "
-                    f"{self._accesses[token.digest].name!r}"
-                )
             name = token.name or token.digest.hex()[:8]
+            if token.digest in self._accesses or any(name == each.name for each in self._accesses.values()):
+                raise ConfigurationError(
+                    f"two tokens are equal or have the name {name!r}; give each client a token and a name of its own"
+                )
             tenant_of_token = tenant if token.tenant is None else token.tenant
             self._accesses[token.digest] = Access(tenant_of_token, token.rights, token.filter, name)
 

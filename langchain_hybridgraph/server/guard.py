@@ -193,11 +193,3 @@ async def answer_invalid(request: Request, error: Any) -> Response:
 async def answer_http_error(request: Request, error: Any) -> Response:
     """Return the response for an error of the framework, such as an unknown path."""
     return Json({"detail": error.detail}, error.status_code, error.headers)
-
-
-async def answer_other_error(request: Request, error: Exception) -> Response:
-    """Return the response to a request that is refused; raise unexpected errors again, so that they are logged."""
-    refusal = refusal_for(error)
-    if refusal.status >= 500:
-        raise error
-    return refused(refusal)

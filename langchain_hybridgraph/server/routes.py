@@ -15,11 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from langchain_hybridgraph.adapters.documents import to_document
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.display import explain_result
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
 from langchain_hybridgraph.server.access import Access
 from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
+from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
+
+LONGEST_TTL = 100 * 365 * 86_400.0
+"""Largest time to live of a turn, in seconds: a century."""
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 
@@ -52,8 +57,8 @@ class NewDocuments(_Model):
 class Deletion(_Model):
     """Ids of chunks, ids of documents, or a filter; whatever matches any of them is deleted."""
 
-    ids: list[str] | None = None
-    document: list[str] | None = None
+    ids: list[str] = []
+    document: list[str] = []
     filter: dict[str, Any] | None = None
 
 
@@ -61,7 +66,7 @@ class NewTurns(_Model):
     """Turns of a conversation, as pairs of a role and a text, oldest first."""
 
     turns: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
-    ttl: float | None = Field(None, gt=0, description="Seconds after which the turns expire.")
+    ttl: float | None = Field(None, gt=0, le=LONGEST_TTL, description="Seconds after which the turns expire.")
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -200,16 +205,21 @@ def add_documents(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no document has this id")
         return Json({"documents": to_json(documents)})
 
-    def delete_all(access: Access, **options: Any) -> int:
+    def delete_all(access: Access, condition: Deletion) -> int:
         store: Any = service.store(access.tenant)
-        before = len(store)
-        store.delete(**options)
-        return before - len(store)
+        filter = parse_filter(condition.filter)
+        if not condition.ids and not condition.document and filter is None:
+            message = "nothing to delete: pass ids, document or a filter that is not empty"
+            raise InvalidRequestError(Problem((), message))
+        of_documents = store.document_chunks(condition.document).values()
+        ids = [*condition.ids, *(id for chunk_ids in of_documents for id in sorted(chunk_ids))]
+        deleted: int = store.remove(ids if filter is None else [*ids, *store.find(Scope(filter, access.tenant))])
+        return deleted
 
     @router.delete("/documents/{id:path}", **tags)
     async def delete(id: str, access: CanWrite) -> Response:
         """Delete a chunk, or all chunks of a document."""
-        deleted = await asyncio.to_thread(delete_all, access, ids=[id], document=[id])
+        deleted = await asyncio.to_thread(delete_all, access, Deletion(ids=[id], document=[id]))
         if not deleted:
             raise Refusal(404, "no document has this id")
         return Json({"deleted": deleted})
@@ -217,7 +227,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
     @router.post("/documents/delete", **tags)
     async def delete_several(body: Deletion, access: CanWrite) -> Response:
         """Delete chunks and documents by their ids, or by a filter."""
-        return Json({"deleted": await asyncio.to_thread(delete_all, access, **body.model_dump())})
+        return Json({"deleted": await asyncio.to_thread(delete_all, access, body)})
 
 
 # -- sessions and memories -------------------------------------------------------------------------------------

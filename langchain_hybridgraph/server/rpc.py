@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -29,8 +29,9 @@ _CODES = {
 }
 
 
-async def serve_grpc(service: Service, address: str) -> None:
-    """Serve ``StreamRetrieve`` at an address such as ``localhost:50051`` until cancelled; running calls are completed.
+@asynccontextmanager
+async def serving_grpc(service: Service, address: str) -> AsyncIterator[None]:
+    """Serve ``StreamRetrieve`` at an address such as ``localhost:50051``; running calls are completed at the end.
 
     Raises RuntimeError if the address is in use.
     """
@@ -38,7 +39,7 @@ async def serve_grpc(service: Service, address: str) -> None:
     server.add_insecure_port(address)
     await server.start()
     try:
-        await server.wait_for_termination()
+        yield
     finally:
         await server.stop(SHUTDOWN_SECONDS)
 

@@ -13,6 +13,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.chunks import replace_surrogates, to_json
 from langchain_hybridgraph.errors import (
+    EmbeddingMismatchError,
     ReadOnlyError,
     RetrievalError,
     StoreError,
@@ -226,9 +227,12 @@ class Service:
         if hand_out is not None and retriever._streams_early:
             options[EARLY] = hand_out
         query = None if request.query is None else replace_surrogates(request.query)
-        async with asyncio.timeout(self.limits.deadline):
-            result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
-            return result
+        try:
+            async with asyncio.timeout(self.limits.deadline):
+                result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
+                return result
+        except EmbeddingMismatchError as error:
+            raise InvalidRequestError(Problem(("vector",), str(error))) from error
 
     async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:
         """Yield each hit as soon as it is certain, and then the answer; an error is an event.

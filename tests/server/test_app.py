@@ -82,6 +82,9 @@ async def test_documents_are_added_read_and_deleted(client):
     assert (await client.delete("/documents/sea/whale.md")).json() == {"deleted": 1}
     assert (await client.get("/documents/sea/whale.md")).status_code == 404
     assert (await client.post("/documents/delete", json={"filter": {"team": "red"}})).json() == {"deleted": 2}
+    nothing = await client.post("/documents/delete", json={"filter": {}})
+    assert nothing.status_code == 422
+    assert "nothing to delete" in nothing.text
 
 
 async def test_split_documents_are_read_and_deleted_as_one(client):
@@ -159,6 +162,10 @@ BAD = {
     "a wrong filter": ({"filter": {"year": {"$foo": 1}}}, 422, "'$foo' on 'year' is not an operator"),
     "a function as a counter": ({"selection": {"budget": {"counter": "os:system"}}}, 422, "counter must be a function"),
     "a wrong vector": ({"vector": ["a"]}, 422, "vector"),
+    "a vector of another width": ({"vector": [1.0]}, 422, '"path": ["vector"]'),
+    "no roots": ({"retriever": "hierarchical", "tree": {"roots": None}}, 422, "roots must be a mapping"),
+    "roots that are no list": ({"retriever": "hierarchical", "tree": {"roots": {"memory": 5}}}, 422, "a list of uris"),
+    "no weights": ({"retriever": "memory", "memory": {"source_weights": None}}, 422, "must be a mapping"),
     "a query that is no text": ({"query": ["a"]}, 422, "string"),
     "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
     "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
@@ -389,8 +396,9 @@ def test_tokens_are_read_from_a_file_or_the_environment(tmp_path):
         file.write_text(text)
         with pytest.raises(ConfigurationError, match=r"tokens\.json"):
             read_tokens(file)
-    with pytest.raises(ConfigurationError, match="two tokens are equal"):
-        Tokens([Token(token=READER), Token(token=READER)])
+    for second in (Token(token=READER), Token(token=WRITER, name="one")):
+        with pytest.raises(ConfigurationError, match="two tokens are equal or have the name 'one'"):
+            Tokens([Token(token=READER, name="one"), second.model_copy(update={"name": "one"})])
 
 
 def test_other_machines_need_a_token():
