@@ -33,6 +33,12 @@ FEATURES = {
     "cli": ("typer rich", "sys.argv = ['hybridgraph', '--help']; from langchain_hybridgraph.cli import main; main()"),
     "notebook": ("matplotlib networkx", "GraphRetriever(store).picture('Who barks?')"),
     "rerank": ("sentence_transformers", "from langchain_hybridgraph import *; CrossEncoderReranker()"),
+    "langgraph": (
+        "langgraph",
+        "from langchain_hybridgraph.langgraph import HybridGraphMemory\n"
+        "memory = HybridGraphMemory()\nmemory.put(('ada',), 'tea', {'text': 'green tea'})\n"
+        "assert memory.search(('ada',), query='tea')[0].key == 'tea'",
+    ),
     "llama-index": (
         "llama_index",
         "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
