@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion import SimilarityEdges as SimilarityEdges
     from langchain_hybridgraph.ingestion import build_layers as build_layers
     from langchain_hybridgraph.ingestion import ingest as ingest
-    from langchain_hybridgraph.memory.admission import Admission as Admission
     from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
     from langchain_hybridgraph.records import Edge as Edge
     from langchain_hybridgraph.records import Hit as Hit
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
     from langchain_hybridgraph.telemetry import add_sink as add_sink
     from langchain_hybridgraph.telemetry import remove_sink as remove_sink
+    from langchain_hybridgraph.vectorstores.admission import Admission as Admission
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore as HybridGraphStore
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import open_store as open_store
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore as MilvusStore
@@ -113,7 +113,7 @@ _HOMES = {
         "build_layers",
         "ingest",
     ),
-    "memory.admission": ("Admission",),
+    "vectorstores.admission": ("Admission",),
     "search.conversation": (
         "AppendHistory",
         "ExpandedQuery",

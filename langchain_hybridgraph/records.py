@@ -287,6 +287,10 @@ class MemoryState:
     end_learned: bool = False
 
 
+Annotate = Literal["all", "score", "none"]
+"""Amount of detail in a Document's metadata about how the Document was found."""
+
+
 # Queries and their scopes.
 
 

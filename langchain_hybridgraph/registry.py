@@ -151,7 +151,7 @@ def parameters_of(kind: Callable[..., Any]) -> list[str]:
 
     Fields with ``repr=False``, which only the pipeline sets, are left out.
 
-    >>> from langchain_hybridgraph.search.expansion import Beam
+    >>> from langchain_hybridgraph.search.traversals import Beam
     >>> parameters_of(Beam)[-2:]
     ['width', 'max_hops']
     """

@@ -16,38 +16,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of, stage_forms
-from langchain_hybridgraph.options.models import (
-    ConversationFields,
-    GraphFields,
-    GraphOptions,
-    HierarchicalFields,
-    HybridFields,
-    IndexOptions,
-    LanguageOption,
-    MemoryFields,
-    MemoryOptions,
-    PipelineFields,
-    SelectionOptions,
-    TreeOptions,
-)
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
 from langchain_hybridgraph.registry import name_of
-from langchain_hybridgraph.settings_file import (
-    FILE,
-    LANGUAGE,
-    PREFIX,
-    SECTIONS,
-    TENANT,
-    Origin,
-    Problem,
-    SettingsFile,
-    UnusableSettingsError,
-    read_settings_file,
-    set_variables,
-    settings_path,
-)
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
@@ -94,8 +68,8 @@ class StoreFields(BaseModel):
     embedding: Annotated[Any, _EMBEDDING] = Field(
         None, description="Embedding model; unset: the model with which the index was built."
     )
-    language: LanguageOption = Field(None, description=LANGUAGE)
-    tenant: str | None = Field(None, description=TENANT)
+    language: models.LanguageOption = Field(None, description=settings_file.LANGUAGE)
+    tenant: str | None = Field(None, description=settings_file.TENANT)
     read_only: bool = Field(False, description="Whether to open the store read-only.")
     write_timeout: float = Field(
         WRITE_TIMEOUT,
@@ -135,13 +109,13 @@ class InnerRetriever(BaseModel):
 
 MODELS: Mapping[str, tuple[type[BaseModel], ...]] = {
     "store": (StoreFields, ServerFields),
-    "retriever": (HybridFields, PipelineFields),
-    "selection": (SelectionOptions,),
-    "index": (IndexOptions,),
-    "graph": (GraphFields, GraphOptions),
-    "memory": (MemoryFields, MemoryOptions),
-    "tree": (HierarchicalFields, TreeOptions),
-    "advanced": (InnerRetriever, ConversationFields),
+    "retriever": (models.HybridFields, models.PipelineFields),
+    "selection": (models.SelectionOptions,),
+    "index": (models.IndexOptions,),
+    "graph": (models.GraphFields, models.GraphOptions),
+    "memory": (models.MemoryFields, models.MemoryOptions),
+    "tree": (models.HierarchicalFields, models.TreeOptions),
+    "advanced": (InnerRetriever, models.ConversationFields),
 }
 """Models whose fields are the keys of each section.
 
@@ -247,7 +221,7 @@ class EffectiveSetting(NamedTuple):
     key: str
     value: Any
     default: Any
-    origin: Origin
+    origin: settings_file.Origin
 
 
 class HybridGraphSettings(SettingsTable):
@@ -267,7 +241,7 @@ class HybridGraphSettings(SettingsTable):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
+        env_prefix=settings_file.PREFIX,
         env_ignore_empty=True,
         enable_decoding=False,
         extra="forbid",
@@ -276,15 +250,16 @@ class HybridGraphSettings(SettingsTable):
     )
 
     def __init__(self, _file: Path | None = None, **overrides: Any) -> None:
-        sources = _Sources.of(_file, overrides)
-        problems = [*sources.problems(type(self))]
+        values, problems = _values(_file, overrides)
+        keys = type(self).model_fields
+        problems += (_unknown(key, value) for key, value in values.items() if key not in keys)
         try:
-            super().__init__(**sources.arguments(type(self)))
+            super().__init__(**{key: value.value for key, value in values.items() if key in keys})
         except ValidationError as error:
-            raise UnusableSettingsError([*problems, *_validation_problems(error, sources)]) from None
-        problems += _invalid_weights(self, sources)
+            raise settings_file.UnusableSettingsError([*problems, *_validation_problems(error, values)]) from None
+        problems += _invalid_weights(self, values)
         if problems:
-            raise UnusableSettingsError(problems)
+            raise settings_file.UnusableSettingsError(problems)
         explicit = [key for key in _WEIGHTS if key in self.model_fields_set]
         if len(explicit) == 1:
             (other,) = set(_WEIGHTS) - set(explicit)
@@ -298,13 +273,13 @@ class HybridGraphSettings(SettingsTable):
         Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). If ``path`` is None,
         ``hybridgraph.yaml`` in the working directory is read if it exists.
         """
-        return cls(_file=settings_path(path), **overrides)
+        return cls(_file=settings_file.settings_path(path), **overrides)
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
         """Return every setting with its value and origin, for the same arguments as :meth:`from_file`."""
-        settings, sources = cls.from_file(path, **overrides), _Sources.of(settings_path(path), overrides)
-        origins = {key: sources.origin(key) for key in cls.model_fields}
+        settings, values = cls.from_file(path, **overrides), _values(settings_file.settings_path(path), overrides)[0]
+        origins = {key: values[key].origin if key in values else settings_file.Origin("default") for key in OPTIONS}
         for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
             if origins[key].kind == "default" and getattr(settings, key) != cls.model_fields[key].default:
                 origins[key] = origins[other]  # computed from the other weight
@@ -350,62 +325,45 @@ def allowed_values(key: str) -> str:
 # -- sources of values ----------------------------------------------------------------------------------------
 
 
-class _Sources(NamedTuple):
-    """Sources of values, in order of precedence; ``variables`` maps keys to the names of environment variables."""
+class _Value(NamedTuple):
+    """Value of a key before validation, and its origin."""
 
-    explicit: Mapping[str, Any]
-    variables: Mapping[str, str]
-    file: SettingsFile | None
+    value: Any
+    origin: settings_file.Origin
 
-    @classmethod
-    def of(cls, file: Path | None, explicit: Mapping[str, Any]) -> _Sources:
-        explicit = {key: value for key, value in explicit.items() if value is not None}
-        # Variables whose names resemble no key, such as HYBRIDGRAPH_SETS, belong to another program.
-        variables = {key: name for key, name in set_variables().items() if _is_ours(key)}
-        return cls(explicit, variables, None if file is None else read_settings_file(file))
+    def problem(self, key: str, conflict: str, expected: str | None = None) -> settings_file.Problem:
+        """Return an error in this value; ``conflict`` completes a sentence that begins with the key."""
+        message = f"{self.origin.written_key(key)} {conflict}"
+        return settings_file.Problem(key, self.origin, message, self.value, expected)
 
-    @property
-    def _from_file(self) -> Mapping[str, Any]:
-        return {} if self.file is None else self.file.values
 
-    def arguments(self, keys: type[SettingsTable]) -> dict[str, Any]:
-        """Return the values of valid keys from the arguments and the file that no variable overrides."""
-        values = {key: self._from_file[key] for key in self._from_file.keys() - self.variables.keys()}
-        values.update(self.explicit)
-        return {key: value for key, value in values.items() if key in keys.model_fields}
+def _values(file: Path | None, overrides: Mapping[str, Any]) -> tuple[dict[str, _Value], list[settings_file.Problem]]:
+    """Return the value of each key that is set, from the source with the highest precedence, and errors in the file."""
+    values: dict[str, _Value] = {}
+    problems: list[settings_file.Problem] = []
+    if file is not None:
+        content = settings_file.read_settings_file(file)
+        values |= {key: _Value(value, content.origin(key)) for key, value in content.values.items()}
+        problems += content.problems
+    # Variables whose names resemble no key, such as HYBRIDGRAPH_SETS, belong to another program.
+    for key, name in settings_file.set_variables().items():
+        if _is_ours(key):
+            values[key] = _Value(os.environ[name], settings_file.Origin("environment", name))
+    call = settings_file.Origin("call")
+    values |= {key: _Value(value, call) for key, value in overrides.items() if value is not None}
+    return values, problems
 
-    def origin(self, key: str) -> Origin:
-        if key in self.explicit:
-            return Origin("call")
-        if key in self.variables:
-            return Origin("environment", self.variables[key])
-        if self.file is not None and key in self.file.values:
-            return self.file.origin(key)
-        return Origin("default")
 
-    def value(self, key: str) -> Any:
-        """Return the value of a key before validation, or None if the key is not set."""
-        if key in self.explicit:
-            return self.explicit[key]
-        return os.environ[self.variables[key]] if key in self.variables else self._from_file.get(key)
-
-    def problems(self, keys: type[SettingsTable]) -> Iterator[Problem]:
-        """Yield errors in the file and unknown keys."""
-        if self.file is not None:
-            yield from self.file.problems
-        for key in dict.fromkeys([*self.explicit, *self.variables, *self._from_file]):
-            if key not in keys.model_fields:
-                origin = self.origin(key)
-                advice = _nearest(key)
-                section, _, name = key.partition("_")
-                for what, form in stage_forms({name: self.value(key)}).items() if section == "graph" else ():
-                    advice = f"write graph_{what}: {{{', '.join(f'{each}: {value}' for each, value in form.items())}}}"
-                message = f"{origin.written_key(key)} is not a setting; {advice}"
-                yield Problem(key, origin, message, self.value(key))
+def _unknown(key: str, value: _Value) -> settings_file.Problem:
+    advice = _nearest(key)
+    section, _, name = key.partition("_")
+    for what, form in stage_forms({name: value.value}).items() if section == "graph" else ():
+        advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
+    return value.problem(key, f"is not a setting; {advice}")
 
 
 def _is_ours(key: str) -> bool:
-    in_a_section = key.startswith(tuple(f"{section}_" for section in SECTIONS))
+    in_a_section = key.startswith(tuple(f"{section}_" for section in settings_file.SECTIONS))
     return in_a_section or bool(_without_section(key) or get_close_matches(key, OPTIONS, n=1, cutoff=0.8))
 
 
@@ -414,24 +372,28 @@ def _without_section(key: str) -> list[str]:
 
 
 def _nearest(key: str) -> str:
-    near = _without_section(key) or get_close_matches(key, [*OPTIONS, *SECTIONS], n=1)
+    near = _without_section(key) or get_close_matches(key, [*OPTIONS, *settings_file.SECTIONS], n=1)
     if near:
         return f"did you mean {' or '.join(near)}?"
     section, _, _ = key.partition("_")
     siblings = [setting for setting in OPTIONS if setting.startswith(f"{section}_")]
-    return f"the settings are {', '.join(siblings)}" if siblings else f"the sections are {', '.join(SECTIONS)}"
+    return (
+        f"the settings are {', '.join(siblings)}"
+        if siblings
+        else f"the sections are {', '.join(settings_file.SECTIONS)}"
+    )
 
 
 # -- errors ---------------------------------------------------------------------------------------------------
 
 
-def _validation_problems(invalid: ValidationError, sources: _Sources) -> list[Problem]:
+def _validation_problems(invalid: ValidationError, values: Mapping[str, _Value]) -> list[settings_file.Problem]:
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
-        origin, value = sources.origin(key), sources.value(key)
-        message = f"{origin.written_key(key)} is {value!r}; expected {allowed_values(key)}{_hint(error)}"
-        problems[key] = Problem(key, origin, message, value, allowed_values(key))
+        expected = allowed_values(key)
+        conflict = f"is {values[key].value!r}; expected {expected}{_hint(error)}"
+        problems[key] = values[key].problem(key, conflict, expected)
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 
 
@@ -447,23 +409,17 @@ def _hint(error: Any) -> str:
     return ""
 
 
-def _invalid_weights(settings: HybridGraphSettings, sources: _Sources) -> Iterator[Problem]:
+def _invalid_weights(settings: HybridGraphSettings, values: Mapping[str, _Value]) -> Iterator[settings_file.Problem]:
     """Yield an error if both weights are 0, or if one weight is above 1 and the other is not set."""
     weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
     key = next(iter(weights), "")
     if len(weights) == 1 and weights[key] > 1:
         (other,) = set(_WEIGHTS) - {key}
-        conflict = f"is {weights[key]:g} and {other} is not set"
-        yield _conflict(key, sources, conflict, "a number from 0 to 1, or both weights")
+        expected = "a number from 0 to 1, or both weights"
+        yield values[key].problem(key, f"is {weights[key]:g} and {other} is not set; expected {expected}", expected)
     elif len(weights) == len(_WEIGHTS) and not any(weights.values()):
-        yield _conflict(key, sources, "and the other weight are both 0", "at least one above 0")
-
-
-def _conflict(key: str, sources: _Sources, conflict: str, expected: str) -> Problem:
-    origin = sources.origin(key)
-    return Problem(
-        key, origin, f"{origin.written_key(key)} {conflict}; expected {expected}", sources.value(key), expected
-    )
+        expected = "at least one above 0"
+        yield values[key].problem(key, f"and the other weight are both 0; expected {expected}", expected)
 
 
 # -- the JSON schema and the template of a file ---------------------------------------------------------------
@@ -488,12 +444,12 @@ def schema() -> dict[str, Any]:
             "properties": {name: {"$ref": f"#/$defs/{section}_{name}"} for name in _names_in(section)},
             "additionalProperties": False,
         }
-        for section, description in SECTIONS.items()
+        for section, description in settings_file.SECTIONS.items()
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": TITLE,
-        "description": f"Settings in a {FILE}: keys in their sections, or flat.",
+        "description": f"Settings in a {settings_file.FILE}: keys in their sections, or flat.",
         "type": ["object", "null"],
         "properties": sections | {key: {"$ref": f"#/$defs/{key}"} for key in OPTIONS},
         "additionalProperties": False,
@@ -536,7 +492,7 @@ def template(schema: str) -> str:
     ['  #k: 10']
     """
     lines = [_HEAD.format(schema=schema)]
-    for section, description in SECTIONS.items():
+    for section, description in settings_file.SECTIONS.items():
         lines += [f"# {description}", f"{section}:"]
         for name in _names_in(section):
             key = f"{section}_{name}"

@@ -27,19 +27,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores.protocols import (
-    AcceptsChunks,
-    HasGraph,
-    HasMemory,
-    HasParents,
-    HasSessions,
-    HasVectors,
-    ReadsChunks,
-    ReadsIndex,
-    SearchesKeywords,
-    SearchesVectors,
-    wrong_declarations,
-)
+from langchain_hybridgraph.stores import protocols
 
 
 class HashedWords:
@@ -96,16 +84,16 @@ ODD_TEXTS = ("", " ", "?!", 'C++ AND (" OR *', '"cat', "cat AND", "a:b^2 [x TO y
 
 
 class FullStore(
-    ReadsChunks,
-    SearchesVectors,
-    SearchesKeywords,
-    HasParents,
-    HasVectors,
-    HasMemory,
-    HasSessions,
-    HasGraph,
-    ReadsIndex,
-    AcceptsChunks,
+    protocols.ReadsChunks,
+    protocols.SearchesVectors,
+    protocols.SearchesKeywords,
+    protocols.HasParents,
+    protocols.HasVectors,
+    protocols.HasMemory,
+    protocols.HasSessions,
+    protocols.HasGraph,
+    protocols.ReadsIndex,
+    protocols.AcceptsChunks,
     Protocol,
 ):
     """A store that implements all protocols tested by the suite. Type checkers need this class."""
@@ -148,7 +136,7 @@ class StoreSuite:
         store.upsert(chunks, parents=parents)
         store.flush()
 
-    def _read(self, store: ReadsChunks, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
+    def _read(self, store: protocols.ReadsChunks, ids: Sequence[str], scope: Scope | None = None) -> dict[str, Chunk]:
         return store.read(ids, scope or Scope(), {chunk.id: chunk for chunk in CHUNKS})
 
     def _require(self, feature: str, store: Any) -> FullStore:
@@ -168,7 +156,7 @@ class StoreSuite:
 
     def test_features_are_declared(self, store: Any) -> None:
         """The store implements the protocols of all features except those that it declares in ``lacks``."""
-        assert wrong_declarations(store) == []
+        assert protocols.wrong_declarations(store) == []
 
     def test_reads_chunks_as_they_were_written(self, full_store: FullStore) -> None:
         """Text, metadata, document and parent are returned unchanged."""
@@ -441,10 +429,10 @@ class StoreSuite:
         self._require("writing", full_store).upsert([Chunk("owl", "a zebra at noon")])
         full_store.flush()
         assert self._read(full_store, ["owl"])["owl"].text == "a zebra at noon"
-        if isinstance(full_store, SearchesKeywords):
+        if isinstance(full_store, protocols.SearchesKeywords):
             assert [e.id for e in full_store.keyword_search(Query("zebra", 9), 9).entries] == ["owl"]
             assert not full_store.keyword_search(Query("night", 9), 9).entries
-        if isinstance(full_store, SearchesVectors):
+        if isinstance(full_store, protocols.SearchesVectors):
             hits = full_store.vector_search(Query("an owl hunts at night", 99), 99).entries
             assert [e.id for e in hits].count("owl") == 1
             assert {e.id: e.score for e in hits}["owl"] < 0.9
@@ -472,7 +460,7 @@ class StoreSuite:
         store = self._require("writing", full_store)
         store.remove(["owl"])
         self.fill(full_store, [Chunk("owl", "an owl hunts at night")])
-        if isinstance(full_store, SearchesKeywords):
+        if isinstance(full_store, protocols.SearchesKeywords):
             assert [e.id for e in full_store.keyword_search(Query("owl", 9), 9).entries] == ["owl"]
         assert "owl" in self._read(full_store, ["owl"])
 
@@ -506,7 +494,7 @@ class StoreSuite:
         self._require("writing", store)
         self.fill(store, [Chunk(f"c{n}", f"number{n} of many") for n in range(6_000)])
         assert self._read(store, ["c0", "c5999", "c6000"]).keys() == {"c0", "c5999"}
-        if isinstance(store, SearchesKeywords):
+        if isinstance(store, protocols.SearchesKeywords):
             assert [e.id for e in store.keyword_search(Query("number5999", 9), 9).entries] == ["c5999"]
 
     def test_a_bad_batch_writes_nothing(self, store: Any) -> None:
@@ -532,7 +520,7 @@ class StoreSuite:
         store.flush()
         ids = {f"{number}-{place}" for number in range(3) for place in range(3)} | {"shared"}
         assert self._read(store, sorted(ids)).keys() == ids
-        if isinstance(store, SearchesVectors):
+        if isinstance(store, protocols.SearchesVectors):
             assert {entry.id for entry in store.vector_search(Query("text one of many", 99), 99).entries} == ids
 
     # -- memories and sessions ------------------------------------------------------------
@@ -595,17 +583,17 @@ class StoreSuite:
 
     def _check_second_tenant(self, store: Any) -> None:
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "avocado pie"}
-        if isinstance(store, SearchesVectors):
+        if isinstance(store, protocols.SearchesVectors):
             assert [e.id for e in store.vector_search(Query("apple pie banana", 9), 9).entries] == ["a"]
-        if isinstance(store, SearchesKeywords):
+        if isinstance(store, protocols.SearchesKeywords):
             assert not store.keyword_search(Query("apple banana", 9), 9).entries
-        if isinstance(store, HasParents):
+        if isinstance(store, protocols.HasParents):
             assert not store.has_parents
             assert store.read_parents(["p"], Scope()) == {}
-        if isinstance(store, HasVectors):
+        if isinstance(store, protocols.HasVectors):
             assert not store.vectors(["b"]).any()
-        if isinstance(store, HasMemory):
+        if isinstance(store, protocols.HasMemory):
             assert store.memory.states(["a", "b"], Scope()).keys() == {"a"}
-        if isinstance(store, AcceptsChunks):
+        if isinstance(store, protocols.AcceptsChunks):
             assert store.document_chunks(["doc"]) == {"doc": {"a"}}
             assert store.remove(["a", "b", "p"]) == 1

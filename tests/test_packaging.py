@@ -57,6 +57,11 @@ FEATURES = {
         "prometheus_client",
         "HybridRetriever(store, telemetry={'sinks': [PrometheusSink()]}).invoke('Who barks?')",
     ),
+    "server": (
+        "fastapi watchfiles prometheus_client",
+        "from langchain_hybridgraph.server.app import create_app\ncreate_app(store)",
+    ),
+    "grpc": ("grpc", "from langchain_hybridgraph.server import rpc"),
     "otel": (
         "opentelemetry",
         "HybridRetriever(store, telemetry={'sinks': [OpenTelemetrySink()]}).invoke('Who barks?')",

@@ -18,7 +18,7 @@ CALLS = {
     "files": read_files,
     "one of several files": lambda value: read_files(["a.md", value]),
     "source": lambda value: migrate(value, "new"),
-    "destination": lambda value: migrate("old", value),
+    "destination": lambda value: migrate("milvus:other.db", value),
     "destination of a server": lambda value: migrate("milvus:old.db", value),
 }
 

@@ -12,9 +12,9 @@ from langchain_core.messages import AIMessage
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LLMEdges, build_layers, ingest
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.memory.admission import Contradictions, Statement
 from langchain_hybridgraph.search.planner import QueryPlanner
 from langchain_hybridgraph.search.rerankers import LLMReranker
+from langchain_hybridgraph.vectorstores.admission import Contradictions, Statement
 from tests.support.models.plain_models import KINDS, PlainModel, SilentModel, WordyModel, fenced
 
 KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

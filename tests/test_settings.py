@@ -295,7 +295,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency"),
         ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),
-        ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*must be a number ≥ 0"),
+        ("memory: {source_weights: {vector: -1}}", "memory_source_weights is .*to numbers ≥ 0"),
         ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; expected bfs, .*did you mean 'bfs'"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; expected a mapping such as"),
         (

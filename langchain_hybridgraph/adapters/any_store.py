@@ -258,11 +258,11 @@ class VectorStoreAdapter:
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return at most n Documents in the query's scope, nearest first, ties by id."""
         vector = self._adapter.embedded(query)
-        if self._filtered is not None and vector is not None:
+        if vector is not None:
             with suppress(Exception):  # a store that cannot be listed or read by id now may still be searched
-                if self.texts is not None and (self.freshness is None or self.freshness.error is None):
-                    return self._nearest_ids(self._filtered, vector, n, query)
-                if not _is_free(query.scope) and self._filtered.is_ready:
+                if (result := self._nearest_ids(vector, n, query)) is not None:
+                    return result
+                if self._filtered is not None and not _is_free(query.scope) and self._filtered.is_ready:
                     nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
                     return self._best_in_scope(nearest, query, n, vector)
         search = self._until_enough(query, n, vector)
@@ -273,11 +273,24 @@ class VectorStoreAdapter:
             except StopIteration as done:
                 return cast(SourceResult, done.value)
 
-    def _nearest_ids(self, filtered: FilteredSearch, vector: Vector, n: int, query: Query) -> SourceResult:
-        """Return the nearest n ids in the scope; more are requested if most of them belong to copies of a text."""
+    def _nearest_ids(self, vector: Vector, n: int, query: Query) -> SourceResult | None:
+        """Return the nearest n ids in the scope, or None if their texts have to be read.
+
+        More ids are requested if most of them belong to copies of a text.
+        """
+        texts, scope = self.texts, query.scope
+        if texts is None or (self.freshness is not None and self.freshness.error is not None):
+            return None
+        if self._filtered is None and (texts.is_given or texts.allowed_rows(scope) is not None):
+            return None
         fetched = n
         while True:
-            cosines = filtered.ids(vector, fetched, query.scope)
+            if self._filtered is None:
+                cosines = self._adapter.nearest_ids(vector, fetched)
+            else:
+                cosines = self._filtered.ids(vector, fetched, scope)
+            if cosines is None:
+                return None
             result = self._without_texts(cosines, n, vector)
             if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(coverage=self._coverage(query))
@@ -402,14 +415,16 @@ class VectorStoreAdapter:
         is_derived, extra_keys = "document_id" in keys, self.identity.extra_keys
 
         def admits(document: Document) -> bool:
-            if document.id is not None:
-                return in_scope(self._chunk(document), scope)
-            metadata = document.metadata
+            if document.id is None:
+                return admits_metadata(document.metadata)
+            return in_scope(self._chunk(document), scope)
+
+        def admits_metadata(metadata: dict[str, Any]) -> bool:
             if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
                 return True  # the document id derives from an unknown id, so the Document can only be checked later
             return in_scope(Chunk("", "", metadata), scope)
 
-        function = self._adapter.as_filter(admits)
+        function = self._adapter.as_filter(admits, admits_metadata)
         if function is not None and not (self._adapter.filters_metadata_only and extra_keys):
             return function
         is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)

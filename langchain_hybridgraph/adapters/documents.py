@@ -6,7 +6,7 @@ import copy
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from langchain_core.documents import Document
 from langchain_core.indexing import IndexingResult, RecordManager
@@ -16,17 +16,13 @@ from langchain_core.structured_query import Comparator, Comparison, Operation, O
 
 from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, quote_value
-from langchain_hybridgraph.records import ALL_TIME, Hit, content_id
+from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, content_id
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
-
-
-Annotate = Literal["all", "score", "none"]
-"""Amount of detail in a Document's metadata about how the Document was found."""
 
 
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
@@ -191,9 +187,11 @@ class Identity:
                 texts[id].add(document.page_content)
         # Several texts may share an id, for example the id of the document from which they were taken.
         unique = frozenset(id for id, different in texts.items() if len(different) == 1)
-        both = [(document, partner) for document, partner in zip(documents, paired, strict=True) if partner is not None]
         self.extra_keys = frozenset(
-            key for ours, theirs in both for key in ours.metadata.keys() - theirs.metadata.keys()
+            key
+            for ours, theirs in zip(documents, paired, strict=True)
+            if theirs is not None and ours is not theirs
+            for key in ours.metadata.keys() - theirs.metadata.keys()
         )
         """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []

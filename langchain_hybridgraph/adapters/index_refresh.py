@@ -381,6 +381,8 @@ class Freshness:
 def without_copies(documents: Sequence[Document]) -> list[Document]:
     """Return the first of each group of Documents with equal text and metadata."""
     counts = Counter(document.page_content for document in documents)
+    if len(counts) == len(documents):
+        return list(documents)
     contents = (_content(each) if counts[each.page_content] > 1 else each.page_content for each in documents)
     first: dict[int | str, Document] = {}
     for content, document in zip(contents, documents, strict=True):

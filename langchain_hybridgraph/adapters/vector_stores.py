@@ -18,6 +18,8 @@ from langchain_hybridgraph.filters.operators import CanonicalBool
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.records import Query
 
@@ -145,8 +147,8 @@ class StoreAdapter:
         """Return the filter in the store's own filter language, or None if it cannot be translated."""
         return None
 
-    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
-        """Return a store filter that calls ``admits``, or None if the store does not support functions as filters."""
+    def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
+        """Return a store filter that calls one of the functions, or None if the store does not support functions."""
         return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
@@ -160,6 +162,10 @@ class StoreAdapter:
                 f"{type(self._store).__name__} cannot return scores for a search by a vector: leave vector= out"
             )
         return self.convert_scores(by_vector(list(map(float, vector)), k=n, **options))
+
+    def nearest_ids(self, vector: Vector, n: int) -> dict[str, float] | None:
+        """Return the n nearest ids with their cosines, or None if the texts have to be read as well."""
+        return None
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         """Convert the store's results to Documents with scores that are higher for nearer Documents.
@@ -275,7 +281,7 @@ class InMemoryAdapter(StoreAdapter):
     can_list = True
     is_in_memory = True
 
-    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
+    def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
         return admits
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
@@ -345,8 +351,8 @@ class FAISSAdapter(InMemoryAdapter):
         # A FAISS store may have a function instead of an Embeddings object.
         return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
 
-    def as_filter(self, admits: Callable[[Document], bool]) -> Any:
-        return lambda metadata: admits(Document(page_content="", metadata=metadata))
+    def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
+        return admits_metadata
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         assert vector is not None, "FAISS is always searched by a vector"
@@ -356,15 +362,30 @@ class FAISSAdapter(InMemoryAdapter):
         by_vectors = self.by_vectors(documents, vector)
         return by_vectors if len(by_vectors.documents) == len(documents) else self.by_rank(documents)
 
+    def nearest_ids(self, vector: Vector, n: int) -> dict[str, float] | None:
+        query = np.array([vector], np.float32)
+        _, rows = self._store.index.search(unit(query) if self._store._normalize_L2 else query, n)
+        ids = self._store.index_to_docstore_id
+        nearest = [ids[row] for row in rows[0].tolist() if row >= 0]
+        scores = self.scores(vector, nearest)
+        return scores if len(scores) == len(nearest) else None
+
+    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
+        ids, units = self._units(ids)
+        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
+
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        return dict(zip(*self._units(ids), strict=True))
+
+    def _units(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32]]:
+        """Return the ids in the store with their unit vectors, or none if FAISS cannot return vectors."""
         rows = {id: row for id in ids if (row := self._row(id)) is not None}
         if not rows:
-            return {}
+            return [], np.zeros((0, 0), np.float32)
         try:
-            vectors = self._store.index.reconstruct_batch(np.fromiter(rows.values(), np.int64))
+            return list(rows), unit(self._store.index.reconstruct_batch(list(rows.values())))
         except RuntimeError:  # FAISS raises this for an index without direct access
-            return {}
-        return dict(zip(rows, unit(np.asarray(vectors, np.float32)), strict=True))
+            return [], np.zeros((0, 0), np.float32)
 
     def count(self) -> int:
         return len(self._store.index_to_docstore_id)

@@ -13,28 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from langchain_hybridgraph.chunks import replace_surrogates
+from langchain_hybridgraph.cli import settings as options
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
 from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store, milvus_uri
-from langchain_hybridgraph.cli.settings import (
-    HELP_OPTIONS,
-    Config,
-    Count,
-    Explain,
-    History,
-    Index,
-    IndexFolder,
-    Json,
-    MinScore,
-    Model,
-    NewModel,
-    OptionalIndex,
-    Quiet,
-    Tenant,
-    Where,
-    config_app,
-    configured,
-    missing_index,
-)
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
@@ -50,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
-    context_settings=HELP_OPTIONS,
+    context_settings=options.HELP_OPTIONS,
     help="Index documents and search them by meaning and by keywords.",
 )
 
@@ -92,9 +73,9 @@ def ingest(
         typer.Argument(metavar="PATHS", help="Files or folders: text, Markdown, HTML, PDF, Office, CSV, source code …"),
     ],
     *,
-    index: Index,
-    config: Config = None,
-    embedding: NewModel = "auto",
+    index: options.Index,
+    config: options.Config = None,
+    embedding: options.NewModel = "auto",
     split: Annotated[
         str,
         typer.Option(
@@ -118,15 +99,15 @@ def ingest(
     follow_links: Annotated[
         bool, typer.Option("--follow-links", help="Follow symbolic links that point outside PATHS.")
     ] = False,
-    tenant: Tenant = None,
+    tenant: options.Tenant = None,
     as_text: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN", help="Read files that match this pattern, such as '*.conf', as text. Can be repeated."
         ),
     ] = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Index files. Run again to index only what changed.
 
@@ -159,17 +140,17 @@ def ingest(
 def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")],
     *,
-    index: Index,
-    config: Config = None,
-    k: Count = K_DEFAULT,
-    min_score: MinScore = None,
-    where: Where = None,
-    history: History = None,
+    index: options.Index,
+    config: options.Config = None,
+    k: options.Count = K_DEFAULT,
+    min_score: options.MinScore = None,
+    where: options.Where = None,
+    history: options.History = None,
     graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
-    explain: Explain = False,
-    as_json: Json = False,
-    tenant: Tenant = None,
-    embedding: Model = None,
+    explain: options.Explain = False,
+    as_json: options.Json = False,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
 ) -> None:
     """Search an index for chunks; the best hits come first.
 
@@ -183,9 +164,9 @@ def search(
     filter = _parse_filter(where)
     messages = conversation(history).get("messages")
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
-        settings = configured(config)
-        options: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
-        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **options)
+        settings = options.configured(config)
+        arguments: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
+        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **arguments)
         if messages:
             advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
             result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
@@ -198,19 +179,19 @@ def search(
 def find(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Question or keywords.")],
     *,
-    index: Index,
-    config: Config = None,
+    index: options.Index,
+    config: options.Config = None,
     under: Annotated[
         list[str] | None,
         typer.Option(metavar="URI", help="URI, or path as passed to ingest, to search below; may be repeated."),
     ] = None,
-    k: Count = K_DEFAULT,
-    where: Where = None,
-    history: History = None,
-    explain: Explain = False,
-    as_json: Json = False,
-    tenant: Tenant = None,
-    embedding: Model = None,
+    k: options.Count = K_DEFAULT,
+    where: options.Where = None,
+    history: options.History = None,
+    explain: options.Explain = False,
+    as_json: options.Json = False,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
 ) -> None:
     """Search for documents and directories, from the top of the directory tree down.
 
@@ -225,7 +206,7 @@ def find(
     session = conversation(history) or None
     with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
-        retriever = HierarchicalRetriever.from_settings(configured(config), store=store, k=k)
+        retriever = HierarchicalRetriever.from_settings(options.configured(config), store=store, k=k)
         if session is None:
             result = retriever.find(replace_surrogates(query), targets, filter=filter)
         else:
@@ -236,14 +217,14 @@ def find(
 @app.command()
 def tree(
     *,
-    index: IndexFolder,
-    config: Config = None,
+    index: options.IndexFolder,
+    config: options.Config = None,
     under: Annotated[str | None, typer.Option(metavar="URI", help="URI or path to show, with its contents.")] = None,
     depth: Annotated[int, typer.Option(metavar="N", min=1, help="Number of levels to show.")] = 2,
     no_update: Annotated[bool, typer.Option("--no-update", help="Do not update summaries.")] = False,
-    as_json: Json = False,
-    tenant: Tenant = None,
-    embedding: Model = None,
+    as_json: options.Json = False,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
 ) -> None:
     """Show the directories of an index with their summaries.
 
@@ -266,16 +247,16 @@ def tree(
 @app.command()
 def delete(
     *,
-    index: Index,
-    config: Config = None,
+    index: options.Index,
+    config: options.Config = None,
     id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Id of a chunk; may be repeated.")] = None,
     document: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Id of a document with all its chunks; may be repeated.")
     ] = None,
-    where: Where = None,
-    tenant: Tenant = None,
-    embedding: Model = None,
-    as_json: Json = False,
+    where: options.Where = None,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
+    as_json: options.Json = False,
 ) -> None:
     """Delete chunks by id, document or filter.
 
@@ -305,7 +286,12 @@ def delete(
 
 @app.command()
 def stats(
-    *, index: IndexFolder, config: Config = None, tenant: Tenant = None, embedding: Model = None, as_json: Json = False
+    *,
+    index: options.IndexFolder,
+    config: options.Config = None,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
+    as_json: options.Json = False,
 ) -> None:
     """Show statistics of an index."""
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
@@ -319,7 +305,13 @@ def stats(
 
 
 @app.command()
-def check(*, index: IndexFolder, config: Config = None, embedding: Model = None, as_json: Json = False) -> None:
+def check(
+    *,
+    index: options.IndexFolder,
+    config: options.Config = None,
+    embedding: options.Model = None,
+    as_json: options.Json = False,
+) -> None:
     """Check whether an index is consistent.
 
     Search engines that lack recent changes are first brought up to date. Then catalog, vectors and search engines are
@@ -335,13 +327,13 @@ def check(*, index: IndexFolder, config: Config = None, embedding: Model = None,
 @app.command()
 def repair(
     *,
-    index: IndexFolder,
-    config: Config = None,
+    index: options.IndexFolder,
+    config: options.Config = None,
     refit: Annotated[
         bool, typer.Option("--refit", help="Fit lsa to all words of the index, and embed every text again.")
     ] = False,
-    embedding: Model = None,
-    as_json: Json = False,
+    embedding: options.Model = None,
+    as_json: options.Json = False,
 ) -> None:
     """Repair an index, then check it.
 
@@ -358,7 +350,7 @@ def repair(
 def demo(
     *,
     index: Annotated[Path, typer.Option("--index", "-i", metavar="DIR", help="Folder of the index.")] = DEMO,
-    embedding: NewModel = "lsa",
+    embedding: options.NewModel = "lsa",
 ) -> None:
     """Index Python's own documentation and search it.
 
@@ -391,15 +383,9 @@ def _judge(report: CheckReport, as_json: bool) -> None:
         say(f"not checked: {part}")
     for note in report.notes:
         say(f"note: {note}")
-    problems = list(map(as_commands, report.problems))
     no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
-    answer = {
-        "ok": report.ok,
-        "problems": problems,
-        "unchecked": report.unchecked,
-        "notes": report.notes,
-        "counts": report.counts,
-    }
+    problems = [as_commands(problem) for problem in report.problems]
+    answer = {"ok": report.ok, **report.to_dict(), "problems": problems}
     print_answer(answer, "\n".join(problems) or no_problems, as_json)
     if not report.ok:
         raise typer.Exit(PROBLEM)
@@ -420,17 +406,13 @@ def _parse_filter(where: str | None) -> Filter | None:
 def migrate(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE", help="An index folder, milvus://HOST:PORT, a Chroma folder or http://HOST:PORT."
-        ),
+        typer.Argument(metavar="SOURCE", help="An index folder, or milvus://HOST:PORT."),
     ],
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet, or milvus://HOST:PORT.")
     ],
     *,
-    collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus or Chroma.")
-    ] = None,
+    collection: Annotated[str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus.")] = None,
     destination_collection: Annotated[
         str | None, typer.Option(metavar="NAME", help="Collection to copy to in Milvus.")
     ] = None,
@@ -441,16 +423,10 @@ def migrate(
         str,
         typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of the destination server."),
     ] = "",
-    embedding: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Model that computed the vectors of a Chroma source.")
-    ] = None,
-    language: Annotated[
-        str, typer.Option(metavar="NAME", help="Language of the texts of a Chroma source.")
-    ] = "english",
-    quiet: Quiet = False,
-    as_json: Json = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Copy an index, a Milvus store or a Chroma collection to a new store.
+    """Copy an index to Milvus, or a store in Milvus to an index or another collection.
 
     Vectors are copied, not embedded again. Run the same command again after an interruption to continue. At the end
     the two stores are compared; the exit code is 1 if they differ.
@@ -465,8 +441,6 @@ def migrate(
             destination_collection=destination_collection,
             source_token=source_token,
             destination_token=destination_token,
-            embedding=embedding,
-            language=language,
             progress=not quiet,
         )
     except KeyboardInterrupt:
@@ -483,8 +457,8 @@ def migrate(
 @app.command()
 def serve(
     *,
-    index: Index,
-    config: Config = None,
+    index: options.Index,
+    config: options.Config = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port for HTTP.")] = 8000,
     grpc_port: Annotated[
@@ -502,8 +476,8 @@ def serve(
     max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of results.")] = 100,
     rate: Annotated[float, typer.Option(metavar="N", help="Maximum number of requests per second and token.")] = 100,
     deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum duration of a search.")] = 30,
-    tenant: Tenant = None,
-    embedding: Model = None,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
 ) -> None:
     """Serve an index over HTTP, and over gRPC if requested.
 
@@ -512,7 +486,7 @@ def serve(
     try:
         from langchain_hybridgraph.cli.serve import make_app, run
         from langchain_hybridgraph.server.access import Limits
-    except ImportError as missing:
+    except ModuleNotFoundError as missing:
         raise MissingExtraError(
             f'serve needs {missing.name}, which is not installed: pip install "langchain-hybridgraph[server]"'
         ) from missing
@@ -532,12 +506,16 @@ def serve(
     run(served, host, port)
 
 
-tenants_app = typer.Typer(context_settings=HELP_OPTIONS)
+tenants_app = typer.Typer(context_settings=options.HELP_OPTIONS)
 
 
 @tenants_app.callback(invoke_without_command=True)
 def tenants(
-    context: typer.Context, *, index: OptionalIndex = None, as_json: Json = False, config: Config = None
+    context: typer.Context,
+    *,
+    index: options.OptionalIndex = None,
+    as_json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """List the tenants of an index, each with the number of its chunks."""
     if context.invoked_subcommand is not None:
@@ -545,7 +523,7 @@ def tenants(
         return
     from langchain_hybridgraph.stores.tenants import list_tenants
 
-    counts = list_tenants(index or missing_index())
+    counts = list_tenants(index or options.missing_index())
     lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
     print_answer({"tenants": counts}, "\n".join(lines) or "no tenants", as_json)
 
@@ -555,10 +533,10 @@ def drop(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants.")],
     *,
-    index: OptionalIndex = None,
+    index: options.OptionalIndex = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
-    as_json: Json = False,
-    config: Config = None,
+    as_json: options.Json = False,
+    config: options.Config = None,
 ) -> None:
     """Delete all data of a tenant.
 
@@ -566,7 +544,7 @@ def drop(
     """
     from langchain_hybridgraph.stores.tenants import drop_tenant
 
-    folder = index or context.obj or missing_index()
+    folder = index or context.obj or options.missing_index()
     if not yes:
         try:
             if sys.stdin is None:  # the process was started without standard input
@@ -584,4 +562,4 @@ def drop(
 
 
 app.add_typer(tenants_app, name="tenants")
-app.add_typer(config_app, name="config")
+app.add_typer(options.config_app, name="config")

@@ -13,20 +13,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import replace_surrogates, to_json
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    FilterError,
-    HybridGraphError,
-    NotAnIndexError,
-    TenantError,
-)
 from langchain_hybridgraph.settings_file import UnusableSettingsError
 
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
 # Errors in how the command was used; all other errors of this package are problems during the run.
-WRONGLY_ASKED = (ConfigurationError, EmbeddingMismatchError, FilterError, NotAnIndexError, TenantError)
+WRONGLY_ASKED = (
+    errors.ConfigurationError,
+    errors.EmbeddingMismatchError,
+    errors.FilterError,
+    errors.NotAnIndexError,
+    errors.TenantError,
+)
 # Python calls and arguments in messages, as patterns, with the equivalent commands and options.
 _COMMANDS = (
     (
@@ -122,7 +121,7 @@ class OneLineErrors(TyperGroup):
             # Discard the buffered output, so that the interpreter exits without an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
-        except (HybridGraphError, OSError) as error:
+        except (errors.HybridGraphError, OSError) as error:
             for line in str(error).splitlines() if isinstance(error, UnusableSettingsError) else [str(error)]:
                 say(line)
             raise typer.Exit(USAGE if isinstance(error, WRONGLY_ASKED) else PROBLEM) from None

@@ -6,14 +6,13 @@ import json
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,7 +23,7 @@ from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.files import SEVERAL, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.summaries import HasLayers, build_layers
+from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
@@ -51,32 +50,24 @@ def print_report(
     ``--prune`` deleted because their files no longer exist), ``vanished`` (ids of such documents that were kept) and
     ``layers`` (the fields of :class:`LayersReport`, or null if the summaries were not updated).
     """
-    pruned, vanished = (deleted.documents, []) if deleted.prune else ([], deleted.documents)
     for warning in report.warnings:
         if warning not in skipped:
             say(warning)
-    if vanished:
-        count = len(vanished)
-        files = "the file of 1 document is" if count == 1 else f"the files of {count:,} documents are"
-        say(f"{files} gone{_first_ids(vanished)}; run with --prune to delete such documents from the index")
+    count = len(deleted.documents)
+    ids = f": {', '.join(deleted.documents[:3])}{', …' * (count > 3)}"
     lines = [as_commands(str(replace(report, unread={})))]  # files that could not be read were reported on stderr
     if deleted.prune:
-        count = len(pruned)
         subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
-        lines.append(f"deleted {subject}{_first_ids(pruned)}")
+        lines.append(f"deleted {subject}{ids if count else ''}")
+    elif count:
+        files = "the file of 1 document is" if count == 1 else f"the files of {count:,} documents are"
+        say(f"{files} gone{ids}; run with --prune to delete such documents from the index")
     if layers is not None:
         lines.append(f"summaries: {layers}")
-    answer = {
-        **asdict(report),
-        "embedding": embedding,
-        "warnings": list(map(as_commands, report.warnings)),
-        "unread": {path: as_commands(reason) for path, reason in report.unread.items()},
-        "pruned": pruned,
-        "vanished": vanished,
-        "layers": layers,
-    }
+    pruned, vanished = (deleted.documents, []) if deleted.prune else ([], deleted.documents)
+    others = {"embedding": embedding, "pruned": pruned, "vanished": vanished, "layers": layers}
     if as_json or not quiet:
-        print_answer(answer, "\n".join(lines), as_json)
+        print_answer(report.to_dict() | others, "\n".join(lines), as_json)
 
 
 def documents_in(
@@ -129,7 +120,7 @@ def write_documents(
         report = ingest_documents(
             documents, store, split=split, edges=edges, progress=progress, prune_documents=prunable
         )
-        if not (report.documents or deleted.documents) or not isinstance(store, HasLayers):
+        if not (report.documents or deleted.documents) or not hasattr(store, "summaries"):
             return report, None
         if store.summaries.index() is None and not any(path.is_dir() for path in paths):
             return report, None
@@ -153,10 +144,6 @@ def edge_builders(value: str) -> list[EdgeBuilder]:
 def _absent(path: Path) -> typer.BadParameter:
     advice = f"; write {path} without quotes, so that the shell expands it" if "*" in str(path) else ""
     return typer.BadParameter(f"path '{path}' does not exist{advice}", param_hint="'PATHS'")
-
-
-def _first_ids(documents: list[str]) -> str:
-    return f": {', '.join(documents[:3])}{', …' if len(documents) > 3 else ''}" if documents else ""
 
 
 class DeletedFiles:
@@ -240,60 +227,40 @@ def _is_there(file: Path) -> bool:
     return True
 
 
-class DemoQuestion(NamedTuple):
-    """Question for the demo, its search options, and a remark to print with it."""
-
-    text: str
-    remark: str = ""
-    filter: Mapping[str, Any] | None = None
-    explain: bool = False
-    k: int = 3
-
-
-QUESTIONS = (
-    DemoQuestion("How do I run a command with a timeout?"),
-    DemoQuestion("What is the difference between a deep and a shallow copy?"),
-    DemoQuestion("How do I cache the results of a function?"),
-    DemoQuestion("a temporary file that is deleted when it is closed"),
-    DemoQuestion("What does yield from do?"),
-    DemoQuestion(
-        "a lock that the same thread may acquire again",
-        "Each score is the sum of a part from the vectors and a part from the keywords.",
-        explain=True,
-    ),
-    DemoQuestion("log messages to a rotating file"),
-    DemoQuestion(
-        "log messages to a rotating file",
+# Questions of the demo, with a remark and the options of the search.
+QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "How do I run a command with a timeout?": ("", {}),
+    "What is the difference between a deep and a shallow copy?": ("", {}),
+    "How do I cache the results of a function?": ("", {}),
+    "a temporary file that is deleted when it is closed": ("", {}),
+    "What does yield from do?": ("", {}),
+    "a lock that the same thread may acquire again": ("", {}),
+    "log messages to a rotating file": (
         'Only among classes: --filter \'{"labels": {"$contains": "class"}}\'',
-        filter={"labels": {"$contains": "class"}},
+        {"filter": {"labels": {"$contains": "class"}}},
     ),
-    DemoQuestion(
-        "floccinaucinihilipilification", "A word that occurs nowhere: the answer is empty, and gives the reason."
+    "floccinaucinihilipilification": (
+        "A word that occurs nowhere: the answer is empty, and gives the reason.",
+        {},
     ),
-)
+}
 
 
 def run_demo(index: Path, embedding: str) -> None:
     """Index the documentation of Python's standard library, and show the answers to some questions."""
-    from langchain_hybridgraph.cli.output import Terminal, print_result
+    from langchain_hybridgraph.cli.output import print_result
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
-    screen = Terminal()
-    screen.print(f"The documentation of Python {platform.python_version()}'s standard library", style="bold")
+    typer.secho(f"The documentation of Python {platform.python_version()}'s standard library", bold=True)
     with closing(existing_or_new(index, embedding)) as store:
-        screen.print(str(ingest_documents(list(read_python_docs()), store, progress=True)))
+        typer.echo(str(ingest_documents(list(read_python_docs()), store, progress=True)))
     with existing(index, embedding=None if embedding == "auto" else embedding) as store:
-        retriever = HybridRetriever(store)
-        for question in QUESTIONS:
-            screen.print(f"\n> {question.text}", style="bold cyan")
-            if question.remark:
-                screen.print(question.remark, style="dim")
-            result = retriever.retrieve(question.text, k=question.k, filter=question.filter)
-            print_result(result, explain=question.explain, language=store.language)
+        retriever = HybridRetriever(store, k=3)
+        for question, (remark, options) in QUESTIONS.items():
+            typer.secho(f"\n> {question}", fg="cyan", bold=True)
+            if remark:
+                typer.secho(remark, dim=True)
+            print_result(retriever.retrieve(question, **options), language=store.language)
     # The command that runs this program in the user's shell, even if hybridgraph is not on the PATH.
-    command, installed = "hybridgraph", Path(sys.executable).with_name("hybridgraph")
-    if not shutil.which(command):
-        relative = os.path.relpath(installed)
-        command = str(installed) if relative.startswith("..") else relative
-        command = command if installed.exists() else "python -m langchain_hybridgraph.cli"
-    screen.print(f'\nAsk your own: {command} search "…" --index {index}', soft_wrap=True)
+    command = "hybridgraph" if shutil.which("hybridgraph") else "python -m langchain_hybridgraph.cli"
+    typer.echo(f'\nAsk your own: {command} search "…" --index {index}')

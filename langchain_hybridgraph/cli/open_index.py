@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.cli.settings import configured
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    NotAnIndexError,
-    TenantError,
-    quote_value,
-)
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, quote_value
 from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
@@ -104,7 +98,6 @@ def existing(
         from langchain_hybridgraph.stores.tenants import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
-    _check(index, facts, embedding, tenant)
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **_options(config))
 
 
@@ -138,35 +131,31 @@ def existing_or_new(
     if uri := milvus_uri(index):
         return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True, quiet=quiet)
     facts = _facts(index)
-    if facts:
-        _check(index, facts, name, tenant)
-        if language is not None and language_name(language) != facts["language"]:
-            raise ConfigurationError(
-                f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
-            )
-    if facts and ("embedding" in facts or facts["next_row"]):
-        store = _open_for_writing(
-            index, name or facts.get("embedding", "lsa"), facts["language"], tenant, _options(config)
+    if facts and language is not None and language_name(language) != facts["language"]:
+        raise ConfigurationError(
+            f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
         )
-        if not quiet:
-            say(f"embedding {store.name}: the index was made with it")
-        return store
-    from langchain_hybridgraph.embeddings import choose_embedding
+    if facts and ("embedding" in facts or facts["next_row"]):
+        model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
+        why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
+    else:
+        from langchain_hybridgraph.embeddings import choose_embedding
 
-    model, why = choose_embedding(embedding)
+        model, why = choose_embedding(embedding)
+        if model == "minilm":
+            from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings
+
+            if not OnnxMiniLMEmbeddings.is_cached():
+                OnnxMiniLMEmbeddings().load()
+    language = facts.get("language") or language_name(language or "english")
+    store = _open_for_writing(index, model, language, tenant, _options(config))
     if not quiet:
         say(f"embedding {why}")
-    if model == "minilm":
-        from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings
-
-        if not OnnxMiniLMEmbeddings.is_cached():
-            OnnxMiniLMEmbeddings().load()
-    language = facts.get("language") or language_name(language or "english")
-    return _open_for_writing(index, model, language, tenant, _options(config))
+    return store
 
 
 def _open_for_writing(
-    index: Path, embedding: str, language: str, tenant: str | None, options: Mapping[str, Any]
+    index: Path, embedding: str | None, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
     """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
     if embedding == "lsa":
@@ -194,19 +183,6 @@ def _facts(index: Path) -> dict[str, Any]:
             "stores in Milvus"
         )
     return read_facts(index)
-
-
-def _check(index: Path, facts: dict[str, Any], embedding: str | None, tenant: str | None) -> None:
-    """Check the tenant and the embedding here, so that the error messages name command-line options."""
-    if facts["tenancy"] == "multi" and tenant is None:
-        raise TenantError(f"{index} has tenants: choose one with --tenant")
-    if facts["tenancy"] == "single" and tenant is not None:
-        raise TenantError(f"{index} has no tenants: omit --tenant, or use a new folder")
-    made_with = facts.get("embedding")
-    if made_with not in (None, "lsa", "minilm") and embedding is None:
-        raise EmbeddingMismatchError(
-            f"{index} was made with the embedding {made_with}; pass it as --embedding package.module:factory"
-        )
 
 
 def conversation(file: Path | None) -> dict[str, Any]:

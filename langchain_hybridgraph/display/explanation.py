@@ -30,6 +30,8 @@ class SearchResult(Protocol):
 
     def __len__(self) -> int: ...
 
+    def __iter__(self) -> Iterator[Any]: ...
+
 
 def hits_in(result: SearchResult | Iterable[Any], prefix: str = "") -> list[Hit]:
     """Return the hits of a result, or rebuild them from the metadata of Documents, in the same order.
@@ -74,6 +76,8 @@ QUOTED = 110
 def explain_result(result: SearchResult) -> str:
     """Explain a result with a paragraph about the search, then a paragraph about each hit, best first.
 
+    If it is not known how the Documents were found, only their ranks are listed.
+
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
     >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
@@ -84,7 +88,11 @@ def explain_result(result: SearchResult) -> str:
     1. Ada wrote it. (a)
        score 0.900 = vector 0.900 · found by vector
     """
-    paragraphs = [_about(result)]
+    if len(result) and not result.hits:
+        texts = (" ".join(document.page_content.split())[:80] for document in result)
+        numbered = (f"{rank}. {text}" for rank, text in enumerate(texts, 1))
+        return "\n".join([*_conversation(result), str(result.plan.get("query")), *numbered])
+    paragraphs = ["\n".join([*_conversation(result), _about(result)])]
     by_place = {path_end(hit): (rank, hit) for rank, hit in enumerate(result.hits, 1)}
     for rank, hit in enumerate(result.hits, 1):
         heading = title(hit)
@@ -93,6 +101,19 @@ def explain_result(result: SearchResult) -> str:
         label = heading if heading == hit.id else f"{heading} ({hit.id})"
         paragraphs.append("\n   ".join([f"{rank}. {label}", *lines]))
     return "\n\n".join(paragraphs)
+
+
+# Descriptions of the searches of an AdvancedRetriever, by the value of ``searched`` in the plan.
+_SEARCHED = {
+    "expanded": "Searched for: {expanded_query}",
+    "both": "Searched for the question as it is, and for: {expanded_query}",
+    "mixed": "Searched for the question together with its context: {context}",
+}
+
+
+def _conversation(result: SearchResult) -> list[str]:
+    searched = result.plan.get("searched")
+    return [_SEARCHED[searched].format_map(result.plan)] if searched in _SEARCHED else []
 
 
 def path_end(hit: Hit) -> str:

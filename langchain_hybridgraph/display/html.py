@@ -9,16 +9,7 @@ from itertools import cycle
 from types import MappingProxyType
 from typing import Any
 
-from langchain_hybridgraph.display.explanation import (
-    SearchResult,
-    describe_degradation,
-    edge_name,
-    excerpt,
-    headings,
-    hits_in,
-    path_end,
-    title,
-)
+from langchain_hybridgraph.display import explanation
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, shorten
 from langchain_hybridgraph.records import Hit, is_backward
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -52,7 +43,7 @@ def highlight_html(text: str, query: str | None, language: str | None = "english
     >>> highlight_html("Ada <i>wrote</i> it.", "Who wrote it?")
     'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
     """
-    pieces = excerpt(text, query or "", language, size)
+    pieces = explanation.excerpt(text, query or "", language, size)
     return "".join(f"<mark>{escape(piece)}</mark>" if is_match else escape(piece) for piece, is_match in pieces)
 
 
@@ -105,7 +96,7 @@ class Table:
 
     def __init__(
         self,
-        result: SearchResult | Iterable[Any],
+        result: explanation.SearchResult | Iterable[Any],
         query: str | None = None,
         *,
         language: str | None = "english",
@@ -114,21 +105,24 @@ class Table:
     ) -> None:
         if not isinstance(rows, int) or rows < 1:  # type: ignore[redundant-expr]  # not all callers are type-checked
             raise ConfigurationError(f"rows must be at least 1, got {rows!r}; try rows=50")
-        self._hits = hits_in(result, metadata_prefix)
+        self._hits = explanation.hits_in(result, metadata_prefix)
         self._about: list[str] = []
         self._query, self._language = query, language
-        if isinstance(result, SearchResult):
+        if isinstance(result, explanation.SearchResult):
             self._about.append(f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms")
             if result.answerability is not None:
                 self._about.append(result.answerability.explain())
-            self._about += describe_degradation(result)
+            self._about += explanation.describe_degradation(result)
             self._query = result.plan.get("query") if query is None else query
         self._visible_hits = self._hits[:rows]
         self._more = f"… and {len(self._hits) - rows} more" if len(self._hits) > rows else ""
         Analyzer(language)  # an unknown language raises an error now, not when a notebook shows the table
 
     def __repr__(self) -> str:
-        lines = [f"{rank}  {hit.score:.3f}  {hit.id}  {title(hit)}" for rank, hit in enumerate(self._visible_hits, 1)]
+        lines = [
+            f"{rank}  {hit.score:.3f}  {hit.id}  {explanation.title(hit)}"
+            for rank, hit in enumerate(self._visible_hits, 1)
+        ]
         return "\n".join(lines + ([self._more] if self._more else [])) or "Nothing found."
 
     def _repr_html_(self) -> str:
@@ -138,7 +132,7 @@ class Table:
         names = dict.fromkeys(name for hit in self._visible_hits for name in hit.parts)
         others = (name for name in names if name not in PART_COLOURS)
         colours = {**PART_COLOURS, **dict(zip(others, cycle(OTHER_PARTS), strict=False))}
-        titles = {path_end(hit): title(hit) for hit in self._hits}
+        titles = {explanation.path_end(hit): explanation.title(hit) for hit in self._hits}
         body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._visible_hits, 1))
         head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
         return _page(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{about}")
@@ -146,8 +140,10 @@ class Table:
     def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
         score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
         text = highlight_html(hit.chunk.text, self._query, self._language)
-        heading = f"<strong>{escape(title(hit))}</strong> " if headings(hit) else ""
-        id_html = f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != title(hit) else ""
+        heading = f"<strong>{escape(explanation.title(hit))}</strong> " if explanation.headings(hit) else ""
+        id_html = (
+            f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != explanation.title(hit) else ""
+        )
         path_html = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
         return (
             f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
@@ -218,10 +214,10 @@ def _edge(step: Mapping[str, Any] | None) -> str:
     description = str(step.get("description") or "")
     tooltip = f' title="{escape(description)}"' if description else ""
     tail, head = ("–", "–") if step.get("entity") else ("←", "–") if is_backward(step) else ("–", "→")
-    return f" <em{tooltip}>{tail}{escape(edge_name(step))} {float(step['weight']):.2f}{head}</em>"
+    return f" <em{tooltip}>{tail}{escape(explanation.edge_name(step))} {float(step['weight']):.2f}{head}</em>"
 
 
-def show(result: SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
+def show(result: explanation.SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
     """Display a result as a table, with ``options`` as for :class:`Table`, from anywhere in a cell.
 
     A plain interpreter shows the table as text. Raises MissingExtraError without IPython.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from numbers import Real
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.filters.operators import (
@@ -195,49 +195,39 @@ class Comparison(Filter):
 @dataclass(frozen=True, repr=False)
 class _Combination(Filter):
     parts: tuple[Filter, ...]
+    _operator: ClassVar[str]
+    _decisive: ClassVar[bool]  # result of a part that determines the result of the combination
+
+    @cached_property
+    def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
+        tests, decisive = [part._matches for part in self.parts], self._decisive
+
+        def matches(metadata: Mapping[str, Any]) -> bool:
+            for test in tests:  # a third faster than all() or any() with a generator
+                if test(metadata) is decisive:
+                    return decisive
+            return not decisive
+
+        return matches
 
     def keys(self) -> frozenset[Path]:
         return frozenset[Path]().union(*(part.keys() for part in self.parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return ``{operator: [...]}``, with the operator ``$and`` or ``$or``."""
+        return {self._operator: [part.to_dict() for part in self.parts]}
 
 
 class And(_Combination):
     """A filter that matches if all parts match."""
 
-    @cached_property
-    def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
-        tests = [part._matches for part in self.parts]
-
-        def matches(metadata: Mapping[str, Any]) -> bool:
-            for test in tests:  # noqa: SIM110  # a third faster than all() with a generator
-                if not test(metadata):
-                    return False
-            return True
-
-        return matches
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"$and": [...]}``."""
-        return {"$and": [part.to_dict() for part in self.parts]}
+    _operator, _decisive = "$and", False
 
 
 class Or(_Combination):
     """A filter that matches if at least one part matches."""
 
-    @cached_property
-    def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
-        tests = [part._matches for part in self.parts]
-
-        def matches(metadata: Mapping[str, Any]) -> bool:
-            for test in tests:  # noqa: SIM110  # a third faster than any() with a generator
-                if test(metadata):
-                    return True
-            return False
-
-        return matches
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"$or": [...]}``."""
-        return {"$or": [part.to_dict() for part in self.parts]}
+    _operator, _decisive = "$or", True
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.ingestion.code import read_python_docs as read_python_docs
     from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
     from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
-    from langchain_hybridgraph.ingestion.edges.citations import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as EntityEdges
+    from langchain_hybridgraph.ingestion.edges.links import CitationEdges as CitationEdges
     from langchain_hybridgraph.ingestion.edges.links import LinkEdges as LinkEdges
     from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
     from langchain_hybridgraph.ingestion.edges.metadata import MetadataEdges as MetadataEdges

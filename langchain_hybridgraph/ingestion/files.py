@@ -18,14 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
+from langchain_hybridgraph.ingestion import markdown
 from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError, decode
-from langchain_hybridgraph.ingestion.markdown import (
-    Anchor,
-    front_matter,
-    front_matter_end,
-    outline,
-    without_heading_ids,
-)
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
 from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
 
@@ -465,11 +459,11 @@ def _document(file: File) -> Document:
 
     suffix, source = file.path.suffix.lower(), file.source
     text = decode(file.path.read_bytes(), is_html=suffix in _HTML)
-    title, metadata, anchors = "", dict[str, Any](), tuple[Anchor, ...]()
+    title, metadata, anchors = "", dict[str, Any](), tuple[markdown.Anchor, ...]()
     if suffix in _MARKDOWN and not file.is_text:
-        metadata = front_matter(text)
-        text, anchors = without_heading_ids(text[front_matter_end(text) :])
-        title = str(metadata.get("title") or outline(text).title or "")
+        metadata = markdown.front_matter(text)
+        text, anchors = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
+        title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)
     metadata |= {"title": title or _stem(source), "source": source, "uri": source}

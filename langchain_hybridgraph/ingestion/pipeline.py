@@ -14,18 +14,11 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import TaskShare, ordered_map, report, worker_processes
+from langchain_hybridgraph.ingestion import splitting
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
 from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
-from langchain_hybridgraph.ingestion.splitting import (
-    CutDocument,
-    Cutter,
-    ParentChildSplitter,
-    RecursiveSplitter,
-    Splitter,
-    as_splitter,
-)
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
@@ -39,8 +32,11 @@ _BATCH = 1 << 17  # number of bytes that one task reads
 
 
 def cut_ahead(
-    files: Sequence[File], splitter: Splitter | None, builders: Iterable[EdgeBuilder], begin: Callable[[File], None]
-) -> Iterator[CutDocument | None]:
+    files: Sequence[File],
+    splitter: splitting.Splitter | None,
+    builders: Iterable[EdgeBuilder],
+    begin: Callable[[File], None],
+) -> Iterator[splitting.CutDocument | None]:
     """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
 
     These are files that are not text, cannot be read or cause a warning, and all files if ``splitter`` is None or might
@@ -56,10 +52,10 @@ def cut_ahead(
     yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), batches))
 
 
-def _is_portable(splitter: Splitter | None) -> bool:
-    if isinstance(splitter, ParentChildSplitter):
+def _is_portable(splitter: splitting.Splitter | None) -> bool:
+    if isinstance(splitter, splitting.ParentChildSplitter):
         return _is_portable(splitter.parents) and _is_portable(splitter.children)
-    return type(splitter) is RecursiveSplitter and splitter.counter is approximate_tokens
+    return type(splitter) is splitting.RecursiveSplitter and splitter.counter is approximate_tokens
 
 
 def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[list[File]]:
@@ -84,12 +80,14 @@ def size_of(file: File) -> int:
         return 0
 
 
-def _cut_files(splitter: Splitter, has_mentions: bool, files: Iterable[File]) -> list[CutDocument | None]:
-    cuts: list[CutDocument | None] = []
+def _cut_files(
+    splitter: splitting.Splitter, has_mentions: bool, files: Iterable[File]
+) -> list[splitting.CutDocument | None]:
+    cuts: list[splitting.CutDocument | None] = []
     for file in files:
         notes: list[str] = []
         document = read_text_file(file)
-        cut = None if document is None else Cutter(splitter, notes.append).cut(document)
+        cut = None if document is None else splitting.Cutter(splitter, notes.append).cut(document)
         if cut is not None and cut.chunks and has_mentions:
             cut = replace(cut, mentions=find_mentions(cut))
         cuts.append(None if notes else cut)
@@ -151,7 +149,7 @@ class IngestReport(Serializable):
 
 
 def ingest(
-    documents: Iterable[Document | Chunk | CutDocument],
+    documents: Iterable[Document | Chunk | splitting.CutDocument],
     store: Any,
     *,
     split: Any = "flat",
@@ -209,7 +207,7 @@ def ingest(
         )
     if batch_size < 1:
         raise ConfigurationError(f"batch_size={batch_size}: pass the number of chunks per transaction, at least 1")
-    splitter, builders = as_splitter(split), as_builders(edges)
+    splitter, builders = splitting.as_splitter(split), as_builders(edges)
     made_by = None
     if isinstance(source, FileDocuments):
         made_by = fingerprint(splitter, builders, source.as_text)
@@ -246,10 +244,10 @@ class _IngestRun:
         self._started = time.perf_counter()
         self._warnings: dict[str, None] = {}
         self._splitter = splitter
-        self._cutter = Cutter(splitter, self.note)
+        self._cutter = splitting.Cutter(splitter, self.note)
         self._builders = builders
         self._batch_size = batch_size
-        self._batch: list[CutDocument] = []
+        self._batch: list[splitting.CutDocument] = []
         self._batch_ids: set[str] = set()
         self._pending = 0
         self._counts: Counter[str] = Counter()
@@ -307,13 +305,15 @@ class _IngestRun:
                 if not waiting:
                     break
                 self._start()
-            self._cutter = Cutter(self._splitter, self.note)
+            self._cutter = splitting.Cutter(self._splitter, self.note)
         files.save()
         self._unread_files = files.unread_records
         documents.check(self._documents + len(self._unread_files))
 
-    def _take_file(self, documents: FileDocuments, file: File, ahead: CutDocument | None, files: KnownFiles) -> None:
-        parts: Iterable[Document | CutDocument]
+    def _take_file(
+        self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles
+    ) -> None:
+        parts: Iterable[Document | splitting.CutDocument]
         if ahead is None or self._cutter.has_cut(ahead.id):
             parts = documents.read(file)
         else:
@@ -342,7 +342,7 @@ class _IngestRun:
         for builder in self._builders:
             builder.start(self.store)
 
-    def _take(self, document: Document | Chunk | CutDocument) -> CutDocument:
+    def _take(self, document: Document | Chunk | splitting.CutDocument) -> splitting.CutDocument:
         report("cutting", *self._position)
         cut = self._cutter.cut(_as_document(document))
         if not cut.continues and cut.id in self._batch_ids:
@@ -429,7 +429,7 @@ class _IngestRun:
             **counts,
         )
 
-    def _remember_old(self, batch: Sequence[CutDocument]) -> None:
+    def _remember_old(self, batch: Sequence[splitting.CutDocument]) -> None:
         started = list(dict.fromkeys(document.id for document in batch if not document.continues))
         old_ids = self.store.document_chunks(started) if started else {}
         for builder in self._builders:
@@ -499,7 +499,7 @@ def _as_document(document: Any) -> Any:
     return Document(read(), metadata={**metadata, "source": source})
 
 
-def _transactions(batch: Sequence[CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
+def _transactions(batch: Sequence[splitting.CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
     """Yield the batch as (at most ``size`` chunks, their parents), each parent once; parents of parents come last."""
     parents = {parent.id: parent for document in batch for parent in document.parents}
     chunks = [chunk for document in batch for chunk in document.chunks]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError, shorten
@@ -28,7 +28,7 @@ from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.splitting import position
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.protocols import HasTree, Tree
+from langchain_hybridgraph.stores.protocols import Tree
 from langchain_hybridgraph.stores.summaries import STATE
 from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
@@ -68,20 +68,6 @@ class Summary(NamedTuple):
 
 
 Summarise = Callable[[Directory], Summary]
-
-
-@runtime_checkable
-class HasLayers(HasTree, Protocol):
-    """Store with summaries of its directories."""
-
-    @property
-    def summaries(self) -> Any:
-        """Summaries of the directories, in a separate index."""
-        ...
-
-    def flush(self) -> int:
-        """Embed the texts that have no vector yet (see ``stores.protocols.AcceptsChunks``)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +120,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     >>> print(store.summaries.index().get(["pets"])[0].text.splitlines()[0])
     pets: cats.md (Cats purr. They sleep a lot.), dogs.md (Dogs bark.)
     """
-    if not isinstance(store, HasLayers):
+    if not hasattr(store, "summaries"):
         raise ConfigurationError(
             f"build_layers needs a store with a tree, but {type(store).__name__} has none; "
             "ingest into a HybridGraphStore(path, embedding=…)"

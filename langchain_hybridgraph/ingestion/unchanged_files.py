@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import os
 import stat
@@ -299,13 +300,10 @@ def _stamp(path: Path) -> str:
 
 
 def _digest(path: Path) -> bytes:
-    if not path.is_file():
-        return b""
-    digest = blake2b(digest_size=16)
     try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError:
+        if path.is_file():
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, functools.partial(blake2b, digest_size=16)).digest()
+    except OSError:  # reading the file reports the reason
         return b""
-    return digest.digest()
+    return b""

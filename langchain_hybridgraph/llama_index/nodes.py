@@ -18,8 +18,8 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
-from langchain_hybridgraph.filters.expressions import Filter, has_labels, parse_filter
-from langchain_hybridgraph.filters.operators import join_key
+from langchain_hybridgraph.filters.expressions import Filter, compare, has_labels, parse_filter
+from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, join_key
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
 from langchain_hybridgraph.ingestion.progress import Progress
@@ -140,19 +140,6 @@ def _with(keys: list[str], more: set[str]) -> list[str]:
     return [*keys, *sorted(more.difference(keys))]
 
 
-_OPERATORS: Mapping[FilterOperator, str] = {
-    FilterOperator.EQ: "$eq",
-    FilterOperator.NE: "$ne",
-    FilterOperator.GT: "$gt",
-    FilterOperator.GTE: "$gte",
-    FilterOperator.LT: "$lt",
-    FilterOperator.LTE: "$lte",
-    FilterOperator.IN: "$in",
-    FilterOperator.NIN: "$nin",
-    FilterOperator.CONTAINS: "$contains",
-    FilterOperator.TEXT_MATCH: "$contains",
-}
-_EMPTY: tuple[Mapping[str, Any], ...] = ({"$exists": False}, {"$eq": ""}, {"$eq": []})
 # Keys under which LlamaIndex's vector stores write the id of the source document.
 _DOCUMENT = frozenset({"doc_id", "ref_doc_id"})
 
@@ -185,9 +172,9 @@ def filter_from(filters: MetadataFilters | MetadataFilter | Filter | Mapping[str
 
 
 def _comparison(each: MetadataFilter) -> Filter:
-    key = "document_id" if each.key in _DOCUMENT else join_key((each.key,))
+    key, name = "document_id" if each.key in _DOCUMENT else join_key((each.key,)), each.operator.value
     if each.operator is FilterOperator.IS_EMPTY:
-        return reduce(or_, [_parse_condition(key, condition) for condition in _EMPTY])
+        return compare(key, "$exists", False) | compare(key, "$in", ["", []])
     if each.value is None:
         raise FilterError(
             f"the filter on {each.key!r} compares with None, which matches nothing; to find nodes without a value, "
@@ -195,12 +182,13 @@ def _comparison(each: MetadataFilter) -> Filter:
         )
     if each.operator in (FilterOperator.ANY, FilterOperator.ALL):
         return _of_several(each, key)
-    if each.operator not in _OPERATORS:
+    operator = "$contains" if each.operator is FilterOperator.TEXT_MATCH else SYMBOLS.get(name, f"${name}")
+    if operator not in FIELD_OPERATORS:
         raise FilterError(
             f"{each.operator} on {each.key!r} has no equivalent, because filters are case-sensitive: use "
             "FilterOperator.TEXT_MATCH, or store a lower-case copy of the value in the metadata"
         )
-    return _parse_condition(key, {_OPERATORS[each.operator]: each.value})
+    return compare(key, operator, each.value)
 
 
 def _of_several(each: MetadataFilter, key: str) -> Filter:
@@ -210,16 +198,10 @@ def _of_several(each: MetadataFilter, key: str) -> Filter:
         )
     if not each.value:
         # As in Python, any() of an empty list is false, and all() of an empty list is true.
-        return _parse_condition(key, {"$in": []} if each.operator is FilterOperator.ANY else {"$exists": True})
+        return compare(key, "$in", []) if each.operator is FilterOperator.ANY else compare(key, "$exists", True)
     # LlamaIndex's type for lists allows only one strict element type, but labels may also be numbers.
     values: Any = each.value
     return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
-
-
-def _parse_condition(key: str, condition: Mapping[str, Any]) -> Filter:
-    condition_filter = parse_filter({key: condition})
-    assert condition_filter is not None, "a condition is a filter"
-    return condition_filter
 
 
 DEFAULT_EDGES = ("links", "hierarchy", "entities")

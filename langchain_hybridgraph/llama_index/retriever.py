@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,10 +24,9 @@ from llama_index.core.settings import Settings
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 
-from langchain_hybridgraph.adapters.compressor import as_reranker
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import offload
+from langchain_hybridgraph.execution.effects import Effect, Failure, Search, adrive, drive, offload
 from langchain_hybridgraph.llama_index.nodes import (
     CONTENT,
     filter_from,
@@ -38,6 +36,7 @@ from langchain_hybridgraph.llama_index.nodes import (
     to_node,
 )
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
+from langchain_hybridgraph.options.compressor import as_reranker
 from langchain_hybridgraph.records import Hit, in_scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
@@ -296,24 +295,12 @@ class RerankPostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        query, hits = self._query(query_bundle), _hits(nodes)
-        with self._reporting(nodes, query_bundle) as report:
-            try:
-                return report(hits, self.reranker.rerank(query, hits) if hits else [])
-            except Exception as error:  # noqa: BLE001 - a reranker may be the caller's own, and raise anything
-                return report(hits, error)
+        return drive(self._rerank(nodes, query_bundle))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        if not is_awaited(self.reranker):
-            return await offload(partial(self._postprocess_nodes, nodes, query_bundle))
-        query, hits = self._query(query_bundle), _hits(nodes)
-        with self._reporting(nodes, query_bundle) as report:
-            try:
-                return report(hits, await self.reranker.arerank(query, hits) if hits else [])
-            except Exception as error:  # noqa: BLE001 - as above
-                return report(hits, error)
+        return await adrive(self._rerank(nodes, query_bundle))
 
     def _query(self, query: QueryBundle | None) -> str:
         if query is not None:
@@ -322,24 +309,10 @@ class RerankPostprocessor(BaseNodePostprocessor):
             return ""
         raise ConfigurationError(f"{type(self.reranker).__name__} needs a query: postprocess_nodes(nodes, query_str=…)")
 
-    @contextmanager
-    def _reporting(
-        self, nodes: list[NodeWithScore], query: QueryBundle | None
-    ) -> Iterator[Callable[[list[Hit], Any], list[NodeWithScore]]]:
-        """Send LlamaIndex's events before and after reranking, the second with the nodes that the function returned."""
-        name, top_n = type(self.reranker).__name__, self.top_n or len(nodes)
-        done: list[NodeWithScore] = []
-
-        def report(hits: list[Hit], scores: Any) -> list[NodeWithScore]:
-            if isinstance(scores, Exception):
-                if self.on_error == "raise":
-                    raise scores
-                done.extend(map(_noted, nodes[: self.top_n]))
-            else:
-                best = apply_scores(hits, scores, self.reranker)[: self.top_n]
-                done.extend(NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best)
-            return done
-
+    def _rerank(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Search[list[NodeWithScore]]:
+        """Return the reranked nodes; LlamaIndex's events are sent before and after."""
+        text, hits, reranker = self._query(query), _hits(nodes), self.reranker
+        name, top_n = type(reranker).__name__, self.top_n or len(nodes)
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=name))
         payload: dict[str, Any] = {
             EventPayload.NODES: nodes,
@@ -348,9 +321,21 @@ class RerankPostprocessor(BaseNodePostprocessor):
             EventPayload.TOP_K: top_n,
         }
         with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-            yield report
+            arun = partial(reranker.arerank, text, hits) if is_awaited(reranker) else None
+            calls = [Effect("rerank", partial(reranker.rerank, text, hits), arun)] if hits else []
+            try:
+                (scores,) = (yield calls) if calls else ([],)
+                if isinstance(scores, Failure):
+                    raise scores.error
+                best = apply_scores(hits, scores, reranker)[: self.top_n]
+                done = [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
+            except Exception:  # a reranker may be the caller's own, and raise anything
+                if self.on_error == "raise":
+                    raise
+                done = list(map(_noted, nodes[: self.top_n]))
             event.on_end(payload={EventPayload.NODES: done})
         dispatcher.event(ReRankEndEvent(nodes=done))
+        return done
 
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.groups import call_text, group_with, place_of, stage_forms, translated
+from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
 
 
-class CallSettings(TypedDict, total=False):
-    """Options for a single call, except ``k``. A group changes only the options set in it.
-
-    Only graph retrievers accept ``seed_ids`` and ``graph``.
-    """
+class FindSettings(TypedDict, total=False):
+    """Options of a hierarchical retriever's ``find`` and ``search``. A group changes only the options set in it."""
 
     filter: Filter | Mapping[str, Any] | None
     as_of: float | str | datetime | None
@@ -34,46 +31,42 @@ class CallSettings(TypedDict, total=False):
     return_scores: bool | None
     deadline_ms: float | None
     selection: SelectionOptions | Mapping[str, Any] | None
+    mode: Any
+    score_threshold: float | None
+    tree: TreeOptions | Mapping[str, Any] | None
+
+
+class CallSettings(FindSettings, total=False):
+    """Options for a single call of any retriever, except ``k``.
+
+    A retriever raises TypeError for an option that only others accept: those of :data:`GRAPH_ONLY`,
+    :data:`MEMORY_ONLY` and :data:`TREE_ONLY`.
+    """
+
     seed_ids: Sequence[str] | None
     graph: GraphOptions | Mapping[str, Any] | None
-
-
-Options = Mapping[str, Any]
-"""Options of one call, by name: those of :class:`CallSettings` or a subclass, and ``k``."""
-
-GRAPH_ONLY = frozenset({"seed_ids", "graph"})
-"""Call options that only a GraphRetriever and its subclasses accept."""
-
-
-HISTORY = "conversation_history"
-"""Name of the call option through which an AdvancedRetriever receives the conversation."""
-
-
-class MemoryCallSettings(CallSettings, total=False):
-    """Options for a call to a :class:`~langchain_hybridgraph.retrievers.memory.MemoryRetriever`, except ``k``."""
-
-    mode: Any
     labels: str | Sequence[str] | None
     known_at: float | str | datetime | None
     session: Any
     session_id: str | None
     memory: MemoryOptions | Mapping[str, Any] | None
-
-
-class TreeSearchSettings(CallSettings, total=False):
-    """Options of a hierarchical retriever's ``find`` and ``search``."""
-
-    mode: Literal["thinking", "quick"] | None
-    score_threshold: float | None
-    tree: TreeOptions | Mapping[str, Any] | None
-
-
-class FindSettings(TreeSearchSettings, total=False):
-    """Options for a call to a hierarchical retriever, except ``k``."""
-
     target_uri: str | Sequence[str] | None
-    session: Any
 
+
+Options = Mapping[str, Any]
+"""Options of one call, by name: those of :class:`CallSettings`, and ``k``."""
+
+GRAPH_ONLY = frozenset({"seed_ids", "graph"})
+"""Call options of a GraphRetriever and its subclasses."""
+MEMORY_ONLY = frozenset({"mode", "labels", "known_at", "session", "session_id", "memory"})
+"""Call options of a MemoryRetriever."""
+TREE_ONLY = frozenset({"mode", "score_threshold", "tree", "target_uri", "session"})
+"""Call options of a HierarchicalRetriever."""
+OF_ALL = frozenset({"k", *CallSettings.__annotations__}) - GRAPH_ONLY - MEMORY_ONLY - TREE_ONLY
+"""Call options of all retrievers."""
+
+HISTORY = "conversation_history"
+"""Name of the call option through which an AdvancedRetriever receives the conversation."""
 
 # Maximum number of characters of each part of an error message.
 _LONGEST_PART = 500

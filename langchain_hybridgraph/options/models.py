@@ -16,33 +16,22 @@ from typing import Annotated, Any, Literal, Self
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
 
-from langchain_hybridgraph.adapters.any_store import VectorStoreAdapter
-from langchain_hybridgraph.adapters.compressor import as_reranker
-from langchain_hybridgraph.adapters.conversations import EXPANDERS, PLANNERS, RERANKERS
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.options import values
 from langchain_hybridgraph.options.arguments import check_labels
+from langchain_hybridgraph.options.compressor import as_reranker
+from langchain_hybridgraph.options.conversations import EXPANDERS, PLANNERS, RERANKERS
 from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
-from langchain_hybridgraph.options.values import (
-    Notation,
-    object_notation,
-    parameters_notation,
-    stage_notation,
-)
-from langchain_hybridgraph.records import ALL_TIME, Edge
-from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
+from langchain_hybridgraph.search import scores
 from langchain_hybridgraph.search.conversation import HistoryTerms
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
 from langchain_hybridgraph.search.fusion import FUSIONS, fusion_from
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
-from langchain_hybridgraph.search.scores import (
-    GRAPH_SCORES,
-    graph_score_from,
-)
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.stores.bm25 import Engine
@@ -71,31 +60,6 @@ def _language(value: Any) -> str:
     return value
 
 
-def _source_weights(weights: Any) -> Mapping[str, float]:
-    if not isinstance(weights, Mapping):
-        raise ConfigurationError(f"source_weights must be a mapping such as {dict(SOURCE_WEIGHTS)}, got {weights!r}")
-    if unknown := [str(name) for name in weights if name not in SOURCES]:
-        near = nearest(unknown[0], list(SOURCES))
-        raise ConfigurationError(
-            f"source_weights has unknown sources: {', '.join(unknown)}; {near}the sources are {', '.join(SOURCES)}"
-        )
-    for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise ConfigurationError(f"source_weights[{name!r}] must be a number ≥ 0, such as 0.45, got {weight!r}")
-    return {**weights}
-
-
-def _roots(value: Any) -> Mapping[str, tuple[str, ...]]:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"roots must be a mapping such as {dict(ROOTS)}, got {value!r}")
-    for name, uris in value.items():
-        if not isinstance(uris, list | tuple) or not all(isinstance(uri, str) for uri in uris):
-            raise ConfigurationError(f"roots[{name!r}] must be a list of uris such as ['resources'], got {uris!r}")
-    return {name: tuple(map(plain_uri, uris)) for name, uris in value.items()}
-
-
-SOURCES = ("vector", "keyword", "graph", "session")
-"""Sources that can have weights."""
 SOURCE_WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
 """Default weights of the sources."""
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -106,36 +70,46 @@ ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _NUMBER = {"type": "number", "minimum": 0}
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 
-FilterOption = Annotated[Any, Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])]
+FilterOption = Annotated[
+    Any, values.Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])
+]
 TimeOption = Annotated[
     Any,
-    Notation(
+    values.Notation(
         "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
     ),
 ]
 LanguageOption = Annotated[
     Any,
-    Notation("a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]),
+    values.Notation(
+        "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
+    ),
 ]
-FusionOption = Annotated[Any, stage_notation("fusion", FUSIONS, fusion_from)]
-TraversalOption = Annotated[Any, stage_notation("traversal", TRAVERSALS, traversal_from)]
-ScoreOption = Annotated[Any, stage_notation("score", GRAPH_SCORES, graph_score_from)]
-RerankerOption = Annotated[Any, object_notation("reranker", RERANKERS, as_reranker)]
+FusionOption = Annotated[Any, values.stage_notation("fusion", FUSIONS, fusion_from)]
+TraversalOption = Annotated[Any, values.stage_notation("traversal", TRAVERSALS, traversal_from)]
+ScoreOption = Annotated[Any, values.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
+RerankerOption = Annotated[Any, values.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
 PlannerOption = Annotated[
     Any,
-    object_notation("planner", PLANNERS, expected="QueryPlanner(llm) or another callable with the same parameters"),
+    values.stage_notation(
+        "planner",
+        PLANNERS,
+        expected="QueryPlanner(llm) or another callable with the same parameters",
+        allows_factories=True,
+    ),
 ]
 ExpanderOption = Annotated[
     Any,
-    object_notation(
+    values.stage_notation(
         "expander",
         EXPANDERS,
         expected="a name, a mapping with type and parameters, or a function of the question and the turns before it",
+        allows_factories=True,
     ),
 ]
 ModeOption = Annotated[
     Any,
-    stage_notation(
+    values.stage_notation(
         "mode",
         CHANGES,
         mode_from,
@@ -144,7 +118,7 @@ ModeOption = Annotated[
 ]
 BudgetOption = Annotated[
     Any,
-    parameters_notation(
+    values.parameters_notation(
         "budget",
         TokenBudget,
         "an integer ≥ 1, or a mapping of max_tokens and fill",
@@ -153,33 +127,31 @@ BudgetOption = Annotated[
 ]
 HotnessOption = Annotated[
     Any,
-    parameters_notation(
+    values.parameters_notation(
         "hotness", Hotness, "a number from 0 to 1, or a mapping of alpha and half_life_days", _NUMBER | {"maximum": 1}
     ),
 ]
-NoveltyOption = Annotated[Any, parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
+NoveltyOption = Annotated[Any, values.parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
 SourceWeights = Annotated[
     Any,
-    Notation(
+    values.typed_notation(
         "a mapping of vector, keyword, graph and session to numbers ≥ 0",
-        _source_weights,
-        [{"type": "object", "properties": dict.fromkeys(SOURCES, _NUMBER), "additionalProperties": False}],
-        rejects_none=True,
+        Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],
+        dict,
     ),
 ]
 Roots = Annotated[
     Any,
-    Notation(
+    values.typed_notation(
         "a mapping such as {memory: [user/memories]}",
-        _roots,
-        [{"type": "object", "additionalProperties": _STRINGS}],
-        rejects_none=True,
+        Mapping[str, Sequence[str]],
+        lambda roots: {name: tuple(map(plain_uri, uris)) for name, uris in roots.items()},
     ),
 ]
 
 
-def _labels_notation(name: str) -> Notation:
-    return Notation("a list of strings", partial(_labels, name), [_STRINGS])
+def _labels_notation(name: str) -> values.Notation:
+    return values.Notation("a list of strings", partial(_labels, name), [_STRINGS])
 
 
 # -- options of every retriever -------------------------------------------------------------------------------
@@ -329,7 +301,7 @@ class IndexOptions(OptionGroup):
         description="Version of the vector store's texts: a value that you change when they change, or a function that "
         "returns it.",
     )
-    _adapter: VectorStoreAdapter | None = PrivateAttr(None)
+    _adapter: Any = PrivateAttr(None)
 
     @field_validator("path", mode="before")
     @classmethod
@@ -347,11 +319,11 @@ class IndexOptions(OptionGroup):
         return self
 
     @property
-    def adapter(self) -> VectorStoreAdapter | None:
+    def adapter(self) -> Any:
         """Vector store with the keyword index that a retriever has built for it; None before it is built."""
         return self._adapter
 
-    def built(self, adapter: VectorStoreAdapter) -> Self:
+    def built(self, adapter: Any) -> Self:
         """Return a copy of these options that also holds the index built with them."""
         copy = self.model_copy()
         copy._adapter = adapter

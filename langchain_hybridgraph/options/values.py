@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
@@ -15,15 +16,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from langchain_hybridgraph import registry
 from langchain_hybridgraph.errors import ConfigurationError, number_in_range, quote_value
-from langchain_hybridgraph.registry import (
-    create_or_import,
-    from_config,
-    parameters_of,
-    parse_config,
-    required_parameters,
-    similar_name,
-)
 
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
 _PLURALS = {str: "strings", float: "numbers", int: "integers"}
@@ -71,44 +65,40 @@ _FACTORY: dict[str, Any] = {"type": "string", "pattern": ".:."}
 
 
 def stage_notation(
-    what: str, kinds: Mapping[str, Callable[..., Any]], create: Callable[[Any], Any], *, more: str = ""
-) -> Notation:
-    """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
-
-    ``more`` describes parameters of the mapping that are not those of the classes.
-    """
-    required = {name: required_parameters(kind) for name, kind in kinds.items()}
-    names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    description = f"{one_of(names)}, {more or 'or a mapping of its parameters'}"
-    return Notation(description, create, _stage_schema(kinds), kinds=kinds)
-
-
-def object_notation(
     what: str,
     kinds: Mapping[str, Callable[..., Any]],
     create: Callable[[Any], Any] | None = None,
     *,
+    more: str = "or a mapping of its parameters",
     expected: str = "",
+    allows_factories: bool = False,
 ) -> Notation:
-    """Return the notation of a stage that may also be created by a function of the user, ``package.module:factory``.
+    """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
 
-    Without ``create``, the value is any callable (:func:`created_by_name`); ``expected`` describes it in messages.
+    ``more`` describes other forms of the value. With ``allows_factories``, the value may also be created by a function
+    of the user, ``package.module:factory``; without ``create``, it is any callable (:func:`created_by_name`), which
+    ``expected`` describes in messages.
     """
-    create = create or partial(created_by_name, what, kinds, expected=expected)
-    required = {name: required_parameters(kind) for name, kind in kinds.items() if name != "llm"}
+    required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
-    description = f"{one_of(names)}, package.module:factory, or a mapping such as {{type: llm, model: provider:model}}"
-    by_factory = [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
+    schema: list[Mapping[str, Any]] = [{"enum": [name for name, needed in required.items() if not needed]}]
+    schema += (_parameters_schema(kind, name) for name, kind in kinds.items())
+    create = create or partial(created_by_name, what, kinds, expected=expected)
+    if not allows_factories:
+        return Notation(f"{one_of(names)}, {more}", create, schema, kinds=kinds)
+    names = [name for name in names if not name.startswith("{type: llm,")]
+    more = "package.module:factory, or a mapping such as {type: llm, model: provider:model}"
+    schema += [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
 
     def check(value: Any) -> None:
         name = value.get("type") if isinstance(value, Mapping) else value
         if isinstance(name, str) and all(name.partition(":")):
             return
-        name, parameters = parse_config(what, value, kinds)
+        name, parameters = registry.parse_config(what, value, kinds)
         if is_dataclass(kinds[name]):  # other classes may load a model
-            from_config(what, {"type": name, **parameters}, kinds, callable)
+            registry.from_config(what, {"type": name, **parameters}, kinds, callable)
 
-    return Notation(description, create, [*_stage_schema(kinds), *by_factory], check, kinds)
+    return Notation(f"{one_of(names)}, {more}", create, schema, check, kinds)
 
 
 def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: Any, expected: str) -> Any:
@@ -120,26 +110,21 @@ def created_by_name(what: str, kinds: Mapping[str, Callable[..., Any]], value: A
         raise ConfigurationError(
             f"{what} must be {expected}, got the class {value.__name__}: pass {what}={value.__name__}(…)"
         )
-    value = create_or_import(what, value, kinds) if isinstance(value, str | Mapping) else value
+    value = registry.create_or_import(what, value, kinds) if isinstance(value, str | Mapping) else value
     if not callable(value):
         raise ConfigurationError(f"{what} must be {expected}, got {value!r}")
     return value
 
 
-def _stage_schema(kinds: Mapping[str, Callable[..., Any]]) -> list[Mapping[str, Any]]:
-    names = [name for name, kind in kinds.items() if not required_parameters(kind)]
-    return [{"enum": names}, *(_parameters_schema(kind, name) for name, kind in kinds.items())]
-
-
 def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
     """Return the schema of a mapping of parameters: types and defaults as far as the defaults determine them."""
-    defaults = {each: inspect.signature(kind).parameters[each].default for each in parameters_of(kind)}
+    defaults = {each: inspect.signature(kind).parameters[each].default for each in registry.parameters_of(kind)}
     types = {each: _SIMPLE.get(type(default)) for each, default in defaults.items()}
     parameters = {each: {"type": type, "default": defaults[each]} if type else {} for each, type in types.items()}
     return {
         "type": "object",
         "properties": ({} if name is None else {"type": {"const": name}}) | parameters,
-        "required": [*([] if name is None else ["type"]), *required_parameters(kind)],
+        "required": [*([] if name is None else ["type"]), *registry.required_parameters(kind)],
         "additionalProperties": False,
     }
 
@@ -155,7 +140,7 @@ def parameters_notation(what: str, kind: Callable[..., Any], description: str, *
         if numbers and isinstance(value, int | float) and not isinstance(value, bool):
             return kind(value)
         if isinstance(value, Mapping):
-            return from_config(what, {"type": what, **value}, {what: kind}, callable)
+            return registry.from_config(what, {"type": what, **value}, {what: kind}, callable)
         name = getattr(kind, "__name__", what)
         raise ConfigurationError(f"{what} must be {description}, a {name} or None, got {value!r}")
 
@@ -165,6 +150,23 @@ def parameters_notation(what: str, kind: Callable[..., Any], description: str, *
         create(value)
 
     return Notation(description, create, [*numbers, schema], check)
+
+
+def typed_notation(description: str, annotation: Any, convert: Callable[[Any], Any]) -> Notation:
+    """Return the notation of a value of the type ``annotation``, which ``convert`` then converts; None is refused."""
+    adapter = TypeAdapter(annotation)
+
+    def create(value: Any) -> Any:
+        try:
+            return convert(adapter.validate_python(value, strict=True))
+        except ValidationError as error:
+            first = error.errors()[0]
+            names = re.findall(r"'(\w+)'", first["ctx"]["expected"]) if first["type"] == "literal_error" else []
+            near = registry.similar_name(first["input"], names)
+            hint = "" if near is None else f"; did you mean {near!r}?"
+            raise ConfigurationError(f"must be {description}, got {value!r}{hint}") from None
+
+    return Notation(description, create, [adapter.json_schema()], rejects_none=True)
 
 
 # -- descriptions of plain values -----------------------------------------------------------------------------
@@ -293,7 +295,7 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
     message = f"{name} must be {expected_value(option)}, got {quote_value(value)}"
     if isinstance(value, str) and is_number(option.annotation) and value.strip().isdecimal():
         return f"{message}; write {name}={value.strip()}"
-    if isinstance(value, str) and (similar := similar_name(value, literals(option.annotation))) is not None:
+    if isinstance(value, str) and (similar := registry.similar_name(value, literals(option.annotation))) is not None:
         return f"{message}; did you mean {similar!r}?"
     if isinstance(value, str | Path) and "path" in getattr(option.annotation, "model_fields", ()):
         return f"{message}; write {name}={ {'path': str(value)}!r}"

@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForRetrieverRun,
-    BaseCallbackManager,
-    CallbackManagerForRetrieverRun,
-)
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
@@ -22,25 +16,24 @@ from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
-from langchain_hybridgraph.adapters.conversations import ConversationCall, Input, read
-from langchain_hybridgraph.adapters.documents import Annotate, chosen_level
+from langchain_hybridgraph.adapters.documents import chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import Search, Trace, adrive, deadline_in, drive
+from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
 from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
-from langchain_hybridgraph.options.arguments import check_by_name, check_retriever, documents_of
+from langchain_hybridgraph.options.arguments import check_by_name, check_retriever
 from langchain_hybridgraph.options.calls import HISTORY
+from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.options.models import ConversationFields
 from langchain_hybridgraph.options.values import check_value
-from langchain_hybridgraph.records import query_error
+from langchain_hybridgraph.records import Annotate, query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, popped, scores_of
+from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, scores_of, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.telemetry.events import areport_stages, report_stages
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -165,34 +158,22 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     # -- construction ---------------------------------------------------------------------------------------
 
     @classmethod
-    def from_documents(
-        cls,
-        documents: Sequence[Document],
-        embedding: Embeddings | str | None = None,
-        *,
-        path: str | Path | None = None,
-        language: str = "english",
-        **settings: Any,
-    ) -> Self:
-        """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store."""
+    def from_documents(cls, documents: Sequence[Document], *arguments: Any, **settings: Any) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these Documents in a new or existing store.
+
+        The arguments are those of :meth:`HybridRetriever.from_documents`, and settings of this class.
+        """
         own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_documents(documents, embedding, path=path, language=language, **inner), **own)
+        return cls(HybridRetriever.from_documents(documents, *arguments, **inner), **own)
 
     @classmethod
-    def from_texts(
-        cls,
-        texts: Sequence[str],
-        embedding: Embeddings | str | None = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        path: str | Path | None = None,
-        language: str = "english",
-        **settings: Any,
-    ) -> Self:
-        """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store."""
-        documents = documents_of(texts, metadatas, ids)
-        return cls.from_documents(documents, embedding, path=path, language=language, **settings)
+    def from_texts(cls, texts: Sequence[str], *arguments: Any, **settings: Any) -> Self:
+        """Return a retriever that wraps a HybridRetriever with these texts in a new or existing store.
+
+        The arguments are those of :meth:`HybridRetriever.from_texts`, and settings of this class.
+        """
+        own, inner = cls._own(settings)
+        return cls(HybridRetriever.from_texts(texts, *arguments, **inner), **own)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Any) -> Self:
@@ -245,7 +226,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
         ``"none"`` for a message without a question). ``options`` are passed to the wrapped retriever.
         """
-        return self._run(self._call(query, None, **_of_call(options, conversation_history, k, session_id)))
+        of_call = with_k({**options, HISTORY: conversation_history, "session_id": session_id}, k)
+        return self._run(self._prepare(query, of_call))
 
     async def aretrieve_with_context(
         self,
@@ -257,7 +239,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         **options: Any,
     ) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
-        return await self._arun(self._call(query, None, **_of_call(options, conversation_history, k, session_id)))
+        of_call = with_k({**options, HISTORY: conversation_history, "session_id": session_id}, k)
+        return await self._arun(self._prepare(query, of_call))
 
     def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, which takes the history by name here."""
@@ -291,19 +274,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         """
         from langchain_hybridgraph.display import explain_result
 
-        result = self.retrieve_with_context(query, conversation_history, k, **options)
-        plan = result.plan
-        searched = {
-            "expanded": f"Searched for: {plan['expanded_query']}",
-            "both": f"Searched for the question as it is, and for: {plan['expanded_query']}",
-            "mixed": f"Searched for the question together with its context: {plan['context']}",
-        }
-        lines = [searched[plan["searched"]]] if plan["searched"] in searched else []
-        if result.hits or not result:
-            return "\n".join([*lines, explain_result(result)])
-        beginnings = [" ".join(document.page_content.split())[:80] for document in result]
-        numbered = (f"{rank}. {text}" for rank, text in enumerate(beginnings, start=1))
-        return "\n".join([*lines, str(plan["query"]), *numbered])
+        return explain_result(self.retrieve_with_context(query, conversation_history, k, **options))
 
     def picture(
         self,
@@ -326,50 +297,17 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes
         )
 
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        **options: Any,
-    ) -> list[Document]:
-        call = self._call(query, run_manager.get_child(), **options)
-        trace = Trace()
-        try:
-            return list(self._run(call, trace))
-        finally:
-            report_stages(run_manager, trace)
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        **options: Any,
-    ) -> list[Document]:
-        call = self._call(query, run_manager.get_child(), **options)
-        trace = Trace()
-        try:
-            return list(await self._arun(call, trace))
-        finally:
-            await areport_stages(run_manager, trace)
-
-    def _call(
-        self,
-        query: str,
-        callbacks: BaseCallbackManager | None,
-        *,
-        conversation_history: Any = None,
-        k: int | None = None,
-        session_id: str | None = None,
-        annotate: Annotate | None = None,
-        return_scores: bool | None = None,
-        **options: Any,
-    ) -> ConversationCall:
+    def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationCall:
+        """Return a call; ``options`` are those of this retriever and of the wrapped one."""
+        others, own = dict(options), {}
+        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", EARLY):
+            own[name] = others.pop(name, None)
         inner_retriever = AnyRetriever(self.retriever).pipeline
-        own = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
-        level, (early, options) = chosen_level(annotate, return_scores, own or "none"), popped(EARLY, options)
-        return ConversationCall(query, conversation_history, k, session_id, options, callbacks, level, early)
+        default = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
+        level = chosen_level(own["annotate"], own["return_scores"], default or "none")
+        return ConversationCall(
+            query, own[HISTORY], own["k"], own["session_id"], others, Trace(), callbacks, level, own[EARLY]
+        )
 
     # -- past queries ---------------------------------------------------------------------------------------
 
@@ -435,34 +373,31 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         inner_retriever = AnyRetriever(self.retriever).pipeline
         return inner_retriever is not None and inner_retriever._streams_early
 
-    def _run(self, call: ConversationCall, trace: Trace | None = None) -> Result:
-        return drive(self._reported(call, Trace() if trace is None else trace))
+    @property
+    def _lane(self) -> Any:
+        return lane_of("search", self.retriever)
 
-    async def _arun(self, call: ConversationCall, trace: Trace | None = None) -> Result:
-        search = self._reported(call, Trace() if trace is None else trace)
-        return await adrive(search, lane=lane_of("search", self.retriever))
-
-    def _reported(self, call: ConversationCall, trace: Trace) -> Search[Result]:
-        inner_retriever = AnyRetriever(self.retriever)
+    def _search(self, prepared_search: ConversationCall) -> Search[Result]:
+        call, trace, inner_retriever = prepared_search, prepared_search.trace, AnyRetriever(self.retriever)
         k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
 
         def results(result: Result) -> list[tuple[str, float]]:
             return hits_of(result.hits) if result.hits else scores_of(result, inner_retriever.prefix)
 
         with self._statistics.count_errors():
-            result = yield from self._observed(self._search(call, trace), trace, call.query, k, results)
+            result = yield from self._observed(self._answer(call), trace, call.query, k, results)
             trace.results = results(result)
             self._statistics.record_answer(trace, len(result))
             return result
 
-    def _search(self, call: ConversationCall, trace: Trace) -> Search[Result]:
+    def _answer(self, call: ConversationCall) -> Search[Result]:
         call = self._check_call(call)
-        call = call._replace(query=bounded(call.query, trace.degrade))
+        call = call._replace(query=bounded(call.query, call.trace.degrade))
         if call.query is not None:
             self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
         inner_retriever = AnyRetriever(self.retriever)
         search = ConversationSearch(inner_retriever, self.expander, self.fuse_raw, self.get_session_history)
-        return (yield from search.run(call, trace))
+        return (yield from search.run(call, call.trace))
 
     def _check_call(self, call: ConversationCall) -> ConversationCall:
         """Check the call, and return it with k, the session and the deadline filled in."""
@@ -476,16 +411,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         options = call.options
         if call.session_id is not None and inner_retriever.pipeline is not None and inner_retriever.takes("session_id"):
             options = {"session_id": call.session_id, **options}
+        deadline_ms = inner_retriever.setting("deadline_ms", call.options)
         return call._replace(
             k=inner_retriever.k if k is None else k,
             options=options,
-            deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
+            deadline=deadline_in(None if deadline_ms is None else deadline_ms / 1e3),
         )
-
-
-def _of_call(options: Mapping[str, Any], history: Any, k: int | None, session_id: str | None) -> dict[str, Any]:
-    arguments = {"conversation_history": history, "k": k, "session_id": session_id}
-    return {**options, **arguments, "annotate": options.get("annotate") or "all"}
 
 
 class _ConversationArguments(BaseModel):

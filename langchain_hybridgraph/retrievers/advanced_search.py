@@ -14,8 +14,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.adapters.conversations import ConversationCall
-from langchain_hybridgraph.adapters.documents import Annotate, annotate, chunk_id, score_notes
+from langchain_hybridgraph.adapters.documents import annotate, chunk_id, score_notes
 from langchain_hybridgraph.errors import HybridGraphError
 from langchain_hybridgraph.execution.effects import (
     Effect,
@@ -31,7 +30,8 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import check_vector
-from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, ScoredId
+from langchain_hybridgraph.options.conversations import ConversationCall
+from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.search.conversation import (
@@ -333,7 +333,7 @@ class ConversationSearch:
         self, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Search[_SearchAnswer]:
         k = call.k
-        min_score = self.retriever.min_score(call.options)
+        min_score = self.retriever.setting("min_score", call.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
         options = _options_in_time(call) if min_score is None else {**_options_in_time(call), "min_score": 0.0}
         depth = None if k is None else max(k, FUSED)
@@ -401,7 +401,7 @@ class ConversationSearch:
         self, answer: _SearchAnswer, call: ConversationCall, expanded_query: ExpandedQuery, trace: Trace
     ) -> Result:
         result, has_own_reasons = answer.result, bool(trace.reasons)
-        trace.method = self.retriever.method(result)
+        trace.method = str(result.plan.get("method") or "other")
         for reason in result.degraded:
             trace.degrade(reason)
         documents, hits = list(result)[: call.k], result.hits[: call.k]

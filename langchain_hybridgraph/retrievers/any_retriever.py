@@ -14,12 +14,12 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStoreRetriever
 
-from langchain_hybridgraph.adapters.documents import Annotate, chunk_id, content_key, to_document
+from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_document
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.calls import unknown_options
-from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records import Annotate, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import Callbacks, PipelineRetriever, child_run
 from langchain_hybridgraph.retrievers.streaming import EARLY
@@ -73,20 +73,12 @@ class AnyRetriever(NamedTuple):
             kind = type(self.retriever)
             raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
 
-    def min_score(self, options: Mapping[str, Any]) -> float | None:
-        """Return the minimum score that applies to a call, or None if the retriever is not a PipelineRetriever."""
+    def setting(self, name: str, options: Mapping[str, Any]) -> float | None:
+        """Return the number that applies to a call, from its options or else the retriever's, or None if unknown."""
         if self.pipeline is None:
             return None
-        call_min_score = options.get("min_score")
-        return float(self.pipeline.min_score if call_min_score is None else call_min_score)
-
-    def deadline_seconds(self, options: Mapping[str, Any]) -> float | None:
-        """Return the time limit that applies to a call, in seconds, or None if there is no limit or it is unknown."""
-        if self.pipeline is None:
-            return None
-        deadline_ms = options.get("deadline_ms")
-        deadline_ms = self.pipeline.deadline_ms if deadline_ms is None else deadline_ms
-        return deadline_ms / 1e3 if isinstance(deadline_ms, int | float) else None
+        value: float | None = getattr(self.pipeline, name) if options.get(name) is None else options[name]
+        return value
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
         """Return the embedding of the retriever's vectors, or None if it is unknown or there is no vector search."""
@@ -146,10 +138,6 @@ class AnyRetriever(NamedTuple):
         run = partial(retriever.invoke, text, config, **arguments)
         arun = partial(retriever.ainvoke, text, config, **arguments) if is_asynchronous(retriever) else None
         return Effect(name, run, arun, lane=lane_of("retriever", retriever))
-
-    def method(self, result: Result) -> str:
-        """Return the retrieval method of an answer, or "other" if the answer does not report it."""
-        return str(result.plan.get("method") or "other")
 
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")

@@ -20,7 +20,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
-from langchain_hybridgraph.adapters.documents import Annotate, annotate, chosen_level, chunk_id, resolve_as_of
+from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import TenantError
@@ -28,11 +28,11 @@ from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adriv
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
-from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options, unknown_options
+from langchain_hybridgraph.options.calls import OF_ALL, CallSettings, Options, unknown_options
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
-from langchain_hybridgraph.records import Hit, Query, Scope
+from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
@@ -46,13 +46,8 @@ from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink
+from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink, events
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
-from langchain_hybridgraph.telemetry.events import (
-    RetrievalStatistics,
-    areport_stages,
-    report_stages,
-)
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -69,7 +64,7 @@ class ObservedRetriever(StreamingRetriever):
         TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
     )
 
-    _statistics: RetrievalStatistics = PrivateAttr(default_factory=RetrievalStatistics)
+    _statistics: events.RetrievalStatistics = PrivateAttr(default_factory=events.RetrievalStatistics)
 
     if not TYPE_CHECKING:  # type checkers check the arguments of __init__
 
@@ -115,6 +110,45 @@ class ObservedRetriever(StreamingRetriever):
         return report_search(
             search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
         )
+
+    # -- one search -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _prepare(self, query: Any, options: Options, callbacks: Any = None) -> Any:
+        """Return a call that is ready to run, with its ``trace`` and ``deadline``."""
+
+    @abstractmethod
+    def _search(self, prepared_search: Any) -> Search[RetrievalResult[Document]]:
+        """Run a call."""
+
+    @property
+    @abstractmethod
+    def _lane(self) -> Any:
+        """Queue of the search's calls: one for each store or retriever that is searched."""
+
+    def _run(self, prepared_search: Any) -> RetrievalResult[Document]:
+        return drive(self._search(prepared_search), prepared_search.deadline)
+
+    async def _arun(self, prepared_search: Any) -> RetrievalResult[Document]:
+        return await adrive(self._search(prepared_search), prepared_search.deadline, self._lane)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        prepared_search = self._prepare(query, options, run_manager.get_child())
+        try:
+            return list(self._run(prepared_search))
+        finally:
+            events.report_stages(run_manager, prepared_search.trace)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        prepared_search = self._prepare(query, options, run_manager.get_child())
+        try:
+            return list(await self._arun(prepared_search))
+        finally:
+            await events.areport_stages(run_manager, prepared_search.trace)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
@@ -163,7 +197,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         arbitrary_types_allowed=True, extra="forbid", validate_default=True, validate_assignment=True
     )
 
-    _call_options: ClassVar[Set[str]] = {"k", *CallSettings.__annotations__} - GRAPH_ONLY
+    _call_options: ClassVar[Set[str]] = OF_ALL
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -233,23 +267,9 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         """
         return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
-    ) -> list[Document]:
-        prepared_search = self._prepare(query, options, run_manager.get_child())
-        try:
-            return list(self._run(prepared_search))
-        finally:
-            report_stages(run_manager, prepared_search.trace)
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
-    ) -> list[Document]:
-        prepared_search = self._prepare(query, options, run_manager.get_child())
-        try:
-            return list(await self._arun(prepared_search))
-        finally:
-            await areport_stages(run_manager, prepared_search.trace)
+    @property
+    def _lane(self) -> Any:
+        return lane_of("search", self._store)
 
     def _has_context(self, options: Options) -> bool:
         """Return whether this call uses a conversation."""
@@ -336,12 +356,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             tenant=_first(tenant, self.tenant),
             as_of=resolve_as_of(as_of),
         )
-
-    def _run(self, prepared_search: PreparedSearch) -> RetrievalResult[Document]:
-        return drive(self._search(prepared_search), prepared_search.deadline)
-
-    async def _arun(self, prepared_search: PreparedSearch) -> RetrievalResult[Document]:
-        return await adrive(self._search(prepared_search), prepared_search.deadline, lane_of("search", self._store))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared_search.query, prepared_search.trace
@@ -467,7 +481,7 @@ def child_run(
 
 def _report(run: Any, trace: Trace | None) -> Search[None]:
     if trace is not None:
-        report = areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else report_stages
+        report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
         yield from _call_handler(report, run, trace)
 
 

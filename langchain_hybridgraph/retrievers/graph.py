@@ -14,7 +14,7 @@ from langchain_hybridgraph.display.picture import NODES, SEARCHED_HITS, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import check_texts
-from langchain_hybridgraph.options.calls import CallSettings, Options
+from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
@@ -56,7 +56,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
-    _call_options: ClassVar[Set[str]] = frozenset({"k", *CallSettings.__annotations__})
+    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | GRAPH_ONLY
     _needs_edges: ClassVar[bool] = True
     """Whether the constructor warns about a store without edges."""
     _graph_store: HasGraph | None = PrivateAttr(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
@@ -14,21 +14,14 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.calls import CallSettings, FindSettings, Options, TreeSearchSettings
+from langchain_hybridgraph.options.calls import TREE_ONLY, FindSettings, Options
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Scope, query_error
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of, with_k
+from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.search.hierarchy import (
-    FindResult,
-    HierarchicalAnswer,
-    HierarchicalCall,
-    answer_call,
-    as_targets,
-    contents_of,
-)
+from langchain_hybridgraph.search import hierarchy
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
 from langchain_hybridgraph.search.tree import BestFirstSettings
 
@@ -80,7 +73,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
-    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | FindSettings.__annotations__.keys()
+    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | TREE_ONLY
     _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
@@ -103,8 +96,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         query: str,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
-    ) -> FindResult:
+        **options: Unpack[FindSettings],
+    ) -> hierarchy.FindResult:
         """Return the k best hits for one query in the tree, or below ``target_uri``, without calling the planner.
 
         Raises the errors of :meth:`retrieve`, and ConfigurationError if nothing matches ``target_uri``.
@@ -116,8 +109,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         query: str,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
-    ) -> FindResult:
+        **options: Unpack[FindSettings],
+    ) -> hierarchy.FindResult:
         """Return the same result as :meth:`find`, without blocking the event loop."""
         return await self._afind(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
 
@@ -127,8 +120,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         session: Any = None,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
-    ) -> FindResult:
+        **options: Unpack[FindSettings],
+    ) -> hierarchy.FindResult:
         """Run the planner's queries for a question and its conversation, and return the k best hits of each type.
 
         The result has up to k memories, k resources and k skills, even if more hits of one type have higher scores.
@@ -146,26 +139,11 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         session: Any = None,
         target_uri: str | Sequence[str] | None = None,
         k: int | None = None,
-        **options: Unpack[TreeSearchSettings],
-    ) -> FindResult:
+        **options: Unpack[FindSettings],
+    ) -> hierarchy.FindResult:
         """Return the same result as :meth:`search`, without blocking the event loop."""
         of_call = {**options, "k": k, "target_uri": target_uri, "session": session}
         return await self._afind(self._prepare(query, of_call, contexts=True, per_type=True))
-
-    def retrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
-    ) -> RetrievalResult[Document]:
-        """Return the k best hits of :meth:`find` or, with ``session=``, of :meth:`search`, as Documents.
-
-        By default, the metadata of the Documents also contain ``uri``, ``context_type``, ``is_leaf`` and ``abstract``.
-        """
-        return self._run(self._prepare(query, with_k(options, k, others)))
-
-    async def aretrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[FindSettings]
-    ) -> RetrievalResult[Document]:
-        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k, others)))
 
     # -- the layers of one directory or document ------------------------------------------------------------
 
@@ -174,21 +152,21 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         Returns "" for a directory without a summary. Raises ConfigurationError for a uri that does not exist.
         """
-        return contents_of(self._store, uri, self._scope({})).abstract()
+        return hierarchy.contents_of(self._store, uri, self._scope({})).abstract()
 
     def overview(self, uri: str) -> str:
         """Return the overview (level L1) of a directory, or the beginning of a document, up to 4,000 characters.
 
         Raises ConfigurationError for a uri that does not exist.
         """
-        return contents_of(self._store, uri, self._scope({})).overview()
+        return hierarchy.contents_of(self._store, uri, self._scope({})).overview()
 
     def read(self, uri: str) -> str:
         """Return the full text (level L2) of a document, or "" for a directory that is not a document.
 
         Raises ConfigurationError for a uri that does not exist.
         """
-        return contents_of(self._store, uri, self._scope({})).text()
+        return hierarchy.contents_of(self._store, uri, self._scope({})).text()
 
     # -- one call -------------------------------------------------------------------------------------------
 
@@ -220,21 +198,21 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         if query is not None and not isinstance(query, str):
             raise query_error(query)
         self._check_options(options)
-        common = {key: value for key, value in options.items() if key not in _OURS}
+        common = {key: value for key, value in options.items() if key not in TREE_ONLY}
         prepared_search = super()._prepare(query, common, callbacks)
         session = options.get("session")
         mode = self.mode if options.get("mode") is None else options.get("mode")
         check_value(type(self), "mode", mode)
         threshold = options.get("score_threshold")
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
-        call = HierarchicalCall(
+        call = hierarchy.HierarchicalCall(
             query=prepared_search.query,
             pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
             tree=self._tree,
             weights=self._weights({}),
             trace=prepared_search.trace,
             deadline=prepared_search.deadline,
-            targets=as_targets(options.get("target_uri")),
+            targets=hierarchy.as_targets(options.get("target_uri")),
             session=as_session(session),
             planner=self._rules if self.planner is None else self.planner,
             roots=tree.roots,
@@ -259,19 +237,19 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             call=call,
         )
 
-    def _find(self, prepared_search: PreparedTreeSearch) -> FindResult:
+    def _find(self, prepared_search: PreparedTreeSearch) -> hierarchy.FindResult:
         return drive(self._contexts_found(prepared_search), prepared_search.deadline)
 
-    async def _afind(self, prepared_search: PreparedTreeSearch) -> FindResult:
+    async def _afind(self, prepared_search: PreparedTreeSearch) -> hierarchy.FindResult:
         return await adrive(
             self._contexts_found(prepared_search), prepared_search.deadline, lane_of("search", self._store)
         )
 
-    def _contexts_found(self, prepared_search: PreparedTreeSearch) -> Search[FindResult]:
+    def _contexts_found(self, prepared_search: PreparedTreeSearch) -> Search[hierarchy.FindResult]:
         with self._statistics.count_errors():
             trace, answer = prepared_search.trace, (yield from self._answer(prepared_search.call))
             self._statistics.record_answer(trace, len(answer.contexts))
-            return FindResult(
+            return hierarchy.FindResult(
                 answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms, dict(trace.remarks)
             )
 
@@ -281,13 +259,15 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             answer = yield from self._answer(prepared_search.call)
             return self._documents(answer, prepared_search)
 
-    def _answer(self, call: HierarchicalCall) -> Search[HierarchicalAnswer]:
-        def scores(answer: HierarchicalAnswer) -> list[tuple[str, float]]:
+    def _answer(self, call: hierarchy.HierarchicalCall) -> Search[hierarchy.HierarchicalAnswer]:
+        def scores(answer: hierarchy.HierarchicalAnswer) -> list[tuple[str, float]]:
             return [(context.uri, context.score) for context in answer.contexts]
 
-        return self._observed(answer_call(call), call.trace, call.query.text, call.query.k, scores)
+        return self._observed(hierarchy.answer_call(call), call.trace, call.query.text, call.query.k, scores)
 
-    def _documents(self, answer: HierarchicalAnswer, prepared_search: PreparedTreeSearch) -> RetrievalResult[Document]:
+    def _documents(
+        self, answer: hierarchy.HierarchicalAnswer, prepared_search: PreparedTreeSearch
+    ) -> RetrievalResult[Document]:
         trace, prefix = prepared_search.trace, self.metadata_prefix
         hits = [each.hit for each in answer.contexts if each.hit is not None]
         documents = annotate(hits, trace.method, trace.reasons, prefix, prepared_search.level)
@@ -309,7 +289,4 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 class PreparedTreeSearch(PreparedSearch):
     """Call of a HierarchicalRetriever that is ready to run."""
 
-    call: HierarchicalCall
-
-
-_OURS = FindSettings.__annotations__.keys() - CallSettings.__annotations__.keys()
+    call: hierarchy.HierarchicalCall

@@ -18,49 +18,28 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field, field_validator, model_validator
 
+from langchain_hybridgraph.adapters import index_refresh
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
 from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.index_refresh import (
-    Freshness,
-    RefreshReport,
-    StoreContents,
-    StoreState,
-    read_store,
-    without_copies,
-)
 from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.execution.threads import ForkSafeLock, paused_garbage_collection
+from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.options.calls import Options
 from langchain_hybridgraph.options.groups import groups_of
-from langchain_hybridgraph.options.models import (
-    LSA_WEIGHTS,
-    SMALL_STORE,
-    SMALL_STORE_WEIGHTS,
-    WEIGHTS,
-    HybridFields,
-    IndexOptions,
-)
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import check_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
+from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.folder import CATALOG
-from langchain_hybridgraph.stores.protocols import (
-    FindsContents,
-    ReadsChunks,
-    SearchesHybrid,
-    SearchesKeywords,
-    SearchesVectors,
-    implements,
-)
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
@@ -70,7 +49,7 @@ R = TypeVar("R")
 logger = logging.getLogger(__name__)
 
 
-class HybridRetriever(PipelineRetriever, HybridFields):
+class HybridRetriever(PipelineRetriever, models.HybridFields):
     """Retriever that fuses the results of a vector search and a keyword search, with a weight for each.
 
     ``vector_store`` is a :class:`HybridGraphStore` or any other LangChain VectorStore. For any other store, the
@@ -107,13 +86,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
         vector_store = self.vector_store
-        if isinstance(vector_store, SearchesVectors) and isinstance(vector_store, ReadsChunks):
+        if isinstance(vector_store, protocols.SearchesVectors) and isinstance(vector_store, protocols.ReadsChunks):
             if documents is not None:
                 raise ConfigurationError(
                     f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
                     "with add_documents() or ingest(), and leave documents= out"
                 )
-            if self.index != IndexOptions():
+            if self.index != models.IndexOptions():
                 raise ConfigurationError(
                     f"index= is for vector stores without a keyword index, got {self.index!r}; "
                     f"{type(vector_store).__name__} keeps its own index up to date, in the language that was chosen "
@@ -163,6 +142,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 _shared_indexes[adapter.freshness] = key
             return adapter
 
+    @paused_garbage_collection()
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
         """Return the adapter of ``vector_store``, with a keyword index if there are texts for one and it is needed."""
         adapter, options = adapter_of(self.vector_store), self.index
@@ -181,13 +161,13 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         store_contents = _read(adapter, options.version, documents)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:
-            indexed = without_copies(indexed)
+            indexed = index_refresh.without_copies(indexed)
         if indexed is None:
             if self._weights({})[1] > 0:
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
         if store_contents is not None and store_contents.error is not None:
@@ -195,7 +175,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
                 f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
                 "only the vector search finds texts until a later search can list them; to search by keyword without "
                 f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=5,
+                stacklevel=6,
             )
         texts = DocumentIndex(
             indexed,
@@ -209,7 +189,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             self.vector_store,
             texts,
             id_key=options.id_key,
-            freshness=Freshness(texts, adapter, store_contents, options.version, merges_copies=merges_copies),
+            freshness=index_refresh.Freshness(
+                texts, adapter, store_contents, options.version, merges_copies=merges_copies
+            ),
             documents=() if store_contents is None or documents is None else store_contents.documents,
         )
 
@@ -236,7 +218,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             equal_texts=options.equal_texts,
         )
         try:
-            freshness = Freshness.in_folder(folder_index, adapter, options.version, merges_copies=merges_copies)
+            freshness = index_refresh.Freshness.in_folder(
+                folder_index, adapter, options.version, merges_copies=merges_copies
+            )
         except HybridGraphError:
             raise
         except Exception:  # a server may fail with anything; the texts are listed again below
@@ -246,7 +230,9 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, except those of the built index; ``vector_store`` only if neither store needs an index."""
-        if name == "vector_store" and (self.index.adapter is not None or not isinstance(value, SearchesVectors)):
+        if name == "vector_store" and (
+            self.index.adapter is not None or not isinstance(value, protocols.SearchesVectors)
+        ):
             raise ConfigurationError(
                 f"vector_store cannot be set to a {type(value).__name__}: the store's texts are read when the "
                 f"retriever is created, so create another retriever: {type(self).__name__}(vector_store)"
@@ -362,7 +348,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
 
     # -- keeping up -----------------------------------------------------------------------------------------
 
-    def refresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
+    def refresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
         """Update the keyword index with all changes in the vector store, including texts that were changed in place.
 
         ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
@@ -370,7 +356,7 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         keyword index, and with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
-        freshness = None if adapter is None else adapter.freshness
+        freshness: index_refresh.Freshness | None = None if adapter is None else adapter.freshness
         if freshness is None:
             raise ConfigurationError(
                 "there is no keyword index to refresh: a HybridGraphStore keeps its own index up to date, and a "
@@ -388,30 +374,35 @@ class HybridRetriever(PipelineRetriever, HybridFields):
             return self.refresh(documents)
         return freshness.refresh(self.index.version, check_documents(documents))
 
-    async def arefresh(self, documents: Iterable[Document] | None = None) -> RefreshReport:
+    async def arefresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
         return await offload(lambda: self.refresh(documents))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     @property
-    def _store(self) -> ReadsChunks:
+    def _store(self) -> protocols.ReadsChunks:
         return self.index.adapter or self.vector_store  # type: ignore[return-value]  # checked at construction
 
     def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
         store, index = self._store, self.index
-        if implements(store, SearchesHybrid) and vector > 0 and keyword > 0 and self.keyword_retriever is None:
+        if (
+            protocols.implements(store, protocols.SearchesHybrid)
+            and vector > 0
+            and keyword > 0
+            and self.keyword_retriever is None
+        ):
             return hybrid_sources(store, vector, keyword)
         sources: list[Source] = []
-        if implements(store, SearchesVectors) and vector > 0:
+        if protocols.implements(store, protocols.SearchesVectors) and vector > 0:
             sources.append(VectorSource(store, vector))
         if self.keyword_retriever is not None and keyword > 0:
-            contents = store if implements(store, FindsContents) else None
+            contents = store if protocols.implements(store, protocols.FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
         elif index.adapter is not None and keyword > 0:
             sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh, version=index.version))
-        elif implements(store, SearchesKeywords) and keyword > 0:
+        elif protocols.implements(store, protocols.SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 
@@ -435,8 +426,8 @@ class HybridRetriever(PipelineRetriever, HybridFields):
         if vector is None and keyword is None:
             embeddings = self.vector_store.embeddings
             if not isinstance(embeddings, LSAEmbeddings):
-                return WEIGHTS
-            return SMALL_STORE_WEIGHTS if embeddings.learned_texts <= SMALL_STORE else LSA_WEIGHTS
+                return models.WEIGHTS
+            return models.SMALL_STORE_WEIGHTS if embeddings.learned_texts <= models.SMALL_STORE else models.LSA_WEIGHTS
         alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
         if alone is not None and not 0 <= alone <= 1:
             name = "keyword_weight" if vector is None else "semantic_weight"
@@ -475,15 +466,17 @@ class _SharedAdapters:
 
 
 _SHARED = "_hybridgraph_adapters"
-_shared_indexes: WeakKeyDictionary[Freshness, Any] = WeakKeyDictionary()
+_shared_indexes: WeakKeyDictionary[index_refresh.Freshness, Any] = WeakKeyDictionary()
 
 
-def _read(adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None) -> StoreContents | None:
+def _read(
+    adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None
+) -> index_refresh.StoreContents | None:
     """Return the texts of the store, or None if they are not available and, after a failure, not needed."""
     try:
-        return read_store(adapter, version)
+        return index_refresh.read_store(adapter, version)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        failure = StoreContents([], StoreState(), f"{type(error).__name__}: {error}")
+        failure = index_refresh.StoreContents([], index_refresh.StoreState(), f"{type(error).__name__}: {error}")
         return failure if documents is None else None
 
 

@@ -7,26 +7,23 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, replace
 from functools import partial, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-from langchain_core.documents import Document
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, PrivateAttr, field_validator
 
-from langchain_hybridgraph.adapters.conversations import session_in
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import check_labels
-from langchain_hybridgraph.options.calls import MemoryCallSettings, Options
+from langchain_hybridgraph.options.calls import MEMORY_ONLY, Options
+from langchain_hybridgraph.options.conversations import session_in
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
-from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import with_k
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
@@ -42,14 +39,7 @@ from langchain_hybridgraph.search.sources import (
     TimedVectorSource,
     VectorSource,
 )
-from langchain_hybridgraph.stores.protocols import (
-    HasMemory,
-    HasSessions,
-    HasVectors,
-    ReadsChunks,
-    ReadsIndex,
-    implements,
-)
+from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.dates import mentioned_spans
 from langchain_hybridgraph.times import parse_time
@@ -113,31 +103,18 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
-    _call_options: ClassVar[Set[str]] = frozenset({"k", *MemoryCallSettings.__annotations__})
+    _call_options: ClassVar[Set[str]] = GraphRetriever._call_options | MEMORY_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
     _needs_edges: ClassVar[bool] = False
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
-    def retrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
-    ) -> RetrievalResult[Document]:
-        """See :meth:`PipelineRetriever.retrieve`; ``options`` are the fields of :class:`MemoryCallSettings`.
-
-        Raises ConfigurationError for an unknown mode and for an invalid session.
-        """
-        return self._run(self._prepare(query, with_k(options, k, others)))
-
-    async def aretrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[MemoryCallSettings]
-    ) -> RetrievalResult[Document]:
-        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k, others)))
-
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
-        if any(session is not None for session in sessions) or not implements(self._store, HasSessions):
+        if any(session is not None for session in sessions) or not protocols.implements(
+            self._store, protocols.HasSessions
+        ):
             return input, options
         return input, {**options, **session_in(config)}
 
@@ -165,7 +142,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = self._source_weights(options).get("session", 0.0)
         scoring = self._scoring(options, session, weight)
         store, expansion = self._store, pipeline.expansion
-        if implements(store, ReadsIndex) and (expansion is None or not expansion.is_graph_only):
+        if protocols.implements(store, protocols.ReadsIndex) and (expansion is None or not expansion.is_graph_only):
             pipeline = replace(pipeline, newest=lambda scope: store.find(scope)[-MOST_RECENT:])
         if session is None or not weight:
             return replace(pipeline, sources=sources, scoring=scoring)
@@ -178,7 +155,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store: Any = self._store
-        memory, has_memory = self._memory(options), implements(store, HasMemory)
+        memory, has_memory = self._memory(options), protocols.implements(store, protocols.HasMemory)
         return Scoring(
             composite=self._mode(options).composite,
             states=store.memory.states if has_memory else lambda ids, scope: {},
@@ -194,7 +171,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _mode(self, options: Options) -> Mode:
         mode = self.mode if options.get("mode") is None else options.get("mode")
-        if mode is None and implements(self._store, HasMemory):
+        if mode is None and protocols.implements(self._store, protocols.HasMemory):
             mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)
 
@@ -213,7 +190,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if id is None:
             return None
         store = self._store
-        if not implements(store, HasSessions):
+        if not protocols.implements(store, protocols.HasSessions):
             raise ConfigurationError(
                 f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; "
                 "for another store pass the turns themselves: session=[messages] or a chat history"
@@ -281,7 +258,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         call_labels, known_at = options.get("labels"), options.get("known_at")
         labels = {*self.labels, *check_labels("labels", call_labels)}
         known_time = self.known_at if known_at is None else parse_time(known_at)
-        if known_time is not None and not implements(self._store, HasMemory):
+        if known_time is not None and not protocols.implements(self._store, protocols.HasMemory):
             raise ConfigurationError(
                 f"known_at={known_at!r} needs a store that records when memories were stored, such as HybridGraphStore"
             )
@@ -299,13 +276,13 @@ def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
 
 
 def _similarity_to_session(
-    store: ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
+    store: protocols.ReadsChunks, session: SessionTurns, ids: Sequence[str], query: Query, *, reads: bool = False
 ) -> Sequence[float]:
     """Return, for each chunk, its largest cosine with another turn of the session, or 0 without vectors."""
     if reads:
         session.call(query).run()
     turns = session.vectors(store)
-    if turns is None or not len(turns) or not implements(store, HasVectors):
+    if turns is None or not len(turns) or not protocols.implements(store, protocols.HasVectors):
         return [0.0] * len(ids)
     vectors = store.vectors(ids)
     if vectors.shape[1] != turns.shape[1]:

@@ -12,17 +12,8 @@ import numpy as np
 
 from langchain_hybridgraph.errors import check_number, check_whole_number
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
+from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
-from langchain_hybridgraph.search.traversals import (
-    NO_SEED,
-    EdgeFilteredTraversal,
-    Question,
-    ReachedChunk,
-    Traversal,
-    TraversalResult,
-    WaterCircle,
-    best_first,
-)
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -53,7 +44,7 @@ FEW_LINKS = 100
 
 
 @dataclass(frozen=True)
-class LinkEvidence(EdgeFilteredTraversal):
+class LinkEvidence(traversals.EdgeFilteredTraversal):
     """Traversal that scores chunks by how strongly the best ``sources`` seeds point to them.
 
     A seed can give three kinds of evidence for a chunk one hop away. In the formulas, ``title``, ``shared``,
@@ -107,7 +98,7 @@ class LinkEvidence(EdgeFilteredTraversal):
     question_title: float = 0.7
     link: float = 0.4
     most_common: int = 100
-    question: Question = field(default=Question(), repr=False, compare=False)
+    question: traversals.Question = field(default=traversals.Question(), repr=False, compare=False)
     keeps_seeds: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -118,7 +109,9 @@ class LinkEvidence(EdgeFilteredTraversal):
             check_number(name, getattr(self, name), ge=0, le=1)
         check_number("uncovered", self.uncovered, ge=0)
 
-    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+    def traverse(
+        self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
+    ) -> traversals.TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
@@ -130,9 +123,9 @@ class LinkEvidence(EdgeFilteredTraversal):
             shared, *others = [kind.at(np.isin(kind.node, likely.node)) for kind in (shared, *others)]
         if len(shared.node):
             likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
-        return TraversalResult(_reached_chunks(graph, likely, sources, scores, score, vector))
+        return traversals.TraversalResult(_reached_chunks(graph, likely, sources, scores, score, vector))
 
-    def for_question(self, question: Question) -> LinkEvidence:
+    def for_question(self, question: traversals.Question) -> LinkEvidence:
         """Return a copy of this traversal that uses this question."""
         traversal = copy(self)  # unlike replace, it does not check the settings again for every search
         object.__setattr__(traversal, "question", question)
@@ -381,7 +374,7 @@ def _reached_chunks(  # noqa: PLR0917
     seeds: Mapping[str, float],
     score: GraphScore,
     vector: Vector | None,
-) -> tuple[ReachedChunk, ...]:
+) -> tuple[traversals.ReachedChunk, ...]:
     """Return the chunks that have evidence, and the seeds that have none, with their values, best first.
 
     If the graph score is combined with the search score, the path to a source may start at another source.
@@ -412,9 +405,9 @@ def _reached_chunks(  # noqa: PLR0917
     reached_chunks = []
     for id, begin, value in zip(ids, begins, path_values(score, features).tolist(), strict=True):
         path = (id,) if id == begin else (begin, id)
-        seed_id = NO_SEED if id in named_by_question else begin
-        reached_chunks.append(ReachedChunk(id, value, len(path) - 1, path, seed_id))
-    return tuple(sorted(reached_chunks, key=best_first))
+        seed_id = traversals.NO_SEED if id in named_by_question else begin
+        reached_chunks.append(traversals.ReachedChunk(id, value, len(path) - 1, path, seed_id))
+    return tuple(sorted(reached_chunks, key=traversals.best_first))
 
 
 @dataclass(frozen=True)
@@ -435,7 +428,7 @@ class CombinedTraversal:
     """
 
     evidence: LinkEvidence = field(default_factory=LinkEvidence)
-    beyond: Traversal = field(default_factory=lambda: WaterCircle(direction="both"))
+    beyond: traversals.Traversal = field(default_factory=lambda: traversals.WaterCircle(direction="both"))
 
     @property
     def edge_filter(self) -> EdgeFilter:
@@ -447,11 +440,13 @@ class CombinedTraversal:
         """See :class:`~langchain_hybridgraph.search.traversals.AsksQuestions`."""
         return self.evidence.sources
 
-    def for_question(self, question: Question) -> CombinedTraversal:
+    def for_question(self, question: traversals.Question) -> CombinedTraversal:
         """Return a copy of this traversal that uses this question."""
         return replace(self, evidence=self.evidence.for_question(question))
 
-    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+    def traverse(
+        self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
+    ) -> traversals.TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         near = self.evidence.traverse(graph, seeds, score, vector)
         first = sorted(seeds, key=lambda seed: (0.0 if isnan(seed[1]) else -seed[1], seed[0]))[: self.sources]
@@ -459,11 +454,11 @@ class CombinedTraversal:
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
         far = self.beyond.traverse(graph, first, score, vector)
-        best: dict[str, ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
+        best: dict[str, traversals.ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
         for reached_chunk in far.chunks:
             if reached_chunk.hops and (
                 reached_chunk.id not in best or reached_chunk.value > best[reached_chunk.id].value
             ):
                 best[reached_chunk.id] = reached_chunk
-        chunks = sorted(best.values(), key=best_first)
-        return TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)
+        chunks = sorted(best.values(), key=traversals.best_first)
+        return traversals.TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)

@@ -17,28 +17,9 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
 from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, name_of
 from langchain_hybridgraph.registry import from_config, to_config
+from langchain_hybridgraph.search import scores, traversals
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
-from langchain_hybridgraph.search.scores import (
-    GraphScore,
-    NoisyOr,
-    PathFeatures,
-    by_similarity,
-    is_mixed,
-    parts_of,
-    path_values,
-)
-from langchain_hybridgraph.search.traversals import (
-    BFS,
-    NO_SEED,
-    AsksQuestions,
-    Beam,
-    BestFirst,
-    Question,
-    ReachedChunk,
-    Traversal,
-    WaterCircle,
-)
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -74,8 +55,8 @@ class Expansion:
     Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or ``candidates`` is unknown.
     """
 
-    traversal: Traversal
-    score: GraphScore
+    traversal: traversals.Traversal
+    score: scores.GraphScore
     seed_k: int = field(kw_only=True)
     seed_filter: Filter | None = None
     seed_labels: frozenset[str] = frozenset()
@@ -99,7 +80,7 @@ class Expansion:
 
     def for_question(
         self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
-    ) -> Traversal:
+    ) -> traversals.Traversal:
         """Return a traversal that uses the names and coverage of the question, if the traversal supports this.
 
         ``seeds`` are best first. ``coverage`` takes words and chunk ids, and returns the share of the words that each
@@ -107,7 +88,7 @@ class Expansion:
         is False if the graph has no names.
         """
         traversal = self.traversal
-        if text is None or not implements(traversal, AsksQuestions):
+        if text is None or not implements(traversal, traversals.AsksQuestions):
             return traversal
         best = seeds[: traversal.sources]
 
@@ -116,7 +97,7 @@ class Expansion:
 
         names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
         return traversal.for_question(
-            Question(
+            traversals.Question(
                 tuple(names),
                 None if coverage is None else covers,
                 lambda: missing_share(text, [_titled_text(hit) for hit in best]),
@@ -172,7 +153,7 @@ class Expansion:
         This is its cosine, if it is known and the graph score uses cosines for seeds (:func:`by_similarity`), or else
         the search score in ``own``. Candidates with neither score are left out.
         """
-        if not by_similarity(self.score):
+        if not scores.by_similarity(self.score):
             cosines = {}
         ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
         return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}
@@ -188,10 +169,13 @@ class Expansion:
     @property
     def uses_search_score(self) -> bool:
         """Whether the score of a reached chunk combines its search score with the graph score."""
-        return is_mixed(self.score)
+        return scores.is_mixed(self.score)
 
     def fuse(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
+        self,
+        own: Mapping[str, FusedCandidate],
+        strength: Mapping[str, float],
+        chunks: Sequence[traversals.ReachedChunk],
     ) -> list[FusedCandidate]:
         """Return the candidates and the reached chunks with their scores after the traversal, best first.
 
@@ -202,7 +186,7 @@ class Expansion:
         if self.is_graph_only:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
         score = self.score
-        if is_mixed(score):
+        if scores.is_mixed(score):
             best = max([one.score for one in own.values()], default=0.0)
             fused = {id: own[id] for id in strength}
             for each in chunks:
@@ -211,12 +195,12 @@ class Expansion:
                 if after == before:
                     fused[each.id] = own[each.id]
                 else:
-                    part = "graph" if each.hops or each.seed == NO_SEED else "seed"
+                    part = "graph" if each.hops or each.seed == traversals.NO_SEED else "seed"
                     fused[each.id] = FusedCandidate(each.id, after, {**own[each.id].parts, part: after - before})
         else:
             fused = self._unreached(strength, {each.id for each in chunks})
             for each in chunks:
-                parts = {"graph": each.value} if each.hops else parts_of(score, each.value, 0, each.value)
+                parts = {"graph": each.value} if each.hops else scores.parts_of(score, each.value, 0, each.value)
                 fused[each.id] = FusedCandidate(each.id, each.value, parts)
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
@@ -236,9 +220,9 @@ class Expansion:
         ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The result
         is empty if no bounds are known.
         """
-        if is_mixed(self.score):
+        if scores.is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
-            most = self.score.strength if isinstance(self.score, NoisyOr) else 1.0
+            most = self.score.strength if isinstance(self.score, scores.NoisyOr) else 1.0
             high = {id: best * self.score.mixed(one.score / best, most) if best else most for id, one in own.items()}
             return [ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
         at_most = getattr(self.score, "at_most", None)
@@ -248,7 +232,9 @@ class Expansion:
         seed = np.array([score for _, score in scored_seeds], np.float64)
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
         best_seed = float(seed.max(initial=0.0))
-        values = path_values(self.score, PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed))
+        values = scores.path_values(
+            self.score, scores.PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed)
+        )
         low = {id: value for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)}
         others = {} if self.is_graph_only else self._unreached(strength, low)
         alone = low | {id: fused.score for id, fused in others.items()}
@@ -261,7 +247,7 @@ class Expansion:
     def in_parts(
         self,
         candidates: Sequence[FusedCandidate],
-        reached_chunks: Mapping[str, ReachedChunk],
+        reached_chunks: Mapping[str, traversals.ReachedChunk],
         seeds: Mapping[str, float],
         cosines: Mapping[str, float],
     ) -> list[FusedCandidate]:
@@ -271,7 +257,7 @@ class Expansion:
             chunk = reached_chunks.get(one.id)
             if chunk is not None and chunk.hops:
                 own = seeds.get(one.id, min(1.0, max(0.0, cosines.get(one.id, 0.0))))
-                result.append(one._replace(parts=parts_of(self.score, one.score, chunk.hops, own)))
+                result.append(one._replace(parts=scores.parts_of(self.score, one.score, chunk.hops, own)))
             else:
                 result.append(one)
         return result
@@ -281,8 +267,10 @@ class Expansion:
         seed = np.array(list(strength.values()), np.float64)
         zero = np.zeros(len(seed))
         nowhere = np.full(len(seed), _NOWHERE)
-        features = PathFeatures(seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero)
-        values = np.nan_to_num(path_values(self.score, features)).tolist()
+        features = scores.PathFeatures(
+            seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero
+        )
+        values = np.nan_to_num(scores.path_values(self.score, features)).tolist()
         pairs = zip(strength, values, strict=True)
         return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
 
@@ -298,7 +286,10 @@ class RankedExpansion(Expansion):
     rank_constant: float = 60
 
     def fuse(
-        self, own: Mapping[str, FusedCandidate], strength: Mapping[str, float], chunks: Sequence[ReachedChunk]
+        self,
+        own: Mapping[str, FusedCandidate],
+        strength: Mapping[str, float],
+        chunks: Sequence[traversals.ReachedChunk],
     ) -> list[FusedCandidate]:
         """See :class:`Expansion`."""
         fused = Expansion.fuse(self, own, strength, chunks)
@@ -404,19 +395,19 @@ def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
     }
 
 
-TRAVERSALS: Mapping[str, Callable[..., Traversal]] = MappingProxyType(
+TRAVERSALS: Mapping[str, Callable[..., traversals.Traversal]] = MappingProxyType(
     {
-        "bfs": BFS,
-        "beam": Beam,
-        "water_circle": WaterCircle,
-        "best_first": BestFirst,
+        "bfs": traversals.BFS,
+        "beam": traversals.Beam,
+        "water_circle": traversals.WaterCircle,
+        "best_first": traversals.BestFirst,
         "evidence": LinkEvidence,
         "pagerank": PersonalizedPageRank,
     }
 )
 
 
-def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
+def traversal_from(form: str | Mapping[str, Any] | traversals.Traversal) -> traversals.Traversal:
     """Return the traversal for a name, or for a mapping with the name as ``type`` and parameters.
 
     A traversal is returned unchanged. Raises ConfigurationError for an unknown name or parameter, or an invalid value.
@@ -427,7 +418,7 @@ def traversal_from(form: str | Mapping[str, Any] | Traversal) -> Traversal:
     return from_config("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "traverse", None)))
 
 
-def traversal_form(traversal: Traversal) -> dict[str, Any]:
+def traversal_form(traversal: traversals.Traversal) -> dict[str, Any]:
     """Return a traversal as a mapping for :func:`traversal_from`. Sets become sorted lists.
 
     Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.

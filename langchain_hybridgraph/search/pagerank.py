@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
+from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
-from langchain_hybridgraph.search.traversals import (
-    EdgeFilteredTraversal,
-    ReachedChunk,
-    TraversalResult,
-    best_first,
-    rank,
-)
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
 # ms, and 1e-5 finds all of them in 7 to 19 ms. Reading the same number of edges in any order other than by waiting mass
 # finds fewer.
 @dataclass(frozen=True)
-class PersonalizedPageRank(EdgeFilteredTraversal):
+class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
     """Traversal that scores chunks by random walks from the seeds.
 
     The nodes are chunks and entities. A walk starts at a seed, chosen in proportion to the seeds' scores. At each step,
@@ -79,7 +73,9 @@ class PersonalizedPageRank(EdgeFilteredTraversal):
             raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
         check_number("tolerance", self.tolerance, gt=0, lt=1)
 
-    def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
+    def traverse(
+        self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
+    ) -> traversals.TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         begins = _Seeds.of(seeds)
         nodes = graph.nodes(begins.ids)
@@ -195,7 +191,7 @@ class _MassResult:
         self._start = np.zeros(len(mass))
         self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
 
-    def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> TraversalResult:
+    def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> traversals.TraversalResult:
         """Return the seeds that are chunks, and the ``max_nodes`` other chunks with the largest mass, best first."""
         selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
         before = self._before(selection)
@@ -207,13 +203,15 @@ class _MassResult:
         for step in steps:
             if step.path[-1] in selected:
                 path = tuple(ids[number] for number in step.path)
-                chunks.append(ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root]))
-        return TraversalResult(tuple(sorted(chunks, key=best_first)), self._near.capped)
+                chunks.append(
+                    traversals.ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root])
+                )
+        return traversals.TraversalResult(tuple(sorted(chunks, key=traversals.best_first)), self._near.capped)
 
     def _heaviest(self, n: int) -> Nodes:
         others = self._is_chunk & (self._flow > 0)
         others[self._seeds] = False
-        numbers, heaviness = np.flatnonzero(others), rank(self._flow[others])
+        numbers, heaviness = np.flatnonzero(others), traversals.rank(self._flow[others])
         if not 0 < n < len(numbers):
             return numbers[: n or 0]
         least = -np.partition(-heaviness, n - 1)[n - 1]

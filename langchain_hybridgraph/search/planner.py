@@ -10,17 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, overload
 
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
-from langchain_hybridgraph.execution.effects import (
-    Effect,
-    Search,
-    Trace,
-    adrive,
-    ask_or_raise,
-    deadline_in,
-    drive,
-    is_asynchronous,
-    part_of_deadline,
-)
+from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     answer_schema,
@@ -240,13 +230,13 @@ class QueryPlanner:
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """Return the queries to run."""
-        return drive(self._plan(summary, messages, query), deadline_in(self.timeout))
+        return effects.drive(self._plan(summary, messages, query), effects.deadline_in(self.timeout))
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """Return the same result as calling the planner, without blocking the event loop."""
-        return await adrive(self._plan(summary, messages, query), deadline_in(self.timeout))
+        return await effects.adrive(self._plan(summary, messages, query), effects.deadline_in(self.timeout))
 
-    def _plan(self, summary: str | None, messages: Sequence[Any], query: str) -> Search[QueryPlan]:
+    def _plan(self, summary: str | None, messages: Sequence[Any], query: str) -> effects.Search[QueryPlan]:
         if not query.strip():
             return QueryPlan((), reasoning="The message has no text, so nothing is searched for.")
         context = context_of(summary, messages)
@@ -258,7 +248,9 @@ class QueryPlanner:
         }
         question, model = prompt_messages(self._instructions, material), self._model
         try:
-            (answer,) = yield from ask_or_raise(model_call("planner", self, model.invoke, model.ainvoke, question))
+            (answer,) = yield from effects.ask_or_raise(
+                model_call("planner", self, model.invoke, model.ainvoke, question)
+            )
             plan = parse_answer(answer)
             return QueryPlan(self._queries(plan), reasoning=_reasoning(plan), session_context=context)
         except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
@@ -576,12 +568,12 @@ class ConversationSession(NamedTuple):
     """Summary of a conversation, and a function that returns an Effect that reads its messages."""
 
     summary: str
-    messages: Callable[[], Effect]
+    messages: Callable[[], effects.Effect]
 
 
 def plan_queries(
-    text: str, session: ConversationSession | None, planner: Any, trace: Trace, deadline: float | None = None
-) -> Search[QueryPlan]:
+    text: str, session: ConversationSession | None, planner: Any, trace: effects.Trace, deadline: float | None = None
+) -> effects.Search[QueryPlan]:
     """Return a plan made by the planner from the query and the session.
 
     It is the raw query alone if there is no session, if the query is blank, or if the planner fails
@@ -590,9 +582,9 @@ def plan_queries(
     """
     if session is None or not text.strip():
         return QueryPlan((_raw(text),))
-    until = part_of_deadline(deadline, 0.5)
+    until = effects.part_of_deadline(deadline, 0.5)
     try:
-        (messages,) = yield from ask_or_raise(session.messages()._replace(deadline=until))
+        (messages,) = yield from effects.ask_or_raise(session.messages()._replace(deadline=until))
     except Exception as error:  # noqa: BLE001 - a chat history may be the caller's own; without it the question is planned alone
         trace.record("session", error, "session-failed")
         messages = []
@@ -603,10 +595,12 @@ def plan_queries(
     )
     arguments = session.summary[:LONGEST_SUMMARY], planner_messages, text
     arun = partial(planner.acall, *arguments) if hasattr(planner, "acall") else None
-    call = Effect("planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until)
+    call = effects.Effect(
+        "planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until
+    )
     try:
         with trace.stage("plan"):
-            (answer,) = yield from ask_or_raise(call)
+            (answer,) = yield from effects.ask_or_raise(call)
         plan = _checked_plan(answer)
     except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query is searched without it
         trace.record("planner", error, "planner-failed")
@@ -642,10 +636,10 @@ def _checked_plan(answer: Any) -> QueryPlan:
     return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:LARGEST_PLAN]))
 
 
-def messages_call(source: str, history: Any) -> Effect:
+def messages_call(source: str, history: Any) -> effects.Effect:
     """Return the call that reads the messages of a chat history."""
-    arun = getattr(history, "aget_messages", None) if is_asynchronous(history) else None
-    return Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
+    arun = getattr(history, "aget_messages", None) if effects.is_asynchronous(history) else None
+    return effects.Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
 
 
 def as_session(session: Any) -> ConversationSession | None:
@@ -662,7 +656,7 @@ def as_session(session: Any) -> ConversationSession | None:
         return inner._replace(summary=str(session.get("summary") or ""))
     if isinstance(session, Sequence) and not isinstance(session, str | bytes):
         messages = list(session)
-        return ConversationSession("", lambda: Effect("session", lambda: messages, quick=True))
+        return ConversationSession("", lambda: effects.Effect("session", lambda: messages, quick=True))
     if hasattr(session, "messages"):
         return ConversationSession("", lambda: messages_call("session", session))
     raise ConfigurationError(

@@ -16,19 +16,7 @@ from langchain_hybridgraph.execution.effects import Effect, forget
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, content_id, in_scope
 from langchain_hybridgraph.search.conversation import turns
-from langchain_hybridgraph.stores.protocols import (
-    AwaitsVectors,
-    HasFastKeywords,
-    HasFastLookups,
-    HasOriginals,
-    HasParents,
-    HasSessions,
-    HasVectors,
-    ReadsChunks,
-    SearchesKeywords,
-    SearchesVectors,
-    implements,
-)
+from langchain_hybridgraph.stores import protocols
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +54,7 @@ class Source(Protocol):
 class VectorSource:
     """Source of the chunks whose vectors have the largest cosines with the query's vector."""
 
-    store: SearchesVectors
+    store: protocols.SearchesVectors
     weight: float
     name: str = "vector"
 
@@ -76,7 +64,9 @@ class VectorSource:
             return None
         store = self.store
         search, lane = partial(store.vector_search, query, n), lane_of(self.name, store)
-        awaited = partial(store.avector_search, query, n) if implements(store, AwaitsVectors) else None
+        awaited = (
+            partial(store.avector_search, query, n) if protocols.implements(store, protocols.AwaitsVectors) else None
+        )
         return Effect(self.name, search, awaited, lane=lane)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
@@ -84,7 +74,7 @@ class VectorSource:
         vector, store = result.vector, self.store
         if vector is None:
             return None
-        quick = implements(store, HasFastLookups) and store.has_fast_lookups
+        quick = protocols.implements(store, protocols.HasFastLookups) and store.has_fast_lookups
         lane = None if quick else lane_of(self.name, store)
         return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane)
 
@@ -93,7 +83,7 @@ class VectorSource:
 class KeywordSource:
     """Source of the chunks with the highest BM25 scores."""
 
-    store: SearchesKeywords
+    store: protocols.SearchesKeywords
     weight: float
     name: str = "keyword"
 
@@ -102,7 +92,7 @@ class KeywordSource:
         if query.text is None:
             return None
         store = self.store
-        quick = implements(store, HasFastKeywords) and store.has_fast_keyword_search
+        quick = protocols.implements(store, protocols.HasFastKeywords) and store.has_fast_keyword_search
         lane = None if quick else lane_of(self.name, store)
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane)
 
@@ -136,7 +126,7 @@ class TimedVectorSource:
         return self.all.weight
 
     @property
-    def store(self) -> SearchesVectors:
+    def store(self) -> protocols.SearchesVectors:
         """Store that is searched."""
         return self.all.store
 
@@ -154,7 +144,7 @@ class TimedVectorSource:
 
         async def arun() -> SourceResult:
             assert afirst is not None
-            assert implements(store, AwaitsVectors)
+            assert protocols.implements(store, protocols.AwaitsVectors)
             result = await afirst()
             return _both(result, await store.avector_search(_narrowed(query, times, result), n))
 
@@ -292,7 +282,7 @@ class SessionTurns(Protocol):
         """Return the call that reads the turns, newest first, and stores them in this object."""
         ...
 
-    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+    def vectors(self, store: protocols.ReadsChunks) -> NDArray[np.float32] | None:
         """Return the unit vectors of the turns that were read, or None if they have no vectors."""
         ...
 
@@ -302,7 +292,7 @@ class StoredTurns:
 
     is_foreign = False
 
-    def __init__(self, store: HasSessions, session_id: str, n: int) -> None:
+    def __init__(self, store: protocols.HasSessions, session_id: str, n: int) -> None:
         self.turns: Sequence[Chunk] = ()
         self._store, self._session_id, self._n = store, session_id, n
 
@@ -315,9 +305,13 @@ class StoredTurns:
 
         return Effect("session", read, quick=True)
 
-    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+    def vectors(self, store: protocols.ReadsChunks) -> NDArray[np.float32] | None:
         """Implement :meth:`SessionTurns.vectors`."""
-        return store.vectors([turn.id for turn in self.turns]) if implements(store, HasVectors) else None
+        return (
+            store.vectors([turn.id for turn in self.turns])
+            if protocols.implements(store, protocols.HasVectors)
+            else None
+        )
 
 
 class HistoryTurns:
@@ -345,7 +339,7 @@ class HistoryTurns:
 
         return Effect("session", read, lane=lane_of("session", self._history))
 
-    def vectors(self, store: ReadsChunks) -> NDArray[np.float32] | None:
+    def vectors(self, store: protocols.ReadsChunks) -> NDArray[np.float32] | None:
         """Implement :meth:`SessionTurns.vectors`."""
         return self._vectors
 
@@ -353,7 +347,7 @@ class HistoryTurns:
 class StoreWithMessages:
     """View of a store that also contains the messages of a session, which can be read and filtered like chunks."""
 
-    def __init__(self, store: ReadsChunks, session: SessionTurns) -> None:
+    def __init__(self, store: protocols.ReadsChunks, session: SessionTurns) -> None:
         self.store = store
         self.session = session
 
@@ -365,21 +359,21 @@ class StoreWithMessages:
 
     def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
         """Return the wrapped store's originals; none if it does not keep copies of another store's chunks."""
-        return self.store.originals(ids) if implements(self.store, HasOriginals) else {}
+        return self.store.originals(ids) if protocols.implements(self.store, protocols.HasOriginals) else {}
 
     @property
     def has_parents(self) -> bool:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
-        return implements(self.store, HasParents) and self.store.has_parents
+        return protocols.implements(self.store, protocols.HasParents) and self.store.has_parents
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
-        assert implements(self.store, HasParents)
+        assert protocols.implements(self.store, protocols.HasParents)
         return self.store.read_parents(ids, scope)
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the wrapped store's vectors; zeros for messages, or for all if it has none."""
-        if not implements(self.store, HasVectors):
+        if not protocols.implements(self.store, protocols.HasVectors):
             return np.zeros((len(ids), 1), np.float32)
         return self.store.vectors(ids)
 

@@ -7,10 +7,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from fastapi import Depends, FastAPI
-from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPBearer
-from starlette.exceptions import HTTPException
+from langchain_hybridgraph.errors import MissingExtraError
+
+try:
+    from fastapi import Depends, FastAPI
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.security import HTTPBearer
+    from starlette.exceptions import HTTPException
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(
+        'create_app needs FastAPI, which is not installed: pip install "langchain-hybridgraph[server]"'
+    ) from missing
 
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.calls import HISTORY, FindSettings, MemoryCallSettings, unknown_options
+from langchain_hybridgraph.options.calls import HISTORY, CallSettings, unknown_options
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of
 from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
 from langchain_hybridgraph.options.values import OPTION_ERROR, is_plain, notation_of, wrong_value
@@ -79,7 +79,7 @@ def request_models(inner: str) -> Mapping[str, type[SearchRequest]]:
 
 
 def _model(name: str, kind: type[Any], inner: type[HybridRetriever], own: frozenset[str]) -> type[SearchRequest]:
-    hints = {**get_type_hints(MemoryCallSettings, localns=_NAMES), **get_type_hints(FindSettings, localns=_NAMES)}
+    hints = get_type_hints(CallSettings, localns=_NAMES)
     names = sorted(inner._call_options | own)
     fields: Any = {each: _field(each, inner, hints.get(each, Any)) for each in names}
     model = create_model(f"{kind.__name__}Request", __base__=SearchRequest, **fields)
@@ -115,11 +115,10 @@ def read_request(body: Mapping[str, Any], models: Mapping[str, type[SearchReques
 
     >>> read_request({"query": "cats", "k": 3}, request_models("hybrid")).options
     {'k': 3}
-    >>> read_request({"query": "cats", "semantic_wieght": 1}, request_models("hybrid"))
+    >>> read_request({"query": "cats", "k": -3}, request_models("hybrid"))
     Traceback (most recent call last):
         ...
-    langchain_hybridgraph.server.requests.InvalidRequestError: HybridRetriever does not take semantic_wieght per call; \
-did you mean semantic_weight?…
+    langchain_hybridgraph.server.requests.InvalidRequestError: k must be an integer ≥ 0, got -3; the default is 10
     """
     name = body.get("retriever", "hybrid")
     if not isinstance(name, str) or name not in models:

@@ -8,10 +8,18 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import grpc
-from google.protobuf.json_format import MessageToDict, ParseDict
+from langchain_hybridgraph.errors import MissingExtraError
 
-from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEvent, RetrieveRequest
+try:
+    import grpc
+    from google.protobuf.json_format import MessageToDict, ParseDict
+
+    from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEvent, RetrieveRequest
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(
+        'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
+    ) from missing
+
 from langchain_hybridgraph.server.service import Refusal, Service, refusal_for
 
 if TYPE_CHECKING:

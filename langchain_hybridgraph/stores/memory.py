@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.memory.admission import MemoryChange
     from langchain_hybridgraph.stores.catalog import Catalog
 
 # Number of columns: those from confidence to provenance depth, and the position of the memory type in ``kinds``.
@@ -322,8 +321,16 @@ def _id_list(ids: str | Iterable[str]) -> list[str]:
     return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
 
 
+class MemoryChange(NamedTuple):
+    """A change to an existing memory: its new confidence, or None to keep it, and the number of uses to add."""
+
+    id: str
+    confidence: float | None = None
+    uses: int = 0
+
+
 class MemoryIntake(Reader):
-    """The operations on an index that are needed to admit new memories (see ``memory.admission.MemoryTarget``)."""
+    """The operations on an index that are needed to admit new memories."""
 
     def __init__(self, index: IndexFolder, writer: Writer, memory: EmbeddedMemory) -> None:
         super().__init__(index)

@@ -123,6 +123,7 @@ _ANALYZED = 1_000  # number of texts analysed in one batch
 _CACHE_SIZE = 1 << 18  # runs of characters between spaces
 _LONGEST_CACHED = 64  # a longer run, such as a sentence without spaces, is not worth caching
 _STEMS = "stems"  # name of the tokenizer
+_WITH_EMPTY_STEMS = ("arabic", "greek")  # languages in which the stems of a few words are empty
 _MARK_ROW = -1
 
 
@@ -150,8 +151,8 @@ def register_stemmer(index: tantivy.Index, language: str) -> None:
     tokenizer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
     if Analyzer(language).stems:
         tokenizer = tokenizer.filter(tantivy.Filter.stemmer(language))
-        # Stems of a few Arabic and Greek words are empty.
-        tokenizer = tokenizer.filter(tantivy.Filter.custom_stopword([""]))
+        if language in _WITH_EMPTY_STEMS:
+            tokenizer = tokenizer.filter(tantivy.Filter.custom_stopword([""]))
     index.register_tokenizer(_STEMS, tokenizer.build())
 
 
@@ -177,7 +178,8 @@ def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, Anal
     rows = []
     for row, text, *headings in texts:
         words, forms = split(text)
-        rows.append((int(row), AnalyzedTexts(words, split("".join(headings))[0], forms, name_of(text) or "")))
+        headings_words = split("".join(headings))[0] if any(headings) else ""
+        rows.append((int(row), AnalyzedTexts(words, headings_words, forms, name_of(text) or "")))
     return rows
 
 
@@ -204,13 +206,13 @@ class _Splitter:
 
     def _read(self, run: str) -> tuple[str | None, str]:
         """Return the words of a run, or None if they need no analysis, and its compounds."""
-        is_plain, word = self.analyzer.is_plain(run), run.strip(AROUND)
-        words = None if is_plain else self.analyzer.unstemmed_words(run)
-        # This fast check is enough for nearly all runs.
-        has_none = is_plain and word.isalpha() and (word.islower() or word[1:].islower())
-        terms = words, "" if has_none else " ".join(compounds(run))
         if len(self._plain) + len(self._forms) >= _CACHE_SIZE:
             self._plain, self._forms = set(), {}
+        is_plain, word = self.analyzer.is_plain(run), run.strip(AROUND)
+        if is_plain and word.isalpha() and (word.islower() or word[1:].islower()):  # nearly all runs
+            self._plain.add(run)
+            return None, ""
+        terms = None if is_plain else self.analyzer.unstemmed_words(run), " ".join(compounds(run))
         if terms == (None, ""):
             self._plain.add(run)
         elif len(run) <= _LONGEST_CACHED:
@@ -230,8 +232,9 @@ def text_document(row: int, fields: AnalyzedTexts) -> tantivy.Document:
     document = tantivy.Document()
     document.add_integer("row", row)
     document.add_boolean("mark", False)
-    for field, content in fields._asdict().items():
-        document.add_text(field, content)
+    for field, content in zip(fields._fields, fields, strict=True):
+        if content:
+            document.add_text(field, content)
     return document
 
 

@@ -9,7 +9,7 @@ import threading
 import traceback
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, StageEnded
@@ -223,30 +223,7 @@ SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 DOCUMENTS = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 
 
-class _Metrics:
-    """Metrics of a registry, the searches counted in them, and the failures already counted for inner searches."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        from prometheus_client import Counter, Histogram
-
-        labels: Any = {"labelnames": ["mode", "retriever"], "registry": registry}
-        self.duration = Histogram("rag_retrieval_duration_seconds", "Duration of searches.", buckets=SECONDS, **labels)
-        self.documents = Histogram(
-            "rag_retrieved_documents_count", "Documents per search.", buckets=DOCUMENTS, **labels
-        )
-        self.degraded = Counter(
-            "rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry
-        )
-        names = ["component", "exception_type"]
-        self.errors = Counter(
-            "rag_pipeline_errors_total", "Failures of components of a search.", names, registry=registry
-        )
-        self.counted: WeakSet[Search] = WeakSet()
-        self.inner_failures: WeakKeyDictionary[Search, set[Any]] = WeakKeyDictionary()
-        self.lock = threading.Lock()  # sinks of the same registry may run on separate threads
-
-
-_by_registry: WeakKeyDictionary[CollectorRegistry, _Metrics] = WeakKeyDictionary()
+_by_registry: WeakKeyDictionary[CollectorRegistry, PrometheusSink] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -264,8 +241,8 @@ class PrometheusSink:
 
     The label ``mode`` is ``context`` for a search with a conversation and ``plain`` otherwise; ``retriever`` is the
     name of the retriever's class. A search started by another retriever of this package is part of the outer search,
-    and is not counted separately. Sinks of one registry count a search once. Raises MissingExtraError without
-    ``prometheus_client``.
+    and is not counted separately. A registry has one sink, which every call with this registry returns. Raises
+    MissingExtraError without ``prometheus_client``.
 
     >>> from prometheus_client import CollectorRegistry
     >>> registry = CollectorRegistry()
@@ -275,7 +252,8 @@ class PrometheusSink:
     1.0
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __new__(cls, registry: CollectorRegistry | None = None) -> PrometheusSink:
+        """Return the sink of a registry."""
         try:
             from prometheus_client import REGISTRY
         except ImportError as missing:
@@ -286,31 +264,43 @@ class PrometheusSink:
         key = REGISTRY if registry is None else registry
         with _lock:
             if key not in _by_registry:
-                _by_registry[key] = _Metrics(key)
-            self._metrics = _by_registry[key]
+                _by_registry[key] = sink = super().__new__(cls)
+                sink._create_metrics(key)
+            return _by_registry[key]
+
+    def _create_metrics(self, registry: CollectorRegistry) -> None:
+        from prometheus_client import Counter, Histogram
+
+        labels: Any = {"labelnames": ["mode", "retriever"], "registry": registry}
+        self._duration = Histogram("rag_retrieval_duration_seconds", "Duration of searches.", buckets=SECONDS, **labels)
+        self._documents = Histogram(
+            "rag_retrieved_documents_count", "Documents per search.", buckets=DOCUMENTS, **labels
+        )
+        self._degraded = Counter(
+            "rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry
+        )
+        names = ["component", "exception_type"]
+        self._errors = Counter(
+            "rag_pipeline_errors_total", "Failures of components of a search.", names, registry=registry
+        )
+        self._inner_failures: WeakKeyDictionary[Search, set[Any]] = WeakKeyDictionary()
 
     def __call__(self, event: Event) -> None:
         """Count a search. Stages and cancelled searches are not counted."""
         if isinstance(event, StageEnded) or event.cancelled:
             return
-        with self._metrics.lock:
-            if event.search not in self._metrics.counted:
-                self._metrics.counted.add(event.search)
-                self._count(event)
-
-    def _count(self, event: SearchEnded) -> None:
         if event.search.parent is None:
             labels = "context" if event.has_context else "plain", event.search.retriever
-            self._metrics.duration.labels(*labels).observe(event.took_ms / 1e3)
+            self._duration.labels(*labels).observe(event.took_ms / 1e3)
             if event.error is None:
-                self._metrics.documents.labels(*labels).observe(len(event.results))
-        inner = self._metrics.inner_failures
+                self._documents.labels(*labels).observe(len(event.results))
+        inner = self._inner_failures
         counted = inner.pop(event.search, set())
         failures = {*event.warnings, *event.error_types.items()}
         for each in sorted(failures - counted, key=str):
             if isinstance(each, str):
-                self._metrics.degraded.labels(each).inc()
+                self._degraded.labels(each).inc()
             else:
-                self._metrics.errors.labels(*each).inc()
+                self._errors.labels(*each).inc()
         if event.search.parent is not None:
             inner.setdefault(event.search.parent, set()).update(counted, failures)

@@ -273,7 +273,7 @@ class Analyzer:
         """Return whether :meth:`ascii_words` returns all words of a run of characters without spaces."""
         if not run.isascii() or len(run) > _LONGEST or self.language == "turkish":
             return False
-        return run.islower() or _HUMPS.search(run) is None
+        return run.islower() or run[1:].islower() or _HUMPS.search(run) is None
 
     def ascii_words(self, text: str) -> str:
         """Return the words before stemming of a text in which all runs of characters are plain."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 Span = tuple[float, float]
@@ -15,12 +16,24 @@ _MONTHS = (
 # "may", "mar" and "sun" are words, too: a month without a day needs its full name and a word such as "in" before it.
 _MONTH = "|".join([*_MONTHS, *(f"{name[:3]}\\.?" for name in _MONTHS), "sept\\.?"])
 _WHOLE = "|".join(_MONTHS)
-_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
-_YEAR = r"((?:19|20)\d\d)"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
 # A month or day without a year may belong to any of this number of years, the current year and those before it.
 _YEARS = 5
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "a couple of": 2, "a few": 3}
+# The most exact forms come first. The matches of each are removed from the text, so that "3 May 2023" is not also read
+# as a month or a year.
+_DATES = (
+    rf"\b{_YEAR}-(?P<number>\d\d)-(?P<day>\d\d)\b",
+    rf"\b{_DAY} (?:of )?(?P<month>{_MONTH}),? {_YEAR}\b",
+    rf"\b(?P<month>{_MONTH}) {_DAY},? {_YEAR}\b",
+    rf"\b(?P<month>{_MONTH}),? (?:of )?{_YEAR}\b",
+    rf"\b(?P<month>{_MONTH}) {_DAY}\b",
+    rf"\b{_DAY} (?:of )?(?P<month>{_WHOLE})\b",
+    rf"\b(?:in|during|of|since|by|last|this|until|early|late|mid) (?P<month>{_WHOLE})\b",
+    rf"\b(?:in|during|of|since|by|summer|winter|spring|fall|autumn|until) {_YEAR}\b",
+)
 
 
 def mentioned_spans(text: str, now: float) -> list[Span]:
@@ -49,29 +62,27 @@ def mentioned_spans(text: str, now: float) -> list[Span]:
     return list(dict.fromkeys(spans))
 
 
-def _day(year: int, month: int, day: int) -> Iterator[Span]:
-    try:
-        start = datetime(year, month, day, tzinfo=UTC)
-    except ValueError:  # 31 June is not a date
-        return
-    yield _days(start, 1)
+def _date(match: re.Match[str], today: datetime) -> Iterator[Span]:
+    """Yield the span of a day, month or year, once for each year that may be meant."""
+    parts = match.groupdict()
+    month = int(parts.get("number") or 0)
+    if name := parts.get("month"):
+        month = next(number for number, each in enumerate(_MONTHS, start=1) if each.startswith(name[:3]))
+    for year in [int(parts["year"])] if "year" in parts else range(today.year, today.year - _YEARS, -1):
+        if "day" in parts:
+            with suppress(ValueError):  # 31 June is not a date
+                yield _days(datetime(year, month, int(parts["day"]), tzinfo=UTC), 1)
+        else:
+            yield _month(year, month) if month else _year(year)
 
 
-def _month(year: int, month: int) -> Iterator[Span]:
+def _month(year: int, month: int) -> Span:
     end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
-    yield datetime(year, month, 1, tzinfo=UTC).timestamp(), end.timestamp()
+    return datetime(year, month, 1, tzinfo=UTC).timestamp(), end.timestamp()
 
 
-def _year(year: int) -> Iterator[Span]:
-    yield datetime(year, 1, 1, tzinfo=UTC).timestamp(), datetime(year + 1, 1, 1, tzinfo=UTC).timestamp()
-
-
-def _number(month: str) -> int:
-    return next(place for place, name in enumerate(_MONTHS, start=1) if name.startswith(month[:3]))
-
-
-def _years(today: datetime) -> range:
-    return range(today.year, today.year - _YEARS, -1)
+def _year(year: int) -> Span:
+    return datetime(year, 1, 1, tzinfo=UTC).timestamp(), datetime(year + 1, 1, 1, tzinfo=UTC).timestamp()
 
 
 def _days(start: datetime, n: int) -> Span:
@@ -96,49 +107,15 @@ def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
         yield _days(monday + timedelta(days=5), 2) if unit == "weekend" else _days(monday, 7)
     elif unit == "month":
         before = today.replace(day=1) - timedelta(days=1) if back else today
-        yield from _month(before.year, before.month)
+        yield _month(before.year, before.month)
     else:
-        yield from _year(today.year - back)
+        yield _year(today.year - back)
 
 
 # A text can match one of the patterns below only if it matches this one.
 _MAY_NAME = re.compile(rf"\d|{_WHOLE}|today|yesterday| ago\b|\b(?:this|last|previous) ")
-_Read = Callable[[re.Match[str], datetime], Iterator[Span]]
-# The most exact patterns come first. Each pattern's matches are removed from the text, so that "3 May 2023" is not also
-# read as a month or a year.
-_READ: list[tuple[re.Pattern[str], _Read]] = [
-    (
-        re.compile(rf"\b{_YEAR}-(\d\d)-(\d\d)\b"),
-        lambda m, today: _day(int(m[1]), int(m[2]), int(m[3])),
-    ),
-    (
-        re.compile(rf"\b{_DAY} (?:of )?({_MONTH}),? {_YEAR}\b"),
-        lambda m, today: _day(int(m[3]), _number(m[2]), int(m[1])),
-    ),
-    (
-        re.compile(rf"\b({_MONTH}) {_DAY},? {_YEAR}\b"),
-        lambda m, today: _day(int(m[3]), _number(m[1]), int(m[2])),
-    ),
-    (
-        re.compile(rf"\b({_MONTH}),? (?:of )?{_YEAR}\b"),
-        lambda m, today: _month(int(m[2]), _number(m[1])),
-    ),
-    (
-        re.compile(rf"\b({_MONTH}) {_DAY}\b"),
-        lambda m, today: (span for year in _years(today) for span in _day(year, _number(m[1]), int(m[2]))),
-    ),
-    (
-        re.compile(rf"\b{_DAY} (?:of )?({_WHOLE})\b"),
-        lambda m, today: (span for year in _years(today) for span in _day(year, _number(m[2]), int(m[1]))),
-    ),
-    (
-        re.compile(rf"\b(?:in|during|of|since|by|last|this|until|early|late|mid) ({_WHOLE})\b"),
-        lambda m, today: (span for year in _years(today) for span in _month(year, _number(m[1]))),
-    ),
-    (
-        re.compile(rf"\b(?:in|during|of|since|by|summer|winter|spring|fall|autumn|until) {_YEAR}\b"),
-        lambda m, today: _year(int(m[1])),
-    ),
+_READ: list[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Iterator[Span]]]] = [
+    *((re.compile(form), _date) for form in _DATES),
     (re.compile(r"\byesterday\b"), lambda m, today: iter([_days(today - timedelta(days=1), 1)])),
     (re.compile(r"\btoday\b"), lambda m, today: iter([_days(today, 1)])),
     (re.compile(rf"\b({'|'.join(_COUNTS)}|\d{{1,3}}) ({'|'.join(_UNITS)})s? ago\b"), _ago),

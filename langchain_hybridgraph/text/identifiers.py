@@ -145,10 +145,8 @@ class _Compounds(dict[str, tuple[str, ...]]):
 
     def __missing__(self, run: str) -> tuple[str, ...]:
         word = run.strip(AROUND)
-        if word.isascii() and word.isalpha() and not _CAPITAL_INSIDE.search(word):
-            compounds: tuple[str, ...] = ()  # this fast check is enough for nearly all words
-        else:
-            compounds = tuple(form.lower() for form in _split(run) if _is_compound(form))
+        forms: Iterable[str] = (word,) if word.isascii() and word.isalnum() and len(word) <= _LONGEST else _split(run)
+        compounds = tuple(form.lower() for form in forms if _is_compound(form))
         if len(self) >= _CACHE_SIZE:
             self.clear()
         if len(run) <= _LONGEST:

@@ -17,14 +17,7 @@ from langchain_hybridgraph.options.arguments import check_documents, check_vecto
 from langchain_hybridgraph.options.groups import call_text, translated
 from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids, memory_id
 from langchain_hybridgraph.search.selection import select_hits
-from langchain_hybridgraph.stores.protocols import (
-    AcceptsChunks,
-    HasVectors,
-    ListsChunks,
-    ReadsChunks,
-    ReadsIndex,
-    SearchesVectors,
-)
+from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -34,7 +27,15 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.filters.expressions import Filter
     from langchain_hybridgraph.records import Edge, TimeRange
 
-    class ChunkStore(ReadsChunks, SearchesVectors, HasVectors, ListsChunks, ReadsIndex, AcceptsChunks, Protocol):
+    class ChunkStore(
+        protocols.ReadsChunks,
+        protocols.SearchesVectors,
+        protocols.HasVectors,
+        protocols.ListsChunks,
+        protocols.ReadsIndex,
+        protocols.AcceptsChunks,
+        Protocol,
+    ):
         """Interface through which a :class:`DocumentStore` reads and writes its chunks."""
 
         @property

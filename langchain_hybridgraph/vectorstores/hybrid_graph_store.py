@@ -14,7 +14,6 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
-from langchain_hybridgraph.memory.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options.groups import check_store_arguments
 from langchain_hybridgraph.records import memory_id
@@ -27,6 +26,7 @@ from langchain_hybridgraph.stores.sessions import Sessions
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.text.analyzer import language_name
+from langchain_hybridgraph.vectorstores.admission import Admission, admit, check_near_duplicate
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore, checked_id, chunk_from
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class DocumentMemory(EmbeddedMemory):
 
         A memory joins one that says the same with a cosine of at least ``near_duplicate`` (None: the store's), and is
         refused if its source has little credibility and it says little that is new; see
-        :func:`langchain_hybridgraph.memory.admission.admit`. Memories of the same time that share a label are checked
-        for contradictions (edge ``contradicts``, lower confidence) by the chat model ``llm``, or else by their labels
-        alone; ``contradictions=False`` skips the check.
+        :func:`langchain_hybridgraph.vectorstores.admission.admit`. Memories of the same time that share a label are
+        checked for contradictions (edge ``contradicts``, lower confidence) by the chat model ``llm``, or else by their
+        labels alone; ``contradictions=False`` skips the check.
 
         Raises ValueError for invalid metadata, a blank text, and a string instead of a list.
 

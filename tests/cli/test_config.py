@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -206,29 +204,6 @@ def test_check_as_json(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        ("retriever:\n  k: [5", 2, "h.yaml:2: this is not YAML: "),
-        ("retriever:\n\tk: 5", 2, "h.yaml:2: this is not YAML: "),
-        ("- a\n", None, "h.yaml contains ['a']; expected lines such as retriever_k: 5"),
-        ("graph: 5\n", 1, "h.yaml:1: graph is 5; expected a section of settings below it"),
-        (
-            "graph:\n  max_hops: 2\n",
-            2,
-            "h.yaml:2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 2}",
-        ),
-    ],
-)
-def test_check_of_invalid_files(folder, text, line, message):
-    """config check reports a file that is not valid YAML or has the wrong structure in one line."""
-    (folder / "h.yaml").write_text(text)
-    result = answer("check", "h.yaml")
-    (problem,) = result["problems"]
-    assert (result["exit"], problem["line"]) == (1, line)
-    assert problem["message"].startswith(message)
-
-
-@pytest.mark.parametrize(
     ("embedding", "message"),
     [
         ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
@@ -288,20 +263,3 @@ def test_help_is_shown_without_a_command():
     assert done.exit_code == 0
     assert all(verb in done.stdout for verb in ("init", "show", "check", "schema"))
     assert config("shwo").exit_code == 2
-
-
-def test_as_a_process(folder):
-    """In a separate process, config check prints problems to stdout and exits with 1."""
-    (folder / "hybridgraph.yaml").write_text("retriever_k: -1\n")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HYBRIDGRAPH_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "langchain_hybridgraph.cli", "config", "check"],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=600,
-        env=environment | {"PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 1
-    assert done.stdout == "hybridgraph.yaml:1: retriever_k is -1; expected an integer ≥ 0\n"
-    assert done.stderr == ""

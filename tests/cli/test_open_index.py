@@ -41,7 +41,7 @@ def test_search_and_find_work_on_a_store_in_milvus(index):
     """search ranks the matching text first, and find lists it."""
     code, output, _ = run("search", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
     assert code == 0
-    assert json.loads(output)["hits"][0]["id"].endswith("rivers.md#0")
+    assert json.loads(output)["hits"][0]["chunk"]["id"].endswith("rivers.md#0")
     code, output, _ = run("find", "Which river floods?", "--index", index, "--embedding", MODEL, "--json")
     assert (code, "rivers.md" in output) == (0, True)
 
@@ -73,7 +73,7 @@ def test_the_embedding_may_be_set_in_the_environment(index, monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", MODEL)
     code, output, error = run("search", "Which river floods?", "--index", index, "--json")
     assert code == 0, error
-    assert json.loads(output)["hits"][0]["id"].endswith("rivers.md#0")
+    assert json.loads(output)["hits"][0]["chunk"]["id"].endswith("rivers.md#0")
 
 
 def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):

@@ -96,7 +96,7 @@ def test_settings_of_the_retriever_apply(folder):
     assert hits("-k", 2) == 0
     assert hits("-k", 2, "--graph") == 0
     result = json.loads(hybridgraph("find", "purr", "--json").stdout)
-    assert result["hits"] == []
+    assert result["contexts"] == []
 
 
 def test_a_bad_setting_is_one_line(folder):

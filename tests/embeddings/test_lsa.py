@@ -1,6 +1,5 @@
 """LSA compared with a dense SVD, saved and loaded, and fitted to arbitrary texts."""
 
-import asyncio
 import json
 import math
 import os
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
-from scipy import sparse
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings import lsa
@@ -98,27 +96,6 @@ def test_cosines_equal_those_of_a_dense_svd(fitted):
     dense /= np.linalg.norm(dense, axis=1, keepdims=True)
     vectors = fitted.vectors(TEXTS + questions)
     assert np.allclose(vectors @ vectors.T, dense @ dense.T, atol=2e-3)  # words are kept in half precision
-
-
-def test_axes_equal_those_of_a_dense_svd():
-    """For a small rank, the axes are NumPy's right singular vectors in the same order, except for their signs."""
-    random = np.random.default_rng(1)
-    scales = np.diag(np.linspace(10, 1, 40))
-    matrix = random.standard_normal((300, 40)) @ scales @ random.standard_normal((40, 500))
-    vectors = lsa._axes(sparse.csr_matrix(matrix.astype(np.float32)), random)
-    _, _, dense = np.linalg.svd(matrix, full_matrices=False)
-    assert vectors.shape == (500, 40)
-    assert np.allclose(np.abs((vectors * dense[:40].T).sum(axis=0)), 1, atol=1e-3)
-
-
-def test_approximate_axes_are_orthonormal():
-    """At full rank there are 200 orthonormal axes, and the first is close to NumPy's."""
-    random = np.random.default_rng(2)
-    matrix = sparse.random_array((300, 400), density=0.05, rng=random, dtype=np.float32).tocsr()
-    vectors = lsa._axes(matrix, random)
-    _, _, dense = np.linalg.svd(matrix.toarray(), full_matrices=False)
-    assert np.allclose(vectors.T @ vectors, np.eye(200), atol=1e-4)
-    assert abs(vectors[:, 0] @ dense[0]) > 0.99
 
 
 def test_the_weight_of_a_repeated_word_is_logarithmic():
@@ -263,12 +240,6 @@ def test_a_refit_is_due_above_a_fifth(unknown, due):
     """A refit is needed if 3 of 10 words are unknown, but not if 2 are."""
     model = LSAEmbeddings(language=None).fit(["alpha beta"])
     assert model.needs_refit(["alpha " * (10 - unknown) + "gamma " * unknown]) is due
-
-
-def test_async_gives_the_same(fitted):
-    """The asynchronous methods return the same vectors for questions and texts as the synchronous ones."""
-    assert asyncio.run(fitted.aembed_query("cat")) == fitted.embed_query("cat")
-    assert asyncio.run(fitted.aembed_documents(TEXTS)) == fitted.embed_documents(TEXTS)
 
 
 # -- saving and loading ------------------------------------------------------------------------------------------------

@@ -55,11 +55,6 @@ def test_lsa_gets_the_language():
     assert (embedding.language, embedding.fitted) == ("french", False)
 
 
-def test_minilm_is_made_without_loading():
-    """The name "minilm" gives an OnnxMiniLMEmbeddings without loading its model."""
-    assert isinstance(resolve_embedding("minilm"), OnnxMiniLMEmbeddings)
-
-
 @pytest.mark.parametrize("spec", ["mine:make", "mine:NamedEmbeddings", "mine:inner.make"])
 def test_a_factory_is_imported_and_called(spec):
     """A factory can be a function, a class or an attribute of an object in the module."""

@@ -13,7 +13,6 @@ from langchain_hybridgraph.embeddings import lsa
 from langchain_hybridgraph.embeddings import lsa as topics
 from langchain_hybridgraph.embeddings.lsa import topics_of_words
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.text.analyzer import Analyzer
 
 PEOPLE = json.loads((Path(__file__).parents[2] / "benchmarks" / "small_memory.json").read_text("utf-8"))
 # Numbers of right answers to 20 questions, as published in benchmarks/small_memory.md.
@@ -67,16 +66,6 @@ def test_the_table_has_no_line_twice(table):
     assert [path for path, _, words in lines if len(words.split()) != len(set(words.split())) or not words] == []
     names = {f"#{path.rpartition('/')[2]}" for path in paths}
     assert names <= set().union(*topics_of_words(table.stem.removeprefix("topics_")).values())
-
-
-def test_a_common_word_and_its_topics_count_less():
-    """Other words and their topics count 1."""
-    terms, counts = lsa._terms(Analyzer("english"), True, "see Zoltan, doctor")
-    assert terms[:3] == ["see", "zoltan", "doctor"]
-    assert topics.COMMON not in terms
-    place = terms.index("#doctor")
-    assert (counts[:3], counts[place]) == ([lsa.COMMON_WEIGHT, 1, 1], 1)
-    assert {counts[terms.index(topic)] for topic in ("#see", "#meet")} == {lsa.COMMON_WEIGHT}
 
 
 def test_a_phrase_hides_its_words():

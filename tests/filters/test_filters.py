@@ -281,20 +281,9 @@ def test_none_and_the_empty_object_mean_no_filter():
     assert parse_filter({}) is None
 
 
-def test_parsing_a_filter_returns_it():
-    """Parsing a Filter returns the same object."""
-    filter_ = by_source("a")
-    assert parse_filter(filter_) is filter_
-
-
 def test_filters_can_be_nested_in_objects():
     """A Filter can be part of a filter that is written as an object."""
     assert matches({"$or": [by_source("a"), {"b": 1}]}, {"source": "a"})
-
-
-def test_an_object_can_be_combined_with_a_filter():
-    """The operators & and | accept a filter object as their right operand."""
-    assert (by_source("a") & {"b": 1}) == parse_filter({"$and": [by_source("a"), {"b": 1}]})
 
 
 def test_filters_of_true_and_of_one_are_different():

@@ -74,16 +74,6 @@ def test_an_edit_is_found_and_the_old_text_is_not(store):
     assert store.admin.check().ok
 
 
-def test_a_pending_link_becomes_an_edge(store):
-    """A link to a missing document leads to its first chunk, which exists once the document is ingested."""
-    ingest([page(GUIDE, "a.md")], store)
-    assert ("a.md#install", "references", "setup.md#0") in edges(store, "a.md#install")
-    ingest([page("# Setup\n\nsteps", "setup.md")], store)
-    assert [chunk.text for chunk in store.get(["setup.md#0"])] == ["# Setup\n\nsteps"]
-    assert ("a.md#install", "references", "setup.md#0") in edges(store, "a.md#install")
-    assert ("docs", "contains", "setup.md#0") in edges(store, "docs")
-
-
 def test_parents_are_deleted_with_their_children(store):
     """Shortening a document deletes its old chunks and their parents."""
     ingest([page(GUIDE + " word" * 1_000, "a.md")], store, split="parent_child")

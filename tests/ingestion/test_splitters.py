@@ -78,12 +78,6 @@ def test_the_overlap_is_words_where_no_sentence_fits():
     assert texts(RecursiveSplitter(50, 5), text)[1] == f"word word word. {sentence(1, 30)}"
 
 
-def test_no_piece_crosses_a_heading():
-    """Without joining, each section is a piece of its own and does not overlap with the next."""
-    pieces = texts(RecursiveSplitter(100, 50, join_sections=False), "# A\n\none two\n\n## B\n\nthree four")
-    assert pieces == ["# A\n\none two", "## B\n\nthree four"]
-
-
 def test_small_sections_share_a_piece():
     """A section of less than half the size is joined with the next one if both fit; other sections are separate."""
     small, large = "## S\n\none two", f"## L\n\n{' '.join(['word'] * 8)}"  # 5.2 and 13 tokens with their headings
@@ -177,10 +171,6 @@ def test_a_parent_of_several_sections_has_what_they_share():
     assert [child.metadata.get("section_heading") for child in parent.children] == [None, "A > B", "A > C"]
     (inner,) = split(ParentChildSplitter(), "# T\n## A\n### B\nb\n### C\nc")
     assert inner.metadata["section_heading"] == "A"
-
-
-def texts_of_children(text):
-    return [child.text for parent in split(ParentChildSplitter(), text) for child in parent.children]
 
 
 def test_parents_and_children_by_any_splitters():

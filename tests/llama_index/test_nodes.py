@@ -174,11 +174,6 @@ def test_nodes_without_text_are_left_out():
     assert store.edges(["a"]) == []
 
 
-def test_no_nodes():
-    """An empty list of nodes is accepted."""
-    assert ingest_nodes([], HybridGraphStore()).documents == 0
-
-
 def test_an_empty_id():
     """A node with an empty id gets an id derived from its text."""
     store = HybridGraphStore()

@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from langchain_core.documents import BaseDocumentCompressor
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
@@ -17,9 +16,8 @@ from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, Text
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexRetriever, RerankPostprocessor
-from langchain_hybridgraph.search.rerankers import CrossEncoderReranker, LLMReranker, ScoreReranker
+from langchain_hybridgraph.search.rerankers import LLMReranker, ScoreReranker
 from tests.support.models.llama_models import SayingLLM
-from tests.support.models.saying_model import SayingModel
 
 
 def nodes(**scores):
@@ -41,23 +39,10 @@ def test_reorders_and_scores():
     assert scored(done) == [("c", 0.2), ("b", 0.1), ("a", 0.0)]
 
 
-def test_top_n():
-    """The postprocessor returns the best ``top_n`` nodes."""
-    done = RerankPostprocessor(by_letter, top_n=1).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
-    assert scored(done) == [("b", 0.1)]
-
-
 def test_score_reranker_needs_no_query():
     """ScoreReranker filters by the nodes' own scores without a query, and treats a missing score as 0."""
     done = RerankPostprocessor(ScoreReranker(0.5)).postprocess_nodes(nodes(a=0.9, b=None, c=0.4))
     assert scored(done) == [("a", 0.9)]
-
-
-def test_given_nodes_stay():
-    """The scores of the nodes passed in are not changed."""
-    original = nodes(a=0.9, b=None)
-    RerankPostprocessor(by_letter).postprocess_nodes(original, query_str="any")
-    assert scored(original) == [("a", 0.9), ("b", None)]
 
 
 def test_a_node_twice():
@@ -82,22 +67,6 @@ def test_nodes_without_text():
     assert scored(lengths.postprocess_nodes([*nodes(a=0.9), image], query_str="any")) == [("i", 1.0), ("a", 1 / 7)]
 
 
-def ratings(material):
-    return {
-        "ratings": [{"passage": p["passage"], "rating": 9 if p["text"][-1] == "b" else 2} for p in material["passages"]]
-    }
-
-
-async def test_llm_reranker():
-    """LLMReranker scores the nodes, sync and async."""
-    done = RerankPostprocessor(LLMReranker(SayingModel(answer=ratings)))
-    for results in (
-        done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
-        await done.apostprocess_nodes(nodes(a=0.9, b=0.5), query_str="any"),
-    ):
-        assert [(id, round(score, 6)) for id, score in scored(results)] == [("b", 0.9), ("a", 0.2)]
-
-
 async def test_llm_reranker_over_a_model_of_llama_index():
     """A LlamaIndex language model can rerank, even if its answer is surrounded by prose."""
     llm = SayingLLM('Sure: {"ratings": [{"passage": 1, "rating": 2}, {"passage": 2, "rating": 9}]}')
@@ -111,30 +80,6 @@ async def test_llm_reranker_over_a_model_of_llama_index():
     assert "schema" in instructions
     assert "0 to 10" in instructions
     assert "which?" in material
-
-
-def test_cross_encoder():
-    """A cross-encoder's logits become scores between 0 and 1."""
-
-    class Model:
-        num_labels = 1
-
-        def predict(self, pairs, **options):
-            return [0.0 if text[-1] == "a" else 2.0 for _, text in pairs]
-
-    done = RerankPostprocessor(CrossEncoderReranker(Model())).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
-    assert [(id, round(score, 4)) for id, score in scored(done)] == [("b", 0.8808), ("a", 0.5)]
-
-
-def test_a_compressor_of_langchain():
-    """A LangChain compressor can rerank nodes and drop some of them."""
-
-    class Last(BaseDocumentCompressor):
-        def compress_documents(self, documents, query, callbacks=None):
-            return documents[-1:]
-
-    done = RerankPostprocessor(Last()).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
-    assert scored(done) == [("b", 1.0)]
 
 
 def failing(query, texts):

@@ -12,20 +12,19 @@ from tests.support.samples.clock import stop_the_clock
 pytest.importorskip("llama_index.core")
 
 from langchain_core.documents import Document
-from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
-from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import PrevNextNodePostprocessor
-from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.readers import SimpleDirectoryReader
-from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
+from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
@@ -50,7 +49,7 @@ from langchain_hybridgraph.llama_index import (
     ingest_nodes,
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from tests.support.models.llama_models import SayingLLM, WordEmbedding
+from tests.support.models.llama_models import WordEmbedding
 
 TEXTS = {
     "cat": "The cat sat on the mat.",
@@ -184,12 +183,6 @@ def test_query_engine(store):
     assert answer.metadata["fish"]["retrieval_rank"] == 1
 
 
-async def test_query_engine_async(store):
-    """An awaited query engine returns the retrieved nodes as its sources."""
-    engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
-    assert ids((await engine.aquery("Where do fish swim?")).source_nodes) == ["fish"]
-
-
 def test_the_model_is_not_shown_how_a_node_was_found(store):
     """Language model and embedding receive a node's text and own metadata, without the metadata added by the search."""
     node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")[0].node
@@ -209,13 +202,6 @@ def test_events(store, events):
     assert (received[1].degraded, received[1].plan["k"]) == ([], 1)
 
 
-async def test_events_async(store, events):
-    """An awaited retrieval sends the same events."""
-    await LlamaIndexRetriever(HybridRetriever(store, k=1)).aretrieve("fish")
-    kinds = (RetrievalStartEvent, RetrievalReportEvent, RetrievalEndEvent)
-    assert [type(event) for event in events.of(kinds)] == list(kinds)
-
-
 def test_callback_manager(store):
     """LlamaIndex's older callbacks receive the retrieval and its nodes."""
     debug = LlamaDebugHandler(print_trace_on_end=False)
@@ -223,13 +209,6 @@ def test_callback_manager(store):
     ((start, end),) = debug.get_event_pairs(CBEventType.RETRIEVE)
     assert start.payload["query_str"] == "fish"
     assert ids(end.payload["nodes"]) == ["fish"]
-
-
-def test_in_a_fusion_retriever(store):
-    """QueryFusionRetriever combines several LlamaIndexRetrievers."""
-    two = [LlamaIndexRetriever(HybridRetriever(store, k=2)), LlamaIndexRetriever(GraphRetriever(store, k=2))]
-    fusion = QueryFusionRetriever(two, llm=MockLLM(), num_queries=1, similarity_top_k=1, use_async=False)
-    assert ids(fusion.retrieve("fish")) == ["fish"]
 
 
 def test_neighbours_by_llama_index(store):
@@ -302,15 +281,6 @@ async def test_texts_to_embed_in_place_of_the_query(store):
     assert ids(retriever.retrieve(bundle)) == ["bird"]
     assert ids(await retriever.aretrieve(bundle)) == ["bird"]
     assert store.embeddings.embed_model.awaited == 1
-
-
-def test_hyde(store):
-    """LlamaIndex's HyDE transform works with LlamaIndexRetriever."""
-    llm = SayingLLM(TEXTS["bird"])
-    engine = RetrieverQueryEngine.from_args(LlamaIndexRetriever(HybridRetriever(store, k=1)), llm=MockLLM())
-    hyde = HyDEQueryTransform(llm=llm, include_original=False)
-    answer = TransformQueryEngine(engine, hyde).query("Who leaves?")
-    assert ids(answer.source_nodes) == ["bird"]
 
 
 def test_a_conversation_of_llama_index(store):
@@ -497,48 +467,11 @@ def test_the_graph_of_an_index(index):
     assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]
 
 
-def test_memory_over_an_index(index):
-    """from_index can make a MemoryRetriever over an index."""
-    results = LlamaIndexRetriever.from_index(index, MemoryRetriever, k=1).retrieve("Where do fish swim?")
-    assert ids(results) == ["fish"]
-
-
-def test_an_index_that_was_persisted(index, tmp_path):
-    """An index that was persisted and loaded gives the same hit as before."""
-    index.storage_context.persist(tmp_path)
-    context = StorageContext.from_defaults(persist_dir=str(tmp_path))
-    loaded = load_index_from_storage(context, embed_model=WordEmbedding())
-    assert ids(LlamaIndexRetriever.from_index(loaded, k=1).retrieve("Where do fish swim?")) == ["fish"]
-
-
 def test_filters_over_an_index(index):
     """LlamaIndex's filters apply over its own vector store, including nested ones that it does not support."""
     nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
     results = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
     assert set(ids(results)) == {"fish", "bird"}
-
-
-def test_a_query_with_an_embedding_over_an_index(index):
-    """A query's own embedding can be searched in an index."""
-    vector = WordEmbedding()._get_text_embedding(TEXTS["bird"])
-    results = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=1).retrieve(
-        QueryBundle("fish", embedding=vector)
-    )
-    assert ids(results) == ["bird"]
-
-
-def test_an_empty_index():
-    """An index without nodes gives no nodes."""
-    retriever = LlamaIndexRetriever.from_index(VectorStoreIndex([], embed_model=WordEmbedding()))
-    assert retriever.retrieve("fish") == []
-
-
-def test_advanced_over_an_index(index):
-    """AdvancedRetriever works over an index wrapped as a LlamaIndexVectorStore."""
-    store = LlamaIndexVectorStore(index)
-    inner = HybridRetriever(store, store.documents(), k=1)
-    retriever = LlamaIndexRetriever(AdvancedRetriever(inner))
-    assert ids(retriever.with_options(conversation_history=["User: Do fish swim?"]).retrieve("and where?")) == ["fish"]
 
 
 def test_other_objects_are_not_indexes(index):

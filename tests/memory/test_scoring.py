@@ -178,16 +178,6 @@ def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
     assert Hotness()(columns, NOW) == pytest.approx([hotness], abs=1e-6)
 
 
-def test_hotness_is_blended_before_the_cut():
-    """A memory that is used very often can be ranked first despite a low similarity."""
-    hits = [hit("a", 0.9), hit("b", 0.8), hit("used", 0.5)]
-    state = {"used": MemoryState(active_count=10_000, used_at=NOW, created_at=NOW)}
-    assert scored(hits, state)[-1].id == "used"
-    results = scored(hits, state, hotness=Hotness(alpha=0.5))
-    assert results[0].id == "used"
-    assert results[0].parts["hotness"] > 0
-
-
 @pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
 def test_novelty(similarity, left):
     """A similarity to the session above .8 lowers the score, by up to a half."""

@@ -29,7 +29,8 @@ from langchain_hybridgraph.search.rerankers import ScoreReranker
 from langchain_hybridgraph.search.scores import Propagation
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
-from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, SECTIONS, HybridGraphSettings, StoreFields
+from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, HybridGraphSettings, StoreFields
+from langchain_hybridgraph.settings_file import SECTIONS
 from tests.support.samples.option_values import GOOD
 
 TEXTS = {

@@ -8,7 +8,8 @@ from jsonschema import Draft202012Validator
 
 from langchain_hybridgraph.options.values import notation_of
 from langchain_hybridgraph.registry import to_config
-from langchain_hybridgraph.settings import OPTIONS, SECTIONS, HybridGraphSettings, schema, template
+from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings, schema, template
+from langchain_hybridgraph.settings_file import SECTIONS
 from tests.support.samples.option_values import BAD, GOOD
 
 VALIDATOR = Draft202012Validator(schema())

@@ -25,7 +25,6 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.chunks import Chunk, to_json
 from langchain_hybridgraph.evaluation import Difference, EvaluationReport, TuningResult
-from langchain_hybridgraph.memory.admission import Admission, LoweredMemory
 from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -33,6 +32,7 @@ from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.hierarchy import FindResult
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
 from langchain_hybridgraph.stores.check import CheckReport
+from langchain_hybridgraph.vectorstores.admission import Admission, LoweredMemory
 
 TEXTS = {
     "pets/cats.md": "Cats purr. See [dogs](dogs.md).",

@@ -790,19 +790,6 @@ def test_every_preset_finds_linked_chunks(preset):
         assert {"ada", "engine"} <= set(scores(result))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_smaller_k_gives_a_prefix_of_the_hits(preset):
-    """For every preset, the hits for a smaller k are a prefix of the hits for a larger k."""
-    with ingested() as store:
-        retriever = GraphRetriever(store, preset=preset)
-        longest = [document.id for document in retriever.retrieve("notes on the Engine", k=4)]
-        assert [[d.id for d in retriever.retrieve("notes on the Engine", k=k)] for k in (1, 2, 3)] == [
-            longest[:1],
-            longest[:2],
-            longest[:3],
-        ]
-
-
 def large():
     """Return a store with a hundred short texts and random edges."""
     rng = np.random.default_rng(3)
@@ -925,23 +912,6 @@ def test_a_setting_may_be_changed():
         retriever = GraphRetriever(store, preset="hop_decay", graph={"seed_k": 2}, k=10)
         retriever.graph = {"traversal": "beam", "score": HopDecay(score_expanded=False)}
         assert retriever.retrieve("q").plan["walk"]["traversal"] == "beam"
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("preset", "nope", "'evidence', 'hop_decay'"),
-        ("filter", {"$no": 1}, "not an operator"),
-    ],
-)
-def test_an_unusable_setting_cannot_be_set(name, value, message):
-    """Assigning an invalid setting raises ValidationError and leaves the retriever unchanged."""
-    with drawing() as store:
-        retriever = GraphRetriever(store, graph={"traversal": "beam"})
-        before = retriever.retrieve("q").hits
-        with pytest.raises(ValidationError, match=message):
-            setattr(retriever, name, value)
-        assert (getattr(retriever, name), retriever.retrieve("q").hits) == (None, before)
 
 
 def test_an_assigned_filter_is_parsed():
@@ -1110,12 +1080,6 @@ def test_seed_ids_must_be_a_list_of_strings(seed_ids, message):
     """A single string, a number or a list of non-strings as seed_ids raises ConfigurationError."""
     with drawing() as store, pytest.raises(ConfigurationError, match=message):
         hop_decay(store).retrieve("q", seed_ids=seed_ids)
-
-
-def test_other_retrievers_reject_seed_ids():
-    """HybridRetriever, which has no graph, raises TypeError for seed_ids."""
-    with drawing() as store, pytest.raises(TypeError, match="seed_ids"):
-        HybridRetriever(store).retrieve("q", seed_ids=["A"])
 
 
 @pytest.mark.parametrize("hops", [0, 50])

@@ -14,7 +14,6 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
-from pydantic import ValidationError
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -271,12 +270,6 @@ def test_time():
         assert sorted(ids(retriever.invoke("king", as_of=ALL_TIME))) == ["new", "old"]
 
 
-def test_an_unknown_option_of_a_call_is_refused(retriever):
-    """A misspelt option in a call raises a TypeError that contains its name."""
-    with pytest.raises(TypeError, match="fliter"):
-        retriever.invoke("cat", fliter={})
-
-
 def test_another_tenant_is_refused():
     """Passing another tenant in a call raises an error."""
     retriever = HybridRetriever(HybridGraphStore(tenant="a"))
@@ -285,24 +278,6 @@ def test_another_tenant_is_refused():
 
 
 # -- settings of the constructor ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"semantic_wieght": 0.5},
-        {"k": -1},
-        {"semantic_weight": -0.1},
-        {"semantic_weight": 0, "keyword_weight": 0},
-        {"fusion": "magic"},
-        {"min_score": 2},
-        {"keyword_weight": float("nan")},
-    ],
-)
-def test_bad_settings_are_refused_at_construction(store, settings):
-    """Unknown names, invalid numbers, all-zero weights and unknown fusions are rejected at construction."""
-    with pytest.raises((ValidationError, ConfigurationError, ValueError)):
-        HybridRetriever(store, **settings)
 
 
 def test_documents_for_a_store_with_its_own_index_are_refused(store):

@@ -128,20 +128,6 @@ def test_a_parent_of_another_tenant_is_not_returned(tmp_path):
     assert ids_of_hits(store, tenant="south") == [("spring", None)]
 
 
-def test_a_copy_of_a_collection_keeps_its_parents(tmp_path):
-    """A Chroma collection that is copied to a folder gives the same hits, with parents and filters."""
-    from langchain_chroma import Chroma
-
-    original = Chroma.from_documents(
-        [OTHER, PARENT, CHILD], Words(), collection_name="texts", persist_directory=str(tmp_path / "chroma")
-    )
-    expected = [ids_of_hits(original, filter=condition) for condition in (None, {"owner": "ada"})]
-    assert expected == [[("machine", "spring")], [("spring", None)]]
-    migrate(tmp_path / "chroma", tmp_path / "copy", collection="texts", embedding=Words())
-    with HybridGraphStore(tmp_path / "copy", Words()) as copy:
-        assert [ids_of_hits(copy, filter=condition) for condition in (None, {"owner": "ada"})] == expected
-
-
 def test_a_copy_of_a_store_keeps_its_parents(tmp_path):
     """A folder that is copied to Milvus gives the same hits, whether parents are Documents or were split."""
     pytest.importorskip("milvus_lite")
@@ -150,7 +136,7 @@ def test_a_copy_of_a_store_keeps_its_parents(tmp_path):
     with HybridGraphStore.from_documents([OTHER, PARENT, CHILD], Words(), path=tmp_path / "index") as store:
         ingest([Document("Warm the cups. " * 400, id="cups")], store, split="parent_child")
         assert len(store.read_parents(["machine"], Scope())) == 1
-    migrate(tmp_path / "index", f"milvus:{tmp_path / 'lite.db'}", embedding=Words())
+    migrate(tmp_path / "index", f"milvus:{tmp_path / 'lite.db'}")
     with MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words()) as copy:
         assert ids_of_hits(copy)[0] == ("machine", "spring")
         assert all(hit.child is not None for hit in HybridRetriever(copy, k=1).retrieve("Warm the cups").hits)

@@ -125,7 +125,7 @@ def test_half_open_connections(connections, index, tmp_path):
         (["--tokens", "NOWHERE"], "NOWHERE cannot be read"),
         (["--rate", "0"], "rate must be a number > 0, got 0"),
         (["--index", "NOWHERE"], "contains no index: create one with hybridgraph ingest"),
-        (["--tenant", "ada"], "has no tenants"),
+        (["--tenant", "ada"], "was made without tenants"),
         (["--index", "milvus://nowhere", "--read-only"], "--read-only is for an index in a folder"),
     ],
 )

@@ -135,7 +135,7 @@ def test_only_these_metrics_are_exported(store, scrape):
     }
 
 
-def test_sinks_of_one_registry_share_its_metrics():
-    """Sinks with the same registry, such as the default one, share its metrics."""
-    assert PrometheusSink()._metrics is PrometheusSink(REGISTRY)._metrics
-    assert PrometheusSink(CollectorRegistry())._metrics is not PrometheusSink()._metrics
+def test_a_registry_has_one_sink():
+    """Every call with the same registry, such as the default one, returns the same sink."""
+    assert PrometheusSink() is PrometheusSink(REGISTRY)
+    assert PrometheusSink(CollectorRegistry()) is not PrometheusSink()

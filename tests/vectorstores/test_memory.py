@@ -9,10 +9,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.admission import Admission
 from langchain_hybridgraph.records import SUPERSEDES, Scope
+from langchain_hybridgraph.vectorstores.admission import Admission
 
 
 @pytest.fixture
@@ -162,14 +162,6 @@ def test_searches_accept_known_at(store):
     assert texts_found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}
     with pytest.raises(ValueError, match="'then' is not a time"):
         texts_found(store, known_at="then")
-
-
-def test_a_retriever_leaves_out_retracted_and_superseded_memories(store):
-    """A retriever returns no retracted or superseded memories."""
-    store.add_texts(["Ada lives in Paris.", "Ada lives in a house.", "Bo lives alone."], ids=["a", "b", "c"])
-    store.memory.retract("b")
-    store.memory.supersede("a", Document("Ada lives in Rome.", id="new"), at=500)
-    assert {document.id for document in HybridRetriever(store, k=9).invoke("Where does Ada live?")} == {"new", "c"}
 
 
 def test_documents_come_back_as_they_were_given(store):

@@ -6,7 +6,7 @@ BUILDERS = {
     "hierarchy": "sequence:HierarchyEdges",
     "entities": "entities:EntityEdges",
     "metadata": "metadata:MetadataEdges",
-    "citations": "citations:CitationEdges",
+    "citations": "links:CitationEdges",
     "similarity": "similarity:SimilarityEdges",
     "llm": "llm:LLMEdges",
 }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
@@ -32,12 +31,10 @@ from langchain_hybridgraph.text.names import (
 )
 
 Extract = Callable[[str], Iterable[str]]
-Triple = tuple[str, str, str]
 
 OWN, FURTHER = 1.0, 0.5  # weights of the document's own title: for its first chunk, and for its other chunks
 TITLED, WORD = 0.8, 0.4  # weights of another document's title: of several words, and of one word
-EXTRACTED, STATED = 0.8, 0.9  # weights of a name returned by ``extract``, and of a part of a triple
-ABOUT, STATEMENTS = 0.8, 3  # weight of a topic, and the number of triples that make their common subject a topic
+EXTRACTED = 0.8  # weight of a name returned by ``extract``
 SHORTENED = 0.6  # weight of a full name if the text has only a part of it
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
 BLOCK = 1_000  # number of chunks whose edges are written together
@@ -66,10 +63,8 @@ class EntityEdges(EdgeBuilder):
     again; for files, ``ingest`` does this automatically.
 
     ``extract`` is a function that takes a text and returns the names in it, for example with GLiNER or spaCy, in place
-    of the built-in rules. ``triples`` maps a chunk id or document id to (subject, relation, object) triples, which
-    describe the edges to subject and object. The subject of three or more triples also gets a title node, with an edge
-    of weight .8. Raises ConfigurationError for triples of another form, for an ``extract`` that does not return names,
-    and for chunks whose id begins with ``entity:`` or ``title:``.
+    of the built-in rules. Raises ConfigurationError for an ``extract`` that does not return names, and for chunks whose
+    id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -82,13 +77,10 @@ class EntityEdges(EdgeBuilder):
 
     relations = (MENTIONS,)
 
-    def __init__(
-        self, *, extract: Extract | None = None, triples: Mapping[str, Iterable[Sequence[str]]] | None = None
-    ) -> None:
+    def __init__(self, *, extract: Extract | None = None) -> None:
         if extract is not None and not callable(extract):
             raise ConfigurationError(f"extract={extract!r} is not a function; pass one that returns names in a text")
         self._extract = extract
-        self._triples = {} if triples is None else _triples(triples)
         self._waiting: IO[str] | None = None
 
     def start(self, store: AcceptsChunks) -> None:
@@ -119,7 +111,7 @@ class EntityEdges(EdgeBuilder):
     @property
     def reads_alone(self) -> bool:
         """Whether all mentions can be found in the document alone. If they can, another process may search for them."""
-        return self._extract is None and not self._triples
+        return self._extract is None
 
     def _read(self, document: CutDocument) -> DocumentMentions:
         readings = read([chunk.text for chunk in document.chunks], document.title or "")
@@ -128,7 +120,6 @@ class EntityEdges(EdgeBuilder):
         mentions = [
             self._mentions(chunk, reading, label) for chunk, reading in zip(document.chunks, readings, strict=True)
         ]
-        self._add_triples(document, readings, mentions)
         continues = document.continues and self._names.document == document.id
         names = self._names if continues else _FullNames(document.id)
         names.complete(mentions)
@@ -224,33 +215,6 @@ class EntityEdges(EdgeBuilder):
             mentions.mention(entity_name(name, reading.language), weight, name)
         return mentions
 
-    def _add_triples(
-        self, document: CutDocument, readings: Sequence[TextNames], mentions: Sequence[_ChunkMentions]
-    ) -> None:
-        for triple in self._triples.get(document.id, ()):
-            for name in (triple[0], triple[2]):
-                phrase = f" {' '.join(words_of(name))} "
-                texts = (f" {' '.join(reading.words)} " for reading in readings)
-                places = [place for place, text in enumerate(texts) if phrase.strip() and phrase in text]
-                # A name that no chunk contains is assigned to the first chunk of the document.
-                for place in places or ([] if document.continues else [0]):
-                    mentions[place].state(entity_name(name, readings[place].language), triple)
-        self._add_subjects(document.id, readings[0], mentions[0])
-        for chunk_mentions, reading in zip(mentions, readings, strict=True):
-            if chunk_mentions.chunk == document.id:
-                continue
-            for triple in self._triples.get(chunk_mentions.chunk, ()):
-                for name in (triple[0], triple[2]):
-                    chunk_mentions.state(entity_name(name, reading.language), triple)
-            self._add_subjects(chunk_mentions.chunk, reading, chunk_mentions)
-
-    def _add_subjects(self, id: str, reading: TextNames, mentions: _ChunkMentions) -> None:
-        subjects = Counter(triple[0] for triple in self._triples.get(id, ()))
-        for subject, count in subjects.items():
-            name = entity_name(subject, reading.language) if count >= STATEMENTS else ""
-            if name:
-                mentions.add(TITLE + name, ABOUT, f"{subject}{_NAMES}{id} is about.")
-
     def _add_title(
         self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
     ) -> Iterator[tuple[str, str]]:
@@ -312,10 +276,6 @@ class _ChunkMentions:
     def mention(self, name: str, weight: float, spelling: str) -> None:
         if name:
             self.add(ENTITY + name, weight, f"{self.label} mentions {spelling}.")
-
-    def state(self, name: str, triple: Triple) -> None:
-        if name:
-            self.add(ENTITY + name, STATED, " ".join(triple) + ".")
 
 
 class _FullNames:
@@ -400,29 +360,3 @@ def _read_lines(lines: IO[str]) -> Iterator[tuple[str, list[str]]]:
 
 def _clipped(title: str) -> str:
     return title if len(title) <= MOST_LETTERS else f"{title[:MOST_LETTERS]}…"
-
-
-# -- input of users ----------------------------------------------------------------------------------------------------
-
-
-_TRIPLES = '{"doc": [("Ada Lovelace", "wrote to", "Charles Babbage")]}'
-
-
-def _triples(triples: Any) -> dict[str, list[Triple]]:
-    if not isinstance(triples, Mapping):
-        raise ConfigurationError(
-            f"triples={triples!r:.80}: expected a mapping of document or chunk ids to triples: triples={_TRIPLES}"
-        )
-    checked: dict[str, list[Triple]] = {}
-    for id, some in triples.items():
-        if isinstance(some, str) or not isinstance(some, Iterable):
-            raise ConfigurationError(f"triples of {id!r} are {some!r:.80}; expected a list: triples={_TRIPLES}")
-        for triple in some:
-            is_sequence = isinstance(triple, Sequence) and not isinstance(triple, str)
-            if not is_sequence or len(triple) != 3 or any(not isinstance(part, str) for part in triple):
-                raise ConfigurationError(
-                    f"triples of {id!r} contain {triple!r}; expected three strings (subject, relation, object): "
-                    f"{_TRIPLES}"
-                )
-            checked.setdefault(id, []).append((triple[0], triple[1], triple[2]))
-    return checked

@@ -1,4 +1,4 @@
-"""Edges from chunks with links to the linked chunks."""
+"""Edges from links and citations to their targets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.markdown import (
@@ -27,7 +28,7 @@ from langchain_hybridgraph.ingestion.markdown import (
     urlsplit_scheme,
 )
 from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, first_chunk_id, position
-from langchain_hybridgraph.records import REFERENCES, Edge, Query, Scope
+from langchain_hybridgraph.records import CITES, REFERENCES, Edge, Query, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, SearchesKeywords, implements
 
 MAX_NAMING_CHUNKS = 100  # maximum number of chunks searched for the name of a new document
@@ -39,6 +40,12 @@ _INDEX_NAMES = frozenset({"index", "readme"})
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
 _INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
 _NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
+_DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
+# Fields of a reference object that may identify the cited document, best first.
+_CITED_BY = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
+# Metadata that identify a document, like its id.
+_LOCATIONS = ("uri", "source", "doi")
+CITATION = "citation"  # kind of a link whose target is an id, title, DOI, source or uri
 _TEXT_SUFFIXES = frozenset({".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".jsonl"})
 
 
@@ -56,7 +63,7 @@ class LinkEdges(EdgeBuilder):
 
     A link refers to a document of the same ingest by its id, ``source`` or ``uri``, and to a document of an earlier
     ingest by its id. Wiki links and entries of ``links`` may also use the title or file name of a document, if only one
-    document has it. Those of earlier documents are known only if the store can list its documents
+    document has it. For earlier documents, they may use any of these names if the store can list its documents
     (``stores.protocols.ReadsIndex``); the file name is then taken from the document's id.
 
     A link to a missing text document becomes a pending edge: it ends at the id that the first chunk of the document
@@ -72,6 +79,8 @@ class LinkEdges(EdgeBuilder):
     [('cats.md#0', 'references', 'dogs.md#0')]
     """
 
+    _verb, _in_texts = "links to", True
+
     def __init__(self, relation: str = REFERENCES, weight: float = 1.0, *, pending: bool = True) -> None:
         self.relations = (relation,)
         self._weight = weight
@@ -83,7 +92,7 @@ class LinkEdges(EdgeBuilder):
         is_first = isinstance(store, Sized) and len(store) == 0
         older = store if implements(store, ReadableStore) and not is_first else None
         self._earlier = None if older is None else _StoredNames(older)
-        self._backlinks = None if older is None else Backlinks(older, self.relations[0])
+        self._backlinks = None if older is None else Backlinks(older, self.relations[0], in_texts=self._in_texts)
         self._names = _DocumentNames()
         # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
         # may not fit into memory.
@@ -101,7 +110,7 @@ class LinkEdges(EdgeBuilder):
         self._names.add(document)
         if self._backlinks is not None:
             self._backlinks.see(document)
-        links = _links_of(document)
+        links = self._links_of(document)
         if links:
             self._spool.write(json.dumps(_document_links(document, links)) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
@@ -127,49 +136,90 @@ class LinkEdges(EdgeBuilder):
             target = resolver.find(link, pending=self._pending)
             if target is not None and target != link.source and (link.source, target) not in edges:
                 label = f" as “{link.link.label}”" if link.link.label else ""
-                text = f"{link.document} links to {self._names.label(target)}{label}."
+                text = f"{link.document} {self._verb} {self._names.label(target)}{label}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return edges
 
     def _relinked(self, document: CutDocument, chunks: Sequence[str]) -> Iterator[EdgeSet]:
         """Yield new edges for ``chunks`` of an unchanged document if links to documents of this ingest changed."""
-        links_by_chunk = {chunk: chunk_links for chunk, chunk_links in _links_of(document).items() if chunk in chunks}
+        every = self._links_of(document)
+        links_by_chunk = {chunk: every[chunk] for chunk in chunks if chunk in every}
         links = [link for link in _document_links(document, links_by_chunk).read() if self._leads_to_new_document(link)]
         resolver = _LinkResolver(self._names, self._store, None)
         resolver.look_up(links)
         edges = self._edges(links, resolver)
         sources = sorted({link.source for link in links})
         old = [edge for edge in self._store.edges(sources) if edge.relation in self.relations]
-        # Targets that the stored edge may have, because the linked heading or document did not exist when it was
-        # written.
-        targets = {
-            (link.source, target)
-            for link in links
-            for target in (resolver.first(link), _pending_target(link))
-            if target
-        }
-        # If the heading has moved within the document, the stored edge has the same description as the new one.
-        descriptions = {(edge.source, edge.description) for edge in edges.values()}
-        obsolete = {
-            (edge.source, edge.target)
+        documents = {chunk.id: chunk.document for chunk in self._store.get([edge.target for edge in old])}
+        # Stored edges of these links lead to a chunk of the same document, or to the id that was expected for it.
+        ends = {(link.source, name) for link in links for name in (self._names.find(link), _pending_target(link))}
+        others = [
+            edge
             for edge in old
-            if (edge.source, edge.target) in targets or (edge.source, edge.description) in descriptions
-        }
-        remaining = [
-            edge for edge in old if (edge.source, edge.target) not in obsolete or (edge.source, edge.target) in edges
+            if ends.isdisjoint((edge.source, id) for id in (edge.target, documents.get(edge.target)))
         ]
-        remaining_ends = {(edge.source, edge.target) for edge in remaining}
-        new = [edge for ends, edge in edges.items() if ends not in remaining_ends]
-        if new or len(remaining) < len(old):
-            yield EdgeSet([*remaining, *new], sources)
+        if links:
+            yield EdgeSet([*others, *edges.values()], sources)
 
     def _leads_to_new_document(self, link: _ChunkLink) -> bool:
         """Return whether a link refers to a document of this ingest, by a title only if it is unique in the store."""
         document = self._names.find(link)
-        if document is None or document in link.names or link.link.kind == PATH or self._earlier is None:
+        if document is None or self._earlier is None or not self._names.documents.keys().isdisjoint(link.names):
             return document is not None
         titled = self._earlier.find(link.names[:1]).get(link.names[0])
         return titled is not None and titled[0] == document
+
+    def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
+        return _links_of(document)
+
+
+class CitationEdges(LinkEdges):
+    """Edges of weight 1 from each document to the documents that it cites in a metadata field.
+
+    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, file name, DOI (in
+    any usual spelling), source or uri, or an object that contains one of these. A title or file name is used only if
+    exactly one document has it. Documents of earlier ingests are found by their id and, if the store can be queried by
+    metadata (``stores.protocols.ReadsIndex``), also by the other names.
+
+    A citation of a missing document becomes a pending edge to the id that the first chunk of the document will have.
+    When the document is ingested, the edge is redirected to it. With ``pending=False``, such citations are ignored.
+
+    >>> from langchain_hybridgraph import HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> old = Chunk("p1", "On computable numbers.", {"doi": "10.1112/plms/s2-42.1.230", "title": "Numbers"}, "p1")
+    >>> new = Chunk("p2", "Machinery.", {"citations": ["https://doi.org/10.1112/PLMS/s2-42.1.230"], "title": "Mind"})
+    >>> _ = ingest([new, old], store, split=None, edges=[CitationEdges()])
+    >>> [(edge.source, edge.relation, edge.target, edge.description) for edge in store.edges(["p2"])]
+    [('p2', 'cites', 'p1', 'Mind cites Numbers.')]
+    """
+
+    _verb, _in_texts = "cites", False
+
+    def __init__(self, field: str = "citations", relation: str = CITES, *, pending: bool = True) -> None:
+        if not field:
+            raise ConfigurationError('CitationEdges(field=""): name the metadata field, such as "citations"')
+        super().__init__(relation, pending=pending)
+        self._field = field
+
+    def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
+        cited = _references(document.metadata.get(self._field))
+        return {document.chunks[0].id: [Link(CITATION, name) for name in cited]} if cited else {}
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        identifier = next((value[key] for key in _CITED_BY if value.get(key)), None)
+        return [] if identifier is None else _references(identifier)
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return list(dict.fromkeys(name for entry in value for name in _references(entry)))
+    name = text_of(value).strip()
+    return [name] if name else []
+
+
+def _doi(name: str) -> str:
+    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI."""
+    match = _DOI.fullmatch(name.strip())
+    return match[1].lower() if match else ""
 
 
 class _ChunkLink(NamedTuple):
@@ -197,12 +247,14 @@ class _DocumentLinks(NamedTuple):
     def read(self) -> Iterator[_ChunkLink]:
         for chunk, links in self.links.items():
             for link in (Link(*fields) for fields in links):
-                path, fragment = split_fragment(link.target)
+                path, fragment = (link.target, "") if link.kind == CITATION else split_fragment(link.target)
                 yield _ChunkLink(chunk, self.label, self.has_own_id, link, self._names(link, path), fragment)
 
     def _names(self, link: Link, path: str) -> list[str]:
         if link.kind == WIKI:
             return [path.strip() or self.bases[-1]]
+        if link.kind == CITATION:
+            return list(filter(None, dict.fromkeys([path, _doi(path)])))
         # The name as written comes first, because an id can have any form.
         whole = [link.target] if link.kind == NAME or is_external(link.target) else []
         bases = (above for base in self.bases for above in _folders(base)) if link.kind == INCLUDE else self.bases
@@ -247,10 +299,9 @@ class _DocumentNames:
             self._add_own_ids(document)
         else:
             self._starts.pop(document.id, None)
-        for key in ("uri", "source"):
-            name = text_of(document.metadata.get(key))
-            if name:
-                self.documents.setdefault(name, document.id)
+        names = [text_of({**document.chunks[0].metadata, **document.metadata}.get(key)) for key in _LOCATIONS]
+        for name in filter(None, [*names, *map(_doi, [document.id, *names])]):
+            self.documents.setdefault(name, document.id)
         if document.title:
             self.labels[document.id] = document.title
         source = text_of(document.metadata.get("source"))
@@ -302,7 +353,7 @@ class _LinkResolver:
                 names.add(document)
         self._look_up(names)
         if self._earlier is not None:
-            # Links that can only be resolved by the title or file name of a document from an earlier ingest.
+            # Links that can only be resolved by another name than the id of a document from an earlier ingest.
             titled = self._earlier.find(
                 link.names[0]
                 for link in links
@@ -320,11 +371,9 @@ class _LinkResolver:
         for batch in slices(sorted(documents), 2_000):
             chunks_by_document = self._store.document_chunks(batch)
             self._chunks.update((document, chunks) for document, chunks in chunks_by_document.items() if chunks)
-
-    def first(self, link: _ChunkLink) -> str | None:
-        """Return the id of the first chunk of the linked document, or None if it is not part of this ingest."""
-        document = self._names.find(link)
-        return None if document is None else self._names.first_chunk(document)
+            if implements(self._store, ReadsIndex):
+                missing = [name for name in batch if name not in self._chunks]
+                self._chunks.update((chunk.id, {chunk.id}) for chunk in self._store.get(missing))
 
     def find(self, link: _ChunkLink, *, pending: bool) -> str | None:
         """Return the id of the linked chunk, or with ``pending`` the future id in a missing document, or None."""
@@ -359,9 +408,9 @@ class _LinkResolver:
 
 def _pending_target(link: _ChunkLink) -> str | None:
     """Return the future first chunk id, or None for included files, web pages and files that are not text."""
-    if not link.names or link.link.kind == INCLUDE or is_external(link.link.target):
+    if not link.names or link.link.kind == INCLUDE or (link.link.kind != CITATION and is_external(link.link.target)):
         return None
-    name = link.names[0]
+    name = link.names[-1 if link.link.kind == CITATION else 0]
     if link.link.kind == PATH:
         suffix = posixpath.splitext(name)[1].lower()
         if not name or (suffix and suffix not in _TEXT_SUFFIXES) or name.endswith(".."):
@@ -406,9 +455,10 @@ class Backlinks:
     (``stores.protocols.SearchesKeywords``) is also searched for the document's names (``MAX_NAMING_CHUNKS`` results).
     """
 
-    def __init__(self, store: ReadableStore, relation: str) -> None:
+    def __init__(self, store: ReadableStore, relation: str, *, in_texts: bool) -> None:
         self._store = store
         self._relation = relation
+        self._in_texts = in_texts  # whether links are in the texts of chunks, which can be searched
         self._old_ids: Mapping[str, Set[str]] = {}
         self._sources: dict[str, None] = {}
         self._new: list[tuple[str, tuple[str, ...]]] = []  # id and other names of each new document
@@ -441,7 +491,7 @@ class Backlinks:
         for batch in slices(self._new, _SLICE):
             names = {name for id, others in batch for name in (id, *others) if replace_surrogates(name) == name}
             self._add_linking({*names, *map(first_chunk_id, names)})
-        if implements(self._store, SearchesKeywords):
+        if self._in_texts and implements(self._store, SearchesKeywords):
             for _, names_of_document in self._new:
                 self._add_naming(names_of_document, self._store)
         for sources in slices(sorted(self._sources), _SLICE):
@@ -485,8 +535,8 @@ def _document_names(document: CutDocument) -> tuple[str, ...]:
     if file_name(path) in _INDEX_NAMES:
         path = posixpath.dirname(path)
     stem = posixpath.splitext(posixpath.basename(path))[0]
-    locations = (document.metadata.get(key) for key in ("source", "uri"))
-    others = [str(name) for name in locations if name and name != document.id]
+    locations = [text_of(document.metadata.get(key)) for key in _LOCATIONS]
+    others = [name for name in (*locations, *map(_doi, locations)) if name != document.id]
     return tuple(dict.fromkeys(name for name in (stem, document.title or "", *others) if name.strip()))
 
 
@@ -502,8 +552,9 @@ class _StoredNames:
     def find(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Return (document, label) for each name. A name is omitted unless exactly one document has it.
 
-        Titles match the name as it is, in lower case, with a capital first letter, and with every word capitalised. The
-        file name at the end of a document's id is compared ignoring case.
+        A name is a ``source``, ``uri`` or DOI, or else a title or file name. Titles match the name as it is, in lower
+        case, with a capital first letter, and with every word capitalised. The file name at the end of a document's id
+        is compared ignoring case.
         """
         distinct = list(dict.fromkeys(names))
         new = [name for name in distinct if name.strip() and name not in self._by_name]
@@ -518,19 +569,27 @@ class _StoredNames:
         spellings = [
             form for name in clean_names for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())
         ]
+        prefixes = ("", "doi:", "https://doi.org/", "https://dx.doi.org/")
+        dois = [form for name in names if _doi(name) for form in (name, *(prefix + _doi(name) for prefix in prefixes))]
+        values = {"title": spellings, "source": names, "uri": names, "doi": dois}
+        conditions = [{key: {"$in": list(dict.fromkeys(some))}} for key, some in values.items()]
         titles: dict[str, set[str]] = {}
+        locations: dict[str, set[str]] = {}
         labels: dict[str, str] = {}
-        chunk_ids = self._store.find(Scope(parse_filter({"title": {"$in": list(dict.fromkeys(spellings))}})))
-        for chunk in first_chunks(self._store.get(chunk_ids)):
-            labels[chunk.document] = str(chunk.metadata["title"])
-            titles.setdefault(folded(labels[chunk.document]), set()).add(chunk.document)
+        for chunk in first_chunks(self._store.get(self._store.find(Scope(parse_filter({"$or": conditions}))))):
+            if title := text_of(chunk.metadata.get("title")):
+                labels[chunk.document] = title
+                titles.setdefault(folded(title), set()).add(chunk.document)
+            for location in (text_of(chunk.metadata.get(key)) for key in _LOCATIONS):
+                locations.setdefault(_doi(location) or location, set()).add(chunk.document)
         if self._files is None:
             self._files = {}
             for document in self._store.document_ids():
                 self._files.setdefault(file_name(document), set()).add(document)
         matches: dict[str, tuple[str, str]] = {}
         for name in names:
-            documents = titles.get(folded(name), set()) | self._files.get(folded(name), set())
+            by_title = titles.get(folded(name), set()) | self._files.get(folded(name), set())
+            documents = locations.get(_doi(name) or name) or by_title
             if len(documents) == 1:
                 (document,) = documents
                 matches[name] = document, labels.get(document, document)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -282,8 +282,12 @@ class LLMEdges(EdgeBuilder):
         from langchain_core.runnables import RunnableLambda
 
         failed: list[tuple[_EdgeRequest, Exception]] = []
-        dropped = _DroppedEdges()
-        runnable = RunnableLambda(self._answer)
+        dropped: list[list[tuple[str, object]]] = []
+        with_retries = RunnableLambda(self._answer).with_retry(
+            stop_after_attempt=self._attempts,
+            exponential_jitter_params={"initial": self._backoff, "jitter": 0, "max": math.inf},
+        )
+        runnable = RunnableLambda(with_retries.invoke)  # LangChain's batch_as_completed() does not retry by itself
         answers = runnable.batch_as_completed(questions, {"max_concurrency": self._workers}, return_exceptions=True)
         for place, answer in answers:
             question = questions[place]
@@ -301,24 +305,17 @@ class LLMEdges(EdgeBuilder):
                 f"the language model gave no usable answer on {len(failed)} of {len(questions)} windows, the first "
                 f"being {question} ({type(error).__name__}: {error}); ingest again to send these windows again",
             )
-        self.warnings += dropped.warnings()
+        self.warnings += _dropped(dropped)
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
         messages = [("system", question.instructions), ("human", passages)]
-        attempt = 0
-        while True:
-            try:
-                answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
-                return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
-            except Exception as error:
-                attempt += 1
-                if attempt >= self._attempts:
-                    raise
-                logger.debug("attempt %d on %s: %r", attempt, question, error)
-            time.sleep(self._backoff * 2 ** (attempt - 1))
+        answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
+        return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _check_edges(self, question: _EdgeRequest, answer: FoundEdges, dropped: _DroppedEdges) -> Iterator[Edge]:
+    def _check_edges(
+        self, question: _EdgeRequest, answer: FoundEdges, dropped: list[list[tuple[str, object]]]
+    ) -> Iterator[Edge]:
         ids = {chunk.id: chunk.id for chunk in question.chunks}
         names = {_name(name): name for name in self._meanings}
         rejected: list[tuple[str, object]] = []
@@ -338,33 +335,27 @@ class LLMEdges(EdgeBuilder):
             else:
                 text = " ".join(edge.description.split()) or f"{source} {relation} {target}."
                 yield Edge(source, target, relation, edge.weight, text)
-        dropped.note(rejected)
+        if rejected:
+            dropped.append(rejected)
 
 
-class _DroppedEdges:
-    def __init__(self) -> None:
-        self._answers = 0
-        self._reasons: Counter[str] = Counter()
-        self._examples: dict[str, object] = {}
+def _dropped(answers: Sequence[Sequence[tuple[str, object]]]) -> tuple[str, ...]:
+    """Return one warning that lists the reasons, the most common first, or none if nothing was dropped.
 
-    def note(self, rejected: Sequence[tuple[str, object]]) -> None:
-        self._answers += bool(rejected)
-        for reason, example in rejected:
-            self._reasons[reason] += 1
-            self._examples.setdefault(reason, example)
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return one warning that lists the reasons, the most common first, or none if nothing was dropped."""
-        if not self._answers:
-            return ()
-        reasons = [
-            f"{count} with {reason}" + ("" if example is None else f" (such as {shorten(repr(example), 60)})")
-            for reason, count in sorted(self._reasons.items(), key=lambda entry: (-entry[1], entry[0]))
-            for example in [self._examples[reason]]
-        ]
-        edges = counted(self._reasons.total(), "edge", "edges")
-        answers = counted(self._answers, "answer", "answers")
-        return (f"dropped {edges} in {answers} of the language model: {'; '.join(reasons)}",)
+    ``answers`` contains, for each answer with invalid edges, the reason and an example for each of them.
+    """
+    rejected = [each for answer in answers for each in answer]
+    counts = Counter(reason for reason, _ in rejected)
+    examples = dict(reversed(rejected))  # the first example of each reason
+    reasons = [
+        f"{count} with {reason}"
+        + ("" if examples[reason] is None else f" (such as {shorten(repr(examples[reason]), 60)})")
+        for reason, count in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    ]
+    if not reasons:
+        return ()
+    edges, several = counted(len(rejected), "edge", "edges"), counted(len(answers), "answer", "answers")
+    return (f"dropped {edges} in {several} of the language model: {'; '.join(reasons)}",)
 
 
 class _EdgeRequest(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from operator import itemgetter
 
@@ -31,49 +31,41 @@ class SequenceEdges(EdgeBuilder):
     def __init__(self) -> None:
         # The name of each document, and the parent and the index of its chunks, in the order of the ingest.
         self._documents: dict[str, tuple[str, dict[str, tuple[str | None, float | None]]]] = {}
-        self._unwritten: str | None = None
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the chunks recorded during the previous ingest."""
-        self._documents, self._unwritten = {}, None
-
-    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
-        """Record a part of a document, and yield the edges of the previous document, again if they have changed."""
-        if not document.chunks:
-            return
-        if self._unwritten != document.id:
-            yield from self._latest()
-        if document.id not in self._documents or not document.continues:
-            self._documents[document.id] = document.title or document.id, {}
-        chunks = self._documents[document.id][1]
-        for chunk in document.chunks:
-            chunks.pop(chunk.id, None)
-            chunks[chunk.id] = chunk.parent, chunk_index(chunk)
-        self._unwritten = document.id
-
-    def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges that ``see`` has not yielded."""
-        yield from self._latest()
         self._documents = {}
 
-    def _latest(self) -> Iterator[EdgeSet]:
-        if self._unwritten is None:
-            return
-        name, chunks = self._documents[self._unwritten]
-        self._unwritten = None
-        groups: dict[str | None, list[tuple[str, float | None]]] = {}
-        for id, (parent, index) in chunks.items():
-            groups.setdefault(parent, []).append((id, index))
-        edges: list[Edge] = []
-        for group in groups.values():
-            numbered = [
-                (id, place if index is None else index + 1)
-                for place, (id, index) in enumerate(in_order(group, itemgetter(1)), start=1)
-            ]
-            for (source, before), (target, after) in pairwise(numbered):
-                description = f"In “{name}”, part {after:g} follows part {before:g}."
-                edges.append(Edge(source, target, SEQUENCE, 1.0, description))
-        yield EdgeSet(edges, list(chunks))
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
+        """Record the chunks; later parts of the document may have chunks that come before them."""
+        if document.chunks:
+            if document.id not in self._documents or not document.continues:
+                self._documents[document.id] = document.title or document.id, {}
+            chunks = self._documents[document.id][1]
+            for chunk in document.chunks:
+                chunks.pop(chunk.id, None)
+                chunks[chunk.id] = chunk.parent, chunk_index(chunk)
+        return ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """Yield the edges of all documents."""
+        for documents in slices(list(self._documents.values()), 1_000):
+            edges = [edge for name, chunks in documents for edge in _sequence(name, chunks)]
+            yield EdgeSet(edges, [id for _, chunks in documents for id in chunks])
+        self._documents = {}
+
+
+def _sequence(name: str, chunks: Mapping[str, tuple[str | None, float | None]]) -> Iterator[Edge]:
+    groups: dict[str | None, list[tuple[str, float | None]]] = {}
+    for id, (parent, index) in chunks.items():
+        groups.setdefault(parent, []).append((id, index))
+    for group in groups.values():
+        numbered = [
+            (id, place if index is None else index + 1)
+            for place, (id, index) in enumerate(in_order(group, itemgetter(1)), start=1)
+        ]
+        for (source, before), (target, after) in pairwise(numbered):
+            yield Edge(source, target, SEQUENCE, 1.0, f"In “{name}”, part {after:g} follows part {before:g}.")
 
 
 class HierarchyEdges(EdgeBuilder):

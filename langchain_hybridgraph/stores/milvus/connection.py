@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
 
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    MissingExtraError,
-    StoreError,
-    StoreUnavailableError,
-    quote_value,
-)
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 if TYPE_CHECKING:
@@ -63,9 +57,9 @@ class Address(NamedTuple):
         >>> Address.parse("milvus://ada:secret@db.example:19530/notes")
         Address(uri='http://db.example:19530', token='ada:secret', database='notes')
         """
-        wrong = ConfigurationError(
+        wrong = errors.ConfigurationError(
             "a Milvus URI must be milvus://host:19530/database, https://host:19530 or a milvus-lite file such as "
-            f"milvus:notes.db, got {quote_value(uri)}"
+            f"milvus:notes.db, got {errors.quote_value(uri)}"
         )
         scheme, _, rest = uri.partition(":")
         if not rest.startswith("//"):
@@ -82,9 +76,9 @@ class Address(NamedTuple):
         if scheme not in SCHEMES or not parts.hostname:
             raise wrong
         if ":" in parts.hostname:
-            raise ConfigurationError(
-                f"pymilvus cannot connect to an IPv6 address in a URI, got {quote_value(uri)}; use a host name that "
-                "resolves to this address, such as localhost or one from the hosts file"
+            raise errors.ConfigurationError(
+                f"pymilvus cannot connect to an IPv6 address in a URI, got {errors.quote_value(uri)}; use a host name "
+                "that resolves to this address, such as localhost or one from the hosts file"
             )
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         protocol = "https" if scheme == "https" else "http"
@@ -115,8 +109,8 @@ def check_scheme(location: str) -> None:
     similar = get_close_matches(scheme.lower(), SCHEMES, 1)
     if similar or rest.startswith("/"):
         advice = f"write {similar[0]}:{rest}" if similar else f"write one of {', '.join(SCHEMES)}"
-        raise ConfigurationError(
-            f"the scheme of a store must be milvus, http or https, got {quote_value(location)}; {advice}; if it "
+        raise errors.ConfigurationError(
+            f"the scheme of a store must be milvus, http or https, got {errors.quote_value(location)}; {advice}; if it "
             "is the name of a folder, pass its absolute path"
         )
 
@@ -262,7 +256,7 @@ class MilvusConnection:
         finally:
             _is_translated.reset(token)
 
-    def _translated(self, error: Exception, method: str) -> StoreError:
+    def _translated(self, error: Exception, method: str) -> errors.StoreError:
         cause = error.__cause__
         if isinstance(cause, Exception) and _is_of_grpc(cause) and "UNAUTHENTICATED" in _status(cause):
             error = cause  # the client's own error reports only that the connection failed
@@ -270,17 +264,17 @@ class MilvusConnection:
         kind = f"{_status(error)} {message}".lower()
         where = f"Milvus at {self.address}"
         if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
-            return StoreUnavailableError(
+            return errors.StoreUnavailableError(
                 f"{where} refused access ({message}); pass the right token= or user and password"
             )
         if any(word in kind for word in ("deadline", "timeout", "timed out")):
-            return StoreUnavailableError(
+            return errors.StoreUnavailableError(
                 f"{where} did not answer {method} within {self.timeout:g} s ({message}); check that it runs and is "
                 "reachable, or raise timeout="
             )
         if any(word in kind for word in ("unavailable", "connect", "database not found", "oserror")):
-            return StoreUnavailableError(f"{where} cannot be reached ({message}); start it, or check the URI")
-        return StoreError(f"{where} refused {method}: {message}")
+            return errors.StoreUnavailableError(f"{where} cannot be reached ({message}); start it, or check the URI")
+        return errors.StoreError(f"{where} refused {method}: {message}")
 
 
 def client_library() -> Any:
@@ -288,7 +282,7 @@ def client_library() -> Any:
     try:
         import pymilvus
     except ImportError as error:
-        raise MissingExtraError(
+        raise errors.MissingExtraError(
             'a Milvus store needs pymilvus; install the extra: pip install "langchain-hybridgraph[milvus]"'
         ) from error
     return pymilvus

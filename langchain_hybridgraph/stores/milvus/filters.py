@@ -18,16 +18,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.filters import operators
 from langchain_hybridgraph.filters.expressions import Dialect, Filter, superset
-from langchain_hybridgraph.filters.operators import (
-    ORDERINGS,
-    CanonicalBool,
-    CanonicalTime,
-    Path,
-    canonical,
-    canonical_to_seconds,
-    join_key,
-)
 from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 
 # The only mark of a row that would need more than MOST_ELEMENTS marks; every expression selects such rows.
@@ -53,7 +45,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
     """Return the marks and numbers of a chunk's metadata; ``UNMARKED`` replaces more than ``MOST_ELEMENTS`` marks."""
     marks, numbers = dict.fromkeys(others), dict[str, float]()
     for path, value in _values(metadata, ()):
-        key = join_key(path)
+        key = operators.join_key(path)
         statements = [("exists", key), *(("equals", key, form) for form in _equals(value))]
         if isinstance(value, tuple):
             statements += [("contains", key, form) for element in value for form in _equals(element)]
@@ -108,11 +100,11 @@ def text(value: str) -> str:
 # -- metadata ------------------------------------------------------------------------------------------------
 
 
-def _values(metadata: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+def _values(metadata: Mapping[str, Any], path: operators.Path) -> Iterator[tuple[operators.Path, Any]]:
     """Yield the path and the canonical value of each key to which a filter may refer, except null values."""
     for key, value in metadata.items():
         if value is not None:
-            yield (*path, key), canonical(value)
+            yield (*path, key), operators.canonical(value)
             if isinstance(value, Mapping):
                 yield from _values(value, (*path, key))
 
@@ -122,7 +114,10 @@ def _equals(value: Any) -> Iterator[str]:
     form = _form(value)
     if form is not None:
         yield form
-    if isinstance(value, str | CanonicalTime) and (seconds := canonical_to_seconds(value)) is not None:
+    if (
+        isinstance(value, str | operators.CanonicalTime)
+        and (seconds := operators.canonical_to_seconds(value)) is not None
+    ):
         yield f"t{seconds!r}"
 
 
@@ -132,9 +127,9 @@ def _form(value: Any) -> str | None:
     match value:
         case str():
             form = f"s{value}"
-        case CanonicalBool():
+        case operators.CanonicalBool():
             form = f"b{value.value}"
-        case CanonicalTime():
+        case operators.CanonicalTime():
             form = None
         case float():
             form = None if math.isnan(value) else f"n{int(value) if value.is_integer() else value}"
@@ -155,8 +150,8 @@ def _join_forms(kind: str, forms: Iterable[str | None]) -> str | None:
 
 def _order_of(value: Any) -> tuple[str, float | None]:
     """Return a value's kind ("number", "time", "ordered text") and number (0 for a text); None without an order."""
-    if isinstance(value, str | CanonicalTime):
-        seconds = canonical_to_seconds(value)
+    if isinstance(value, str | operators.CanonicalTime):
+        seconds = operators.canonical_to_seconds(value)
         return ("ordered text", 0.0) if seconds is None else ("time", seconds)
     if isinstance(value, int) or (isinstance(value, float) and not math.isnan(value)):
         return "number", float(min(max(value, -_LARGEST), _LARGEST))  # JSON has no infinite numbers
@@ -169,11 +164,11 @@ def _order_of(value: Any) -> tuple[str, float | None]:
 class _MarkDialect(Dialect[str]):
     """Dialect of marks; only ``ARRAY_CONTAINS`` may be negated, because other conditions are null without a value."""
 
-    def key(self, path: Path) -> str:
-        return join_key(path)
+    def key(self, path: operators.Path) -> str:
+        return operators.join_key(path)
 
     def holds(self, key: str, operator: str, operand: Any) -> str:
-        if operator in ORDERINGS:
+        if operator in operators.ORDERINGS:
             return _order(operator, operand, key, negated=False)
         marks = _operand_marks(key, operator, operand)
         if operator == "$contains" and isinstance(operand, str):
@@ -181,7 +176,7 @@ class _MarkDialect(Dialect[str]):
         return has_any(marks)
 
     def fails(self, key: str, operator: str, operand: Any) -> str:
-        if operator in ORDERINGS:
+        if operator in operators.ORDERINGS:
             return _order(operator, operand, key, negated=True)
         marks = _operand_marks(key, operator, operand)
         return f"not {has_any(marks)}" if marks else EVERYTHING
@@ -210,8 +205,8 @@ def _order(operator: str, operand: Any, key: str, *, negated: bool) -> str:
     kind_mark = mark(kind, key)
     if kind == "ordered text" or number is None:
         return EVERYTHING if negated else has_any([kind_mark])
-    ordering = ORDERINGS[operator]
-    sign = ORDERINGS[ordering.negation].symbol if negated else ordering.symbol
+    ordering = operators.ORDERINGS[operator]
+    sign = operators.ORDERINGS[ordering.negation].symbol if negated else ordering.symbol
     if abs(number) >= _INEXACT and len(sign) == 1:
         sign += "="  # two different numbers may be stored as the same float
     comparison = f'(ARRAY_CONTAINS(marks, "{kind_mark}") and numbers["{kind_mark}"] {sign} {number!r})'

@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, is_valid
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    FormatVersionError,
-    NotAnIndexError,
-    StoreError,
-    StoreUnavailableError,
-    TenantError,
-    quote_value,
-)
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope, filterable
 from langchain_hybridgraph.stores.bm25 import K1, B
 from langchain_hybridgraph.stores.milvus.connection import MOST_BYTES, MOST_ELEMENTS, MOST_NAME, MilvusConnection
@@ -77,12 +68,12 @@ class CollectionSettings(NamedTuple):
             version = facts.pop("hybridgraph")
             settings = cls(**facts) if version == FORMAT else None
         except (ValueError, TypeError, KeyError):
-            raise NotAnIndexError(
+            raise errors.NotAnIndexError(
                 f"{where} was not made by this package (its description is {description[:100]!r}); choose another name "
                 'with collection="…", or drop the collection'
             ) from None
         if settings is None:
-            raise FormatVersionError(
+            raise errors.FormatVersionError(
                 f"{where} has format {version}, but this version of the package reads format {FORMAT}; install the "
                 "version that made it, or ingest the documents into a new collection"
             )
@@ -91,24 +82,24 @@ class CollectionSettings(NamedTuple):
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise EmbeddingMismatchError, TenantError, or (``language_given``) ConfigurationError for other settings."""
         if self.dimension != requested.dimension:
-            raise EmbeddingMismatchError(
+            raise errors.EmbeddingMismatchError(
                 f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
                 f'pass the embedding that it was made with ({self.embedding}), or another collection="…"'
             )
         if self.embedding != requested.embedding:
-            raise EmbeddingMismatchError(
+            raise errors.EmbeddingMismatchError(
                 f"{where} was made with the embedding {self.embedding!r}, but {requested.embedding!r} was passed; "
                 'pass the embedding that it was made with, or another collection="…"'
             )
         if language_given and self.language != requested.language:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{where} was made with language={self.language!r}, but language={requested.language!r} was passed: "
                 'leave it out, or choose another collection="…"'
             )
         if self.has_tenants and not requested.has_tenants:
-            raise TenantError(f"{where} has tenants: open it with tenant=…")
+            raise errors.TenantError(f"{where} has tenants: open it with tenant=…")
         if requested.has_tenants and not self.has_tenants:
-            raise TenantError(f"{where} was made without tenants: leave tenant= out, or use a new collection")
+            raise errors.TenantError(f"{where} was made without tenants: leave tenant= out, or use a new collection")
 
 
 class Collections(NamedTuple):
@@ -192,7 +183,7 @@ def open_collections(
             if present.get(field.name) != field.dtype.name
         ]
         if lacking:
-            raise NotAnIndexError(
+            raise errors.NotAnIndexError(
                 f"{_where(name, connection)} does not have the fields of a store: {', '.join(lacking)}; let the store "
                 'create its collections (choose another name with collection="…", or drop this one)'
             )
@@ -235,9 +226,9 @@ def _create_collection(connection: MilvusConnection, name: str, schema: Collecti
         connection.call("create_collection", collection_name=name, schema=schema, properties=properties)
         # The call need not wait for the index (sync=True): that of an empty collection is ready immediately.
         connection.call("create_index", collection_name=name, index_params=indexes, sync=False)
-    except StoreUnavailableError:
+    except errors.StoreUnavailableError:
         raise
-    except StoreError:
+    except errors.StoreError:
         if not connection.call("has_collection", collection_name=name):  # another process may have created it
             raise
 
@@ -291,7 +282,8 @@ def check_row(row: ChunkRow) -> None:
         size = len(value.encode())
         if size > MOST_BYTES:
             raise ValueError(
-                f"the {field} of {quote_value(row.id)} has {size:,} bytes; Milvus stores up to {MOST_BYTES:,}: {advice}"
+                f"the {field} of {errors.quote_value(row.id)} has {size:,} bytes; Milvus stores up to {MOST_BYTES:,}: "
+                f"{advice}"
             )
 
 

@@ -25,6 +25,7 @@ from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
 from langchain_hybridgraph.stores.bm25 import K1, B, Field, Question, idf
 from langchain_hybridgraph.stores.generations import FEWEST_SAMPLED
+from langchain_hybridgraph.stores.milvus import schema
 from langchain_hybridgraph.stores.milvus.connection import (
     MOST_BYTES,
     MOST_KEYS,
@@ -35,12 +36,6 @@ from langchain_hybridgraph.stores.milvus.connection import (
     client_library,
 )
 from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
-from langchain_hybridgraph.stores.milvus.schema import (
-    ALWAYS,
-    StoredRow,
-    key_of,
-    stored_row,
-)
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.stores.vectors import background, unit
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
@@ -87,9 +82,9 @@ class RecentRows:
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._rows: OrderedDict[str, tuple[float, StoredRow]] = OrderedDict()
+        self._rows: OrderedDict[str, tuple[float, schema.StoredRow]] = OrderedDict()
 
-    def add(self, rows: Mapping[str, StoredRow]) -> None:
+    def add(self, rows: Mapping[str, schema.StoredRow]) -> None:
         """Add rows that have just been read to the cache."""
         now = time.monotonic()
         with self._lock:
@@ -99,7 +94,7 @@ class RecentRows:
             while len(self._rows) > MOST_FRESH:
                 self._rows.popitem(last=False)
 
-    def get(self, keys: Iterable[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+    def get(self, keys: Iterable[str], *, with_vectors: bool = False) -> dict[str, schema.StoredRow]:
         """Return the cached rows read less than ``FRESH`` seconds ago; if ``with_vectors``, only rows with a vector."""
         oldest = time.monotonic() - FRESH
         with self._lock:
@@ -153,7 +148,7 @@ class MilvusIndex:
 
     def key(self, id: str) -> str:
         """Return the primary key of the tenant's chunk or parent with this id."""
-        return key_of(self.tenant, id)
+        return schema.key_of(self.tenant, id)
 
     def of_tenant(self, *conditions: str) -> str:
         """Return an expression that selects the tenant's rows for which all conditions are true."""
@@ -164,7 +159,7 @@ class MilvusIndex:
         self.check_scope(scope)
         condition_list = list(conditions)
         if scope.as_of is not None:
-            as_of = max(-ALWAYS, min(float(scope.as_of), ALWAYS))
+            as_of = max(-schema.ALWAYS, min(float(scope.as_of), schema.ALWAYS))
             condition_list += [f"valid_from <= {as_of!r}", f"valid_until >= {as_of!r}"]
         if scope.known_at is not None:
             condition_list.append(f"added_at <= {int(scope.known_at * 1e9)}")
@@ -215,21 +210,21 @@ class MilvusIndex:
                 return
             last = page[-1]["key"]
 
-    def all_rows(self, filter: str, *, with_vectors: bool = False) -> list[StoredRow]:
+    def all_rows(self, filter: str, *, with_vectors: bool = False) -> list[schema.StoredRow]:
         """Return all chunks that match an expression, in the order in which they were added or last changed."""
         fields = [*CHUNK_FIELDS, "vector"] if with_vectors else CHUNK_FIELDS
-        rows = map(stored_row, self.read_all(self.names.chunks, filter, fields))
+        rows = map(schema.stored_row, self.read_all(self.names.chunks, filter, fields))
         return sorted(rows, key=lambda row: row.added_at)
 
-    def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, StoredRow]:
+    def rows(self, collection: str, ids: Sequence[str], *, with_vectors: bool = False) -> dict[str, schema.StoredRow]:
         """Return the chunks or parents with these ids, as a dict by id; missing ids are left out."""
         fields = SCORED_FIELDS if with_vectors else CHUNK_FIELDS
         keys = [self.key(id) for id in dict.fromkeys(ids)]
-        return {row.chunk.id: row for row in map(stored_row, self.read_keys(collection, keys, fields))}
+        return {row.chunk.id: row for row in map(schema.stored_row, self.read_keys(collection, keys, fields))}
 
     def recent_rows(
         self, ids: Sequence[str], *, with_vectors: bool = False, are_scored: bool = False
-    ) -> dict[str, StoredRow]:
+    ) -> dict[str, schema.StoredRow]:
         """Return the chunks with these ids, in this order, from the cache or the server; missing ids are left out.
 
         With the consistency level "Strong", the cache is used only for scores (``are_scored``).
@@ -457,9 +452,9 @@ def _hybrid_call(
     )
 
 
-def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[StoredRow, float]]:
+def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[schema.StoredRow, float]]:
     """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
-    rows = {hit["key"]: (stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
+    rows = {hit["key"]: (schema.stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
     index.recent.add({key: row for key, (row, _) in rows.items()})
     return [(row, score) for row, score in rows.values() if row.is_in(scope)]
 

@@ -41,3 +41,13 @@ def test_a_faiss_store_may_embed_by_a_function():
     store.embedding_function = Fixed().embed_query
     result = HybridRetriever(store, documents()).retrieve(QUESTION)
     assert result[0].metadata["vector_score"] == pytest.approx(1.0)
+
+
+def test_only_the_texts_of_hits_are_read_from_faiss():
+    """A search reads the ids and vectors of the candidates, but the texts only of the hits."""
+    store = faiss([f"text {number}" for number in range(60)] + list(TEXTS.values()), None)
+    retriever = HybridRetriever(store, k=2)
+    read, search = [], store.docstore.search
+    store.docstore.search = lambda id: read.append(id) or search(id)
+    assert len(retriever.invoke(QUESTION)) == 2
+    assert 0 < len(set(read)) < 10

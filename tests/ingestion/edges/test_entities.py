@@ -193,7 +193,7 @@ def test_a_store_that_cannot_be_read():
     assert set(mentions(store, "later")) == {"entity:ada lovelace"}
 
 
-# -- extracted names and triples --------------------------------------------------------------------------------------
+# -- extracted names --------------------------------------------------------------------------------------------------
 
 
 def test_names_from_a_model():
@@ -211,46 +211,6 @@ def test_the_extractor_must_return_names(names):
     """An extractor that does not return a list of strings raises ConfigurationError, which names the chunk."""
     with pytest.raises(ConfigurationError, match="'B'"):
         stored(chunk("B", "text"), extract=lambda text: names)
-
-
-def test_triples_of_a_chunk():
-    """Both ends of a triple are entities of its chunk, and the triple is the description of the edges."""
-    triples = {"B": [("Ada Lovelace", "wrote to", "Charles Babbage"), ("it", "began in", "1843")]}
-    store = stored(chunk("", "a letter", "B"), triples=triples)
-    assert mentions(store, "B") == {"entity:ada lovelace": 0.9, "entity:charles babbage": 0.9}
-    assert {e.description for e in store.edges.values()} == {"Ada Lovelace wrote to Charles Babbage."}
-
-
-def test_triples_of_a_document():
-    """A triple of a document belongs to the chunk that contains its words, or to the first chunk."""
-    store = MemoryStore()
-    page = Document("# A\n\nthe first\n\n# B\n\nthe pond", id="d")
-    ingest([page], store, split=SECTIONS, edges=[EntityEdges(triples={"d": [["pond", "is in", "Delft"]]})])
-    assert mentions(store, "d#b")["entity:pond"] == 0.9
-    assert mentions(store, "d#0")["entity:delft"] == 0.9
-
-
-def test_the_subject_of_three_triples_names_the_document():
-    """The subject of three triples becomes a title of the document, the subject of two does not."""
-    triples = [("Ada", "wrote to", "Charles"), ("Ada", "was a", "countess"), ("Ada", "lived in", "London")]
-    store = stored(chunk("Letter", "a letter", "B"), triples={"B": [*triples, *[("Charles", "built", "engines")] * 2]})
-    assert [
-        (e.source, e.target, e.weight) for e in store.edges.values() if e.target in ("title:ada", "title:charles")
-    ] == [("B", "title:ada", 0.8)]
-
-
-@pytest.mark.parametrize("triple", [("a", "b"), "abc", ("a", "b", 3), 7, None, {"a", "b", "c"}])
-def test_invalid_triples(triple):
-    """An invalid triple raises ConfigurationError at construction, which names its document."""
-    with pytest.raises(ConfigurationError, match="'d'"):
-        EntityEdges(triples={"d": [triple]})
-
-
-@pytest.mark.parametrize("triples", [[("a", "r", "b")], "abc", 7, {"d": None}, {"d": "abc"}], ids=repr)
-def test_triples_without_their_document(triples):
-    """Triples without document ids raise ConfigurationError, which shows the expected form."""
-    with pytest.raises(ConfigurationError, match=r'expected .*: triples=\{"doc": \[\("Ada Lovelace"'):
-        EntityEdges(triples=triples)
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.edges.links import LinkEdges
+from langchain_hybridgraph.ingestion.edges.links import CitationEdges, LinkEdges
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from tests.support.samples.edge_documents import ingest, page, stored
 
@@ -180,6 +180,24 @@ def test_links_reach_documents_of_earlier_ingests():
     """A link finds a document of an earlier ingest and its headings."""
     store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
     assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
+
+
+@pytest.mark.parametrize("builder", [LinkEdges(), CitationEdges("links", "references")], ids=["links", "citations"])
+@pytest.mark.parametrize("name", ["s.md", "docs/u.md", "doi:10.1000/X1", "10.1000/x1"])
+def test_other_names_of_documents_of_earlier_ingests(builder, name):
+    """An entry of ``links`` finds a document of an earlier ingest by its source, uri or DOI."""
+    store = HybridGraphStore(None)
+    ingest([page("x", "s.md", id="one", uri="docs/u.md", doi="10.1000/x1")], store, edges=[LinkEdges()])
+    ingest([page("x", "a.md", links=[name])], store, edges=[builder])
+    assert targets(store, "a.md#0") == ["one#0"]
+
+
+def test_chunks_with_their_own_ids_are_found_later():
+    """An entry of ``links`` finds a chunk of an earlier ingest by the id that the user chose."""
+    store = HybridGraphStore(None)
+    ingest([Chunk(id, "text", {}, "paper") for id in ("p1", "p2")], store, split=None, edges=[LinkEdges()])
+    ingest([page("x", "a.md", links=["p2"])], store, edges=[LinkEdges()])
+    assert targets(store, "a.md#0") == ["p2"]
 
 
 def test_documents_of_kept_chunks_are_found_later():

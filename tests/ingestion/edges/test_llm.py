@@ -97,13 +97,6 @@ def test_windows_of_one_are_skipped(n, size, overlap, ranges):
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_valid_answer(store):
-    """The edge has the source, target, relation, weight and description of the answer."""
-    report = ingest_with(reader(), store, document("a", 2))
-    assert list(all_edges(store).values()) == [Edge("a0", "a1", "supports", 0.8, "One backs the other.")]
-    assert (report.edges, report.warnings) == (1, ())
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -3,9 +3,8 @@
 import math
 
 import pytest
-from langchain_core.documents import Document
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge, Query, Scope
 from langchain_hybridgraph.search.evidence import LinkEvidence
@@ -176,14 +175,6 @@ def test_edges_that_a_chunk_does_not_list_yet_are_followed(store, monkeypatch):
     assert calls_when_listed.hits == unlisted.hits
 
 
-def test_a_changed_chunk_keeps_its_neighbours(store):
-    """Updating a chunk keeps its earlier edges in its list of neighbours."""
-    changed = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection="changed")
-    changed.upsert([Chunk("a", "one")], edges=[Edge("a", "b", "references")])
-    changed.upsert([Chunk("a", "two")], edges=[Edge("a", "c", "references")])
-    assert changed._index.rows(changed._index.names.chunks, ["a"])["a"].neighbours == ["b", "c"]
-
-
 def assert_calls(store, retriever, expected, question="the river floods the valley"):
     calls, result = calls_of(store, retriever, question)
     assert calls == expected
@@ -209,15 +200,3 @@ def test_both_searches_agree_with_each_alone(store):
         assert [entry.score for entry in half.entries] == pytest.approx(
             [entry.score for entry in alone.entries], abs=1e-5
         )
-
-
-def test_an_ingest_makes_edges(tmp_path):
-    """Ingesting linked documents creates an edge between their chunks, and ingesting them again changes nothing."""
-    store = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", WordEmbeddings())
-    texts = {"a.md": "The river. See [dams](b.md).", "b.md": "# Dams\n\nOf concrete."}
-    report = ingest([Document(text, id=id, metadata={"source": id}) for id, text in texts.items()], store)
-    assert (report.added, report.edges > 0) == (2, True)
-    (edge,) = [edge for edge in store.edges(["a.md#0"]) if edge.relation == "references"]
-    assert edge.target == "b.md#0"
-    again = ingest([Document(text, id=id, metadata={"source": id}) for id, text in texts.items()], store)
-    assert (again.added, again.updated, again.unchanged) == (0, 0, 2)

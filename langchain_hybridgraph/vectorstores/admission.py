@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,11 +26,10 @@ from langchain_hybridgraph.filters.expressions import has_labels
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE, may_be_reworded, same_wording
 from langchain_hybridgraph.memory.scores import CONFIDENCE
 from langchain_hybridgraph.records import CONTRADICTS, Edge, MemoryState, Scope
+from langchain_hybridgraph.stores.memory import MemoryChange, MemoryIntake
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.execution.llm import StructuredModel
     from langchain_hybridgraph.filters.expressions import Filter
@@ -185,77 +183,9 @@ class Admission(Serializable):
     text: str = field(default="", compare=False)
 
 
-class MemoryChange(NamedTuple):
-    """A change to an existing memory: its new confidence, or None to keep it, and the number of uses to add."""
-
-    id: str
-    confidence: float | None = None
-    uses: int = 0
-
-
-class MemoryTarget(Protocol):
-    """Store methods that :func:`admit` needs."""
-
-    def clock(self) -> float:
-        """Return the current time of the store's clock, in Unix seconds."""
-        ...
-
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Return a context manager that excludes other writers."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of texts, or None if there is no model yet."""
-        ...
-
-    def nearest(
-        self, vector: Vector, n: int, period: tuple[float, float], filter: Filter | None = None
-    ) -> list[tuple[str, float]]:
-        """Return an (id, cosine) pair for each of the ``n`` nearest chunks that match and are valid in the period."""
-        ...
-
-    def unknown_word_share(self, text: str, other: str) -> float:
-        """Return the share of the words in ``text`` that are neither known to the model nor contained in ``other``."""
-        ...
-
-    def has_pretrained_model(self) -> bool:
-        """Return whether the vectors come from a model that was not fitted to the texts of this store."""
-        ...
-
-    def get(self, ids: Sequence[str]) -> list[Chunk]:
-        """Return the chunks with these ids."""
-        ...
-
-    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of these chunks."""
-        ...
-
-    def edges(self, ids: Sequence[str]) -> list[Edge]:
-        """Return the edges that leave these chunks."""
-        ...
-
-    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the memory states of these chunks, by id."""
-        ...
-
-    def credibility(self, source: str) -> float:
-        """Return the credibility of a source."""
-        ...
-
-    def insert(
-        self,
-        chunks: Sequence[Chunk],
-        vectors: NDArray[np.float32] | None,
-        edges: Sequence[Edge],
-        changes: Sequence[MemoryChange],
-    ) -> None:
-        """Write new memories, their edges and the changes to existing memories in one transaction."""
-        ...
-
-
 def admit(
     chunks: Sequence[Chunk],
-    store: MemoryTarget,
+    store: MemoryIntake,
     llm: Any = None,
     *,
     contradictions: bool = True,
@@ -344,7 +274,7 @@ class _Candidate(NamedTuple):
 
 
 def _make_plan(
-    candidates: Iterable[_Candidate], store: MemoryTarget, judge: Contradictions | None, near_duplicate: float
+    candidates: Iterable[_Candidate], store: MemoryIntake, judge: Contradictions | None, near_duplicate: float
 ) -> _Plan:
     plan = _Plan(store, judge, store.clock(), near_duplicate)
     for candidate in candidates:
@@ -355,7 +285,7 @@ def _make_plan(
 class _Plan:
     """Rows to write for new memories. Each one is compared with the stored memories and the new ones before it."""
 
-    def __init__(self, store: MemoryTarget, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
+    def __init__(self, store: MemoryIntake, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
         self._store, self._judge, self._now = store, judge, now
         self._near_duplicate = near_duplicate
         self._labels: dict[str, list[Any]] = {}

@@ -12,8 +12,8 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.memory.admission import Admission
 from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
+from langchain_hybridgraph.vectorstores.admission import Admission
 from tests.support.models.saying_model import SayingModel
 
 # The angle is written in punctuation, so two memories at different angles can have the same words.

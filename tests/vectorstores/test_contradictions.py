@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.admission import Contradictions, Statement, by_labels, lowered
+from langchain_hybridgraph.vectorstores.admission import Contradictions, Statement, by_labels, lowered
 from tests.support.models.saying_model import SayingModel
 
 
@@ -13,23 +13,9 @@ def statement(id, labels="", text=None):
     return Statement(id, f"text of {id}" if text is None else text, frozenset(labels))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "probability"),
-    [("xy", "xy", 0.8), ("xy", "x", 0.5), ("x", "y", 0.2), ("", "", 0.2), ("xyz", "xa", 0.35)],
-)
-def test_by_labels(one, other, probability):
-    """The probability of a contradiction is 0.6 · (shared labels / all labels), plus 0.2 if both have a text."""
-    assert by_labels(statement("a", one), statement("b", other)) == pytest.approx(probability)
-
-
 def test_without_a_text():
     """A statement with a blank text is treated as one without a text."""
     assert by_labels(statement("a", "x"), statement("b", "x", text=" ")) == pytest.approx(0.6)
-
-
-def test_lowered():
-    """A confidence of 0.8 contradicted by one of 0.9 with probability 0.8 is lowered to 0.584."""
-    assert lowered(0.8, 0.8, 0.9) == pytest.approx(0.584)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
@@ -58,13 +44,6 @@ def test_invalid_probabilities_are_replaced(probability):
         0.8,
         0.8,
     ]
-
-
-def test_a_model_that_fails():
-    """If the model fails, the labels are used and the reason is kept."""
-    judge = Contradictions(SayingModel(answer=ConnectionError("no network")))
-    assert judge.probabilities(statement("a", "x"), [statement("b", "x")]) == [0.8]
-    assert judge.failures == {"text of a": "ConnectionError: no network"}
 
 
 def test_an_answer_in_another_form():

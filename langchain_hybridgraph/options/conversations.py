@@ -14,8 +14,9 @@ from pydantic import ConfigDict, Field, InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
-from langchain_hybridgraph.adapters.documents import Annotate
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
+from langchain_hybridgraph.execution.effects import Trace
+from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.registry import call_factory, similar_name
 from langchain_hybridgraph.search import planner as llm_planner
 from langchain_hybridgraph.search import rerankers as llm_rerank
@@ -114,6 +115,7 @@ class ConversationCall(NamedTuple):
     k: int | None
     session_id: str | None
     options: Mapping[str, Any]
+    trace: Trace
     callbacks: Any = None
     level: Annotate = "all"
     early: Any = None

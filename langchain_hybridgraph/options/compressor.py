@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langchain_hybridgraph.adapters.conversations import RERANKERS
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import is_asynchronous
+from langchain_hybridgraph.options.conversations import RERANKERS
 from langchain_hybridgraph.registry import create_or_import
 from langchain_hybridgraph.search.rerankers import Reranker, TextReranker
 
