@@ -108,13 +108,15 @@ def modules(folder):
 
 
 def test_the_wheel_contains_only_the_package(wheel):
-    """The wheel contains all modules of the package, py.typed, the schema and the word lists, and nothing else."""
+    """The wheel contains all modules of the package, py.typed, its schemas and its word lists, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     others = {
         "py.typed",
         "embeddings/topics_english.txt",
         "memory/english_words.txt",
         "search/small_talk.txt",
+        "server/hybridgraph.proto",
+        "server/hybridgraph_pb2.pyi",
         "stores/schema.sql",
         "text/function_words.txt",
     }
