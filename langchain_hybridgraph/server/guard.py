@@ -155,17 +155,11 @@ class Guard:
         LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "request %s", json.dumps(fields), extra=fields)
 
 
-def access_of(request: Request) -> Access:
-    """Return the access that the token of a request grants."""
-    access: Access = request.state.access
-    return access
-
-
 def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:
     """Return a dependency that refuses requests whose token does not have a right."""
 
     async def check(request: Request) -> Access:  # a plain function would run in a thread
-        access = access_of(request)
+        access: Access = request.state.access
         if right not in access.rights:
             raise Refusal(*FORBIDDEN)
         return access

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 
 from langchain_hybridgraph.errors import quote_value, shorten
-from langchain_hybridgraph.filters.expressions import Filter
+from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.calls import HISTORY, CallSettings, unknown_options
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of
-from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
 from langchain_hybridgraph.options.values import OPTION_ERROR, is_plain, notation_of, wrong_value
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -30,14 +28,6 @@ KINDS: Mapping[str, type[HybridRetriever]] = {
     "memory": MemoryRetriever,
 }
 ADVANCED = "advanced"
-_NAMES = {
-    "Filter": Filter,
-    "datetime": datetime,
-    "GraphOptions": GraphOptions,
-    "MemoryOptions": MemoryOptions,
-    "SelectionOptions": SelectionOptions,
-    "TreeOptions": TreeOptions,
-}
 
 
 class Problem(NamedTuple):
@@ -58,7 +48,7 @@ class InvalidRequestError(ValueError):
 class SearchRequest(BaseModel):
     """Question and options of a search. A subclass has the call options of one retriever as fields."""
 
-    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True, allow_inf_nan=False)
+    model_config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
 
     kind: ClassVar[type[BaseModel]]
     retriever: str = Field("hybrid", description="Retriever that answers.")
@@ -67,19 +57,18 @@ class SearchRequest(BaseModel):
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the call that are set."""
-        names = self.model_fields_set - SearchRequest.model_fields.keys() - (self.model_extra or {}).keys()
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self.model_fields_set - SearchRequest.model_fields.keys()}
 
 
 @cache
 def request_models(inner: str) -> Mapping[str, type[SearchRequest]]:
     """Return the model of the requests for each retriever; ``inner`` is the one that ``advanced`` wraps."""
-    models = {name: _model(name, kind, kind, frozenset()) for name, kind in KINDS.items()}
-    return {**models, ADVANCED: _model(ADVANCED, AdvancedRetriever, KINDS[inner], frozenset({HISTORY}))}
+    by_name = {name: _model(kind, kind, frozenset()) for name, kind in KINDS.items()}
+    return {**by_name, ADVANCED: _model(AdvancedRetriever, KINDS[inner], frozenset({HISTORY}))}
 
 
-def _model(name: str, kind: type[Any], inner: type[HybridRetriever], own: frozenset[str]) -> type[SearchRequest]:
-    hints = get_type_hints(CallSettings, localns=_NAMES)
+def _model(kind: type[Any], inner: type[HybridRetriever], own: frozenset[str]) -> type[SearchRequest]:
+    hints = get_type_hints(CallSettings, localns=vars(models))
     names = sorted(inner._call_options | own)
     fields: Any = {each: _field(each, inner, hints.get(each, Any)) for each in names}
     model = create_model(f"{kind.__name__}Request", __base__=SearchRequest, **fields)
@@ -110,7 +99,7 @@ def _properties(section: str, group: type[OptionGroup]) -> dict[str, Any]:
     return {name: definitions[f"{section}_{name}"] for name in group.model_fields}
 
 
-def read_request(body: Mapping[str, Any], models: Mapping[str, type[SearchRequest]]) -> SearchRequest:
+def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchRequest]]) -> SearchRequest:
     """Return the request in a JSON object. Raises InvalidRequestError with all of its problems.
 
     >>> read_request({"query": "cats", "k": 3}, request_models("hybrid")).options
@@ -121,10 +110,10 @@ def read_request(body: Mapping[str, Any], models: Mapping[str, type[SearchReques
     langchain_hybridgraph.server.requests.InvalidRequestError: k must be an integer ≥ 0, got -3; the default is 10
     """
     name = body.get("retriever", "hybrid")
-    if not isinstance(name, str) or name not in models:
-        expected = f"{nearest(name, models)}expected one of {', '.join(models)}"
+    if not isinstance(name, str) or name not in by_name:
+        expected = f"{nearest(name, by_name)}expected one of {', '.join(by_name)}"
         raise InvalidRequestError(Problem(("retriever",), f"retriever {quote_value(name)} is unknown; {expected}"))
-    model = models[name]
+    model = by_name[name]
     options = model.model_fields.keys() - SearchRequest.model_fields.keys()
     problems = [
         Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, options)))
