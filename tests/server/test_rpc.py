@@ -52,11 +52,14 @@ async def test_the_hits_are_those_of_the_stream_over_http(name, retrieve, tenant
     expected = events_in((await tenants_client.post("/search/stream", json=body, headers=headers)).text)
     *hits, last = await retrieve({"retriever": name, "query": QUESTION, "k": 3, "options": options})
     assert len(hits) == 3
-    received = [MessageToDict(event.hit, preserving_proto_field_name=True) for event in hits]
-    assert received == [plain(document) for _, document in expected[:-1]]
     _, answer = expected[-1]
     assert list(last.answer.order) == answer["order"]
-    assert [document.id for document in last.answer.changed] == [document["id"] for document in answer["changed"]]
+    assert [event.hit.id for event in hits] == [document["id"] for _, document in expected[:-1]]
+    # A hit that is sent when the search has just ended has its final metadata, and has not changed.
+    received = [*(event.hit for event in hits), *last.answer.changed]
+    received_documents = {each.id: MessageToDict(each, preserving_proto_field_name=True) for each in received}
+    documents = {each["id"]: plain(each) for each in [*(data for _, data in expected[:-1]), *answer["changed"]]}
+    assert received_documents == documents
     assert list(last.answer.degraded) == answer["degraded"]
 
 
