@@ -57,6 +57,11 @@ FEATURES = {
         "prometheus_client",
         "HybridRetriever(store, telemetry={'sinks': [PrometheusSink()]}).invoke('Who barks?')",
     ),
+    "server": (
+        "fastapi watchfiles prometheus_client",
+        "from langchain_hybridgraph.server.app import create_app\ncreate_app(store)",
+    ),
+    "grpc": ("grpc", "from langchain_hybridgraph.server import rpc"),
     "otel": (
         "opentelemetry",
         "HybridRetriever(store, telemetry={'sinks': [OpenTelemetrySink()]}).invoke('Who barks?')",
@@ -103,13 +108,15 @@ def modules(folder):
 
 
 def test_the_wheel_contains_only_the_package(wheel):
-    """The wheel contains all modules of the package, py.typed, the schema and the word lists, and nothing else."""
+    """The wheel contains all modules of the package, py.typed, its schemas and its word lists, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     others = {
         "py.typed",
         "embeddings/topics_english.txt",
         "memory/english_words.txt",
         "search/small_talk.txt",
+        "server/hybridgraph.proto",
+        "server/hybridgraph_pb2.pyi",
         "stores/schema.sql",
         "text/function_words.txt",
     }
