@@ -20,7 +20,7 @@ ORDER = [
     *("registry", "settings_file", "text"),
     *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "adapters", "options", "settings", "result", "vectorstores"),
-    *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "cli"),
+    *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "server", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
@@ -37,6 +37,7 @@ ENGINES = {
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry.sinks"},
     "opentelemetry": {"telemetry.sinks"},
+    "mcp": {"server.mcp"},
     "markdown_it": {"ingestion.markdown"},
     "yaml": {"settings_file", "ingestion.markdown"},
 }
