@@ -35,7 +35,7 @@ from langchain_hybridgraph.cli.settings import (
     configured,
     missing_index,
 )
-from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
@@ -511,6 +511,58 @@ def migrate(
         print_answer({"ok": report.ok, **report.to_dict()}, str(report), as_json)
     if not report.ok:
         raise typer.Exit(PROBLEM)
+
+
+@app.command()
+def serve(
+    *,
+    index: Index,
+    config: Config = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port for HTTP.")] = 8000,
+    grpc_port: Annotated[
+        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="Port for gRPC; without it, there is no gRPC.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file with bearer tokens; default: HYBRIDGRAPH_TOKENS, if it is set."),
+    ] = None,
+    watch: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to index, now and whenever its files change.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")] = False,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request.")] = 10_000_000,
+    max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of results.")] = 100,
+    rate: Annotated[float, typer.Option(metavar="N", help="Maximum number of requests per second and token.")] = 100,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum duration of a search.")] = 30,
+    tenant: Tenant = None,
+    embedding: Model = None,
+) -> None:
+    """Serve an index over HTTP, and over gRPC if requested.
+
+    Other machines can only be served if there are tokens. Works while other processes write to the index.
+    """
+    try:
+        from langchain_hybridgraph.cli.serve import make_app, run
+        from langchain_hybridgraph.server.access import Limits
+    except ImportError as missing:
+        raise MissingExtraError(
+            f'serve needs {missing.name}, which is not installed: pip install "langchain-hybridgraph[server]"'
+        ) from missing
+    limits = Limits(body=max_body, k=max_k, rate=rate, burst=max(1, int(2 * rate)), deadline=deadline)
+    served = make_app(
+        index,
+        config=config,
+        embedding=embedding,
+        tenant=tenant,
+        host=host,
+        tokens_file=tokens,
+        watch=watch,
+        read_only=read_only,
+        limits=limits,
+        grpc_port=grpc_port,
+    )
+    run(served, host, port)
 
 
 tenants_app = typer.Typer(context_settings=HELP_OPTIONS)

@@ -245,7 +245,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
         ``"none"`` for a message without a question). ``options`` are passed to the wrapped retriever.
         """
-        return self._run(ConversationCall(query, conversation_history, k, session_id, options))
+        return self._run(self._call(query, None, **_of_call(options, conversation_history, k, session_id)))
 
     async def aretrieve_with_context(
         self,
@@ -257,7 +257,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         **options: Any,
     ) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
-        return await self._arun(ConversationCall(query, conversation_history, k, session_id, options))
+        return await self._arun(self._call(query, None, **_of_call(options, conversation_history, k, session_id)))
 
     def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, which takes the history by name here."""
@@ -357,7 +357,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def _call(
         self,
         query: str,
-        callbacks: BaseCallbackManager,
+        callbacks: BaseCallbackManager | None,
         *,
         conversation_history: Any = None,
         k: int | None = None,
@@ -481,6 +481,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             options=options,
             deadline=deadline_in(inner_retriever.deadline_seconds(call.options)),
         )
+
+
+def _of_call(options: Mapping[str, Any], history: Any, k: int | None, session_id: str | None) -> dict[str, Any]:
+    given = {"conversation_history": history, "k": k, "session_id": session_id}
+    return {**options, **given, "annotate": options.get("annotate") or "all"}
 
 
 class _ConversationArguments(BaseModel):

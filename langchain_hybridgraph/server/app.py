@@ -1,0 +1,75 @@
+"""ASGI application of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+
+from langchain_hybridgraph.server.access import Limits, Token
+from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid, answer_other_error
+from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
+from langchain_hybridgraph.server.service import Refusal, ServedStore, Service
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.settings import HybridGraphSettings
+    from langchain_hybridgraph.vectorstores.document_store import DocumentStore
+
+
+def create_app(
+    store: DocumentStore | HybridGraphSettings | ServedStore,
+    *,
+    settings: HybridGraphSettings | None = None,
+    tokens: Sequence[Token] = (),
+    limits: Limits | None = None,
+    background: Sequence[Callable[[Service], Coroutine[Any, Any, None]]] = (),
+) -> FastAPI:
+    """Return an ASGI application that serves a store.
+
+    ``store`` is an open store, which stays open, or the settings of one. ``settings`` (by default those of the store,
+    or those in the environment) configure the retrievers. ``background`` are coroutine functions that run while the
+    application does. Without ``tokens``, every request has all rights.
+
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> app = create_app(HybridGraphStore.from_texts(["Cats purr."], "lsa"))
+    >>> "/search/stream" in app.openapi()["paths"]
+    True
+    """
+    service = Service(store, settings=settings, tokens=tokens, limits=limits)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.check)
+        tasks = [asyncio.create_task(work(service)) for work in background]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="langchain-hybridgraph",
+        description="Hybrid, graph and memory retrieval.",
+        lifespan=lifespan,
+        docs_url=None,  # these pages load their scripts from another host
+        redoc_url=None,
+        dependencies=[Depends(HTTPBearer(auto_error=False))],
+    )
+    app.state.service = service
+    app.add_middleware(Guard, service=service)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_exception_handler(Exception, answer_other_error)
+    for kind in (Refusal, ValueError, OSError, AttributeError):
+        app.add_exception_handler(kind, answer_other_error)
+    for add in (add_searches, add_documents, add_memory, add_operations):
+        add(app.router, service)
+    return app
