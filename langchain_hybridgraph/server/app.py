@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid, answer_other_error
+from langchain_hybridgraph.server.page import add_page
 from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
 from langchain_hybridgraph.server.service import Refusal, ServedStore, Service
 
@@ -72,4 +73,5 @@ def create_app(
         app.add_exception_handler(kind, answer_other_error)
     for add in (add_searches, add_documents, add_memory, add_operations):
         add(app.router, service)
+    add_page(app.router)
     return app
