@@ -379,6 +379,39 @@ def demo(
     run_demo(index, embedding)
 
 
+@app.command("mcp")
+def serve_mcp(
+    *,
+    index: options.Index,
+    config: options.Config = None,
+    http: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve streamable HTTP on this port instead of stdio.")
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on, with --http.")] = "127.0.0.1",
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file of bearer tokens, with --http."),
+    ] = None,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
+) -> None:
+    """Serve tools for agents over the Model Context Protocol."""
+    from langchain_hybridgraph.server.access import Tokens, check_host, read_tokens
+    from langchain_hybridgraph.server.mcp import create_server
+
+    accepted = [] if http is None else read_tokens(tokens)
+    check_host(host, accepted)
+
+    def open_store(name: str | None) -> Any:
+        return existing_store(index, embedding=embedding, tenant=name, config=config)
+
+    server = create_server(open_store, Tokens(accepted, tenant), url=f"http://{host}:{http}")
+    if http is None:
+        server.run("stdio")
+    else:
+        server.run("streamable-http", host=host, port=http)
+
+
 def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:
     hints = {}
     for id in documents:
