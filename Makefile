@@ -6,7 +6,7 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs notebooks outputs packaging bench faults clean
+.PHONY: help demo test lint docs site notebooks outputs packaging audit bench faults clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -37,6 +37,16 @@ outputs: $(VENV)/.develops ## run the notebooks and store their outputs
 packaging: $(VENV)/.develops ## build the package and test it without its extras
 	$(RUN)/python -m pytest -m packaging tests/test_packaging.py $(ARGS)
 
+audit: $(VENV)/.develops ## look for known vulnerabilities in the installed packages (skipped without a network)
+	@if report=$$($(RUN)/python -m pip_audit --skip-editable --progress-spinner off 2>&1); then \
+		echo "$$report" | sed -n 1p; \
+		echo "$$(echo "$$report" | grep -c 'could not be audited') packages could not be audited"; \
+	elif echo "$$report" | grep -qE "Could not connect|ConnectionError|Max retries exceeded|[Tt]imed out"; then \
+		echo "skipped: the service with the advisories cannot be reached"; \
+	else \
+		echo "$$report"; exit 1; \
+	fi
+
 bench: $(VENV)/.develops ## run the benchmarks
 	@for file in $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)); do \
 		echo "== $$file"; $(RUN)/python $$file || exit; \
@@ -44,6 +54,9 @@ bench: $(VENV)/.develops ## run the benchmarks
 
 faults: $(VENV)/.develops ## test with killed processes and full disks
 	$(RUN)/python -m pytest -m faults tests $(ARGS)
+
+site: $(VENV)/.develops ## build the documentation site and check its links
+	$(RUN)/python docs/build_site.py
 
 clean: ## remove everything that make created
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -120,6 +120,33 @@ def enlarge_corpus(size: int, questions: int = 300) -> Corpus:
     return Corpus(texts, metadatas, question_texts, matrix, ReadyEmbeddings(vectors_by_text))
 
 
+def short_corpus(size: int, questions: int = 300) -> Corpus:
+    """Return texts of about twelve words, with vectors around 400 random centres, and questions of ten words.
+
+    The texts are beginnings of sentences of the sets. A question consists of words of two texts, and its vector is not
+    related to them, so the vector search and the keyword search find different texts.
+    """
+    texts_of_sets = enlarge_corpus(20_000).texts
+    sentences = [part[:80].rpartition(" ")[0] for text in texts_of_sets for part in text.split(". ") if len(part) > 40]
+    texts = list(dict.fromkeys(sentences))[:size]
+    if len(texts) < size:
+        raise SystemExit(f"the sets have only {len(texts):,} short texts, fewer than {size:,}")
+    generator = np.random.default_rng(7)
+    centres = generator.normal(size=(400, 384))
+
+    def vectors(count: int) -> np.ndarray:
+        points = centres[generator.integers(0, 400, count)] + generator.normal(scale=0.7, size=(count, 384))
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        return points.astype(np.float32)
+
+    pairs = generator.integers(0, size, (questions, 2)).tolist()
+    question_texts = [" ".join(f"{texts[a]} {texts[b]}".split()[5:15]) for a, b in pairs]
+    matrix = vectors(size)
+    vectors_by_text = dict(zip(texts, matrix, strict=True)) | dict(zip(question_texts, vectors(questions), strict=True))
+    metadatas = [{"percent": n * 37 % 100, "n": n} for n in range(size)]
+    return Corpus(texts, metadatas, question_texts, matrix, ReadyEmbeddings(vectors_by_text))
+
+
 def _grow(
     texts: Sequence[str], sources: Sequence[str], vectors: np.ndarray, size: int
 ) -> tuple[list[str], list[str], np.ndarray]:

@@ -23,7 +23,7 @@ from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetrie
 from langchain_hybridgraph.search.context import ALL, SearchContext
 
 LIMITS = SearchContext.limits.func  # type: ignore[attr-defined]  # the function of a cached_property
-VARIANTS: dict[str, Any] = {"hits": ALL, "contenders": None, "scores_unread": False}
+VARIANTS: dict[str, Any] = {"hits": ALL, "scores_unread": False}
 
 
 def without(name: str | None, answer: Callable[[str], Any], question: str) -> tuple[float, list[str]]:

@@ -1,6 +1,6 @@
 """Speed of queries, filters, adding, opening and ingest, compared with the engines alone and LangChain's retrievers.
 
-    python benchmarks/speed.py [--size 63666] [--queries 200] [--without-ensemble]
+    python benchmarks/speed.py [--size 63666] [--queries 200] [--without-ensemble] [--short]
 
 Everything runs in this one process on the same texts and ready-made vectors, so no embedding model is timed. Figures
 are medians. Each ratio compares with the corresponding engine or LangChain retriever in the same run.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _corpus import Corpus, enlarge_corpus
+from _corpus import Corpus, enlarge_corpus, short_corpus
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
@@ -61,8 +61,9 @@ def main() -> None:
     options.add_argument("--size", type=int, default=63_666, help="number of texts")
     options.add_argument("--queries", type=int, default=200, help="number of queries")
     options.add_argument("--without-ensemble", action="store_true", help="leave LangChain's EnsembleRetriever out")
+    options.add_argument("--short", action="store_true", help="short texts and ten-word questions")
     arguments = options.parse_args()
-    corpus = enlarge_corpus(arguments.size)
+    corpus = (short_corpus if arguments.short else enlarge_corpus)(arguments.size)
     print(f"{len(corpus.texts):,} texts, {corpus.vectors.shape[1]} dimensions, {len(corpus.questions)} questions\n")
     with tempfile.TemporaryDirectory() as place:
         run(corpus, Path(place), arguments.queries, ensemble=not arguments.without_ensemble)

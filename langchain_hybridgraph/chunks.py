@@ -15,7 +15,7 @@ from functools import cache, singledispatch
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -343,6 +343,21 @@ class ParsedMetadata(NamedTuple):
         return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
 
 
+LONGEST_TITLE = 500
+"""Maximum length of titles and headings in metadata, in characters; every chunk of a document has a copy of them."""
+
+
+def with_short_titles(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata with ``title`` and ``section_heading`` shortened; the same object if neither is too long."""
+    titles = {key: metadata.get(key) for key in ("title", "section_heading")}
+    short = {
+        key: shorten(title, LONGEST_TITLE)
+        for key, title in titles.items()
+        if isinstance(title, str) and len(title) > LONGEST_TITLE
+    }
+    return {**metadata, **short} if short else metadata
+
+
 def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
     """Return whether JSON metadata is nested more deeply than a store accepts.
 
@@ -457,7 +472,12 @@ def labels_of(metadata: Mapping[str, Any]) -> list[Any]:
 
 
 def reference(name: str) -> str:
-    """Return the name of a document, parent, session or source as the catalog stores it, without lone surrogates."""
+    """Return the name of a document, parent, session or source as the catalog stores it, without lone surrogates.
+
+    Raises TypeError unless the name is a string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the id of a document, parent or session must be a string, got {quote_value(name)}")
     return replace_surrogates(name).replace("\0", "\ufffd")
 
 

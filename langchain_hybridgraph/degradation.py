@@ -119,6 +119,16 @@ _TABLE = (
         "the vector store could not confirm that the keyword hits still exist; they are returned as indexed",
     ),
     _warning("catalog-failed", "the catalog could not be read, so the hits could not be returned"),
+    _warning(
+        "commits-lost",
+        "the keyword index contains later commits than the catalog, whose write-ahead log was lost or damaged, so the "
+        "last texts are missing; `hybridgraph check` counts them, and `hybridgraph repair` accepts the loss",
+    ),
+    _warning(
+        "texts-damaged",
+        "some stored texts are damaged and were left out; `hybridgraph check` names them, and `hybridgraph repair` "
+        "deletes them",
+    ),
     # -- graph
     _warning(
         "no-graph-store",

@@ -80,6 +80,40 @@ def _shorten_message(message: str) -> str:
     return shorten(message, LONGEST_MESSAGE)
 
 
+UNMASKED = "HYBRIDGRAPH_UNMASKED_ERRORS"
+"""Environment variable that shows the messages of other libraries unchanged if it is 1."""
+# Each alternative begins with a group that is kept.
+_SECRETS = re.compile(
+    r"((?i:(?:(?:api|access|secret|private|account)[ _-]?key(?: provided)?"
+    r"|token|secret|password|passwd|pwd|authorization)"
+    r"[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?:(?:bearer|basic)\s{1,9})?))[^\s\"',;&)}\]]{1,2000}"
+    r"|((?i:\bbearer\s{1,9}))[^\s\"',;]{8,2000}"
+    r"|(://[^\s/:@]{0,200}:)[^\s/@]{1,500}(?=@)"
+    r"|(\b)(?:sk-|pk-|rk-|ghp_|gho_|ghs_|glpat-|xox[abp]-|hf_|AKIA|AIza|eyJ)[\w.-]{8,2000}"
+    r"|(\b)(?:[0-9a-f]{32,2000}|(?=\w{0,99}[a-z])(?=\w{0,99}[A-Z])(?=\w{0,99}\d)\w{32,2000})\b"
+)
+
+
+def mask_secrets(text: str) -> str:
+    """Return the text of another library's error with everything that may be a key or a password replaced.
+
+    >>> mask_secrets("Incorrect API key provided: abc12345. See redis://admin:hunter2@cache:6379")
+    'Incorrect API key provided: *** See redis://admin:***@cache:6379'
+    """
+    if os.environ.get(UNMASKED) == "1":
+        return text
+    return _SECRETS.sub(lambda match: f"{match[match.lastindex or 1]}***", text)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the class and the masked message of an error.
+
+    >>> describe_error(ValueError("password=hunter2"))
+    'ValueError: password=***'
+    """
+    return f"{type(error).__name__}: {mask_secrets(str(error))}"
+
+
 def quote_value(value: Any) -> str:
     """Return the ``repr`` of a value for an error message, shortened in the middle if it is long.
 

@@ -417,7 +417,7 @@ class SourceResult(NamedTuple):
 
     - ``entries`` are best first, ties by id.
     - ``vector`` is the query vector of a vector search, and ``words`` describes the query of a keyword search.
-    - ``bound``, ``background``, ``exact`` and ``rest`` have the same meaning as in :class:`Ranking`.
+    - ``bound``, ``background`` and ``exact`` have the same meaning as in :class:`Ranking`.
     - ``reason`` is a degradation reason if the search was limited, or None. ``remark`` adds detail.
     - ``are_cosines`` is False if only the order of a vector search's scores is meaningful.
     - ``coverage`` is that of :func:`coverage_of`.
@@ -428,7 +428,6 @@ class SourceResult(NamedTuple):
     bound: float | None = None
     background: tuple[float, float] | None = None
     reason: str | None = None
-    rest: float | None = None
     remark: str | None = None
     are_cosines: bool = True
     exact: Mapping[str, float] = MappingProxyType({})
@@ -449,7 +448,7 @@ class Ranking:
 
     - ``entries`` are best first, ties by id.
     - ``scores`` maps ids to all known scores of this source: those of ``entries``, and possibly of candidates that only
-      other sources found. ``rest`` is the largest score that any other candidate can have, or None if unknown.
+      other sources found.
     - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
     - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
       in scope, or None if unknown.
@@ -463,7 +462,6 @@ class Ranking:
     scores: Mapping[str, float]
     bound: float | None = None
     background: tuple[float, float] | None = None
-    rest: float | None = None
     exact: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value
 
 T = TypeVar("T")
 
@@ -55,6 +56,21 @@ def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[st
     return from_config(what, form, kinds, callable)
 
 
+def is_factory(name: str) -> bool:
+    """Return whether a name has the form ``package.module:factory`` rather than ``provider:model``.
+
+    >>> is_factory("subprocess:getoutput"), is_factory("openai:gpt-5-mini"), is_factory("minilm")
+    (True, False, False)
+    """
+    module, _, path = name.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
+        return False
+    try:
+        return "." in module or find_spec(module) is not None  # a parent package would be imported to find its module
+    except (ImportError, ValueError):
+        return False
+
+
 def imported_factory(what: str, spec: str) -> Any:
     """Import a class or function by a name of the form "package.module:factory".
 
@@ -70,7 +86,7 @@ def imported_factory(what: str, spec: str) -> Any:
             target = getattr(target, name)
     except Exception as error:  # importing the user's module runs it
         raise ConfigurationError(
-            f"{what} {spec!r} cannot be imported ({type(error).__name__}: {error}); expected package.module:factory, "
+            f"{what} {spec!r} cannot be imported ({describe_error(error)}); expected package.module:factory, "
             f"where Python can find the module {module!r} (if it is in the current folder, set PYTHONPATH=.)"
         ) from error
     if not callable(target):
@@ -91,7 +107,7 @@ def call_factory(what: str, name: str, parameters: Mapping[str, Any], factory: C
     except Exception as error:  # the factory is the user's code and may raise anything
         raise ConfigurationError(
             f"{what} {quote_value(name)} could not be created with {quote_value(dict(parameters))}: "
-            f"{type(error).__name__}: {error}"
+            f"{describe_error(error)}"
         ) from error
 
 

@@ -21,7 +21,7 @@ from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of, stage_forms
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
-from langchain_hybridgraph.registry import name_of
+from langchain_hybridgraph.registry import is_factory, name_of
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
@@ -212,6 +212,9 @@ else:
 
 # -- the settings ---------------------------------------------------------------------------------------------
 
+ALLOW_FACTORIES = f"{settings_file.PREFIX}ALLOW_FACTORIES"
+"""Environment variable that must be 1 for a file to name factories."""
+_CREATED = frozenset({"store_embedding", "retriever_reranker", "tree_planner", "advanced_expander"})
 _WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 
 
@@ -249,8 +252,10 @@ class HybridGraphSettings(SettingsTable):
         allow_inf_nan=False,
     )
 
-    def __init__(self, _file: Path | None = None, **overrides: Any) -> None:
+    def __init__(self, _file: Path | None = None, _allow_factories: bool = False, **overrides: Any) -> None:
         values, problems = _values(_file, overrides)
+        if not _allow_factories and os.environ.get(ALLOW_FACTORIES, "").lower() not in ("1", "true", "yes", "on"):
+            problems += _factories(values)
         keys = type(self).model_fields
         problems += (_unknown(key, value) for key, value in values.items() if key not in keys)
         try:
@@ -267,13 +272,17 @@ class HybridGraphSettings(SettingsTable):
             self.__dict__[other] = round(1 - getattr(self, explicit[0]), 12)
 
     @classmethod
-    def from_file(cls, path: str | Path | None = None, **overrides: Any) -> HybridGraphSettings:
+    def from_file(
+        cls, path: str | Path | None = None, *, allow_factories: bool = False, **overrides: Any
+    ) -> HybridGraphSettings:
         """Load settings from a YAML file. Environment variables override the file, and arguments override both.
 
         Keys are flat (``retriever_k: 5``) or in sections (``retriever: {k: 5}``). If ``path`` is None,
-        ``hybridgraph.yaml`` in the working directory is read if it exists.
+        ``hybridgraph.yaml`` in the working directory is read if it exists. A file may name factories
+        (``package.module:factory``), which are imported and called, only with ``allow_factories=True`` or if the
+        variable ``HYBRIDGRAPH_ALLOW_FACTORIES`` is 1.
         """
-        return cls(_file=settings_file.settings_path(path), **overrides)
+        return cls(_file=settings_file.settings_path(path), _allow_factories=allow_factories, **overrides)
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
@@ -352,6 +361,17 @@ def _values(file: Path | None, overrides: Mapping[str, Any]) -> tuple[dict[str, 
     call = settings_file.Origin("call")
     values |= {key: _Value(value, call) for key, value in overrides.items() if value is not None}
     return values, problems
+
+
+def _factories(values: Mapping[str, _Value]) -> Iterator[settings_file.Problem]:
+    """Yield the factories that the file names."""
+    for key in _CREATED & values.keys():
+        value = values[key].value
+        names = value.values() if isinstance(value, Mapping) else [value]
+        factory = next((name for name in names if isinstance(name, str) and is_factory(name)), None)
+        if factory is not None and values[key].origin.kind == "file":
+            conflict = f"is {value!r}, and {factory} would be imported and called; if you trust the file"
+            yield values[key].problem(key, f"{conflict}, set {ALLOW_FACTORIES}=1 or pass allow_factories=True")
 
 
 def _unknown(key: str, value: _Value) -> settings_file.Problem:

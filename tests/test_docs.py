@@ -128,6 +128,7 @@ def openai(monkeypatch):
     Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
     yield
     server.shutdown()
     server.server_close()

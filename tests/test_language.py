@@ -85,7 +85,7 @@ def passages() -> Iterator[Passage]:
     """Yield all text of the repository that is written for people."""
     for file in sorted(each for kind in ("py", "md", "ipynb") for each in ROOT.rglob(f"*.{kind}")):
         path = file.relative_to(ROOT).as_posix()
-        if path.startswith((".", *DATA)) or "/." in path:
+        if path.startswith((".", "build/", *DATA)) or "/." in path:
             continue
         source = file.read_text(encoding="utf-8")
         if path.endswith(".py"):

@@ -44,6 +44,13 @@ FEATURES = {
         "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
         "assert LlamaIndexRetriever(HybridRetriever(store)).retrieve('Who barks?')[0].node_id == 'dog#0'",
     ),
+    "mcp": (
+        "mcp",
+        "from langchain_hybridgraph.server.access import Tokens\n"
+        "from langchain_hybridgraph.server.mcp import create_server\nimport asyncio\n"
+        "server = create_server(lambda tenant: store, Tokens())\n"
+        "assert 'Dogs' in asyncio.run(server.call_tool('search', {'query': 'Who barks?'})).content[0].text",
+    ),
     "milvus": (
         "pymilvus",
         "import tempfile\nfrom langchain_hybridgraph import HybridRetriever, MilvusStore\n"

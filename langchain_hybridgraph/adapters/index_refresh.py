@@ -18,7 +18,7 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.kept_index import KeptIndex, UnusableIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import in_pages
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, describe_error
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Freshness:
         try:
             self._catch_up(behind)
         except Exception as error:  # noqa: BLE001 - a server may fail with anything; the present index is used
-            return STALE, f"the store has changed, and reading it failed ({type(error).__name__}: {error})"
+            return STALE, f"the store has changed, and reading it failed ({describe_error(error)})"
         return None, None
 
     def catch_up(self, version: Any) -> None:
@@ -246,7 +246,7 @@ class Freshness:
             try:
                 self.refresh(version)
             except Exception as error:  # noqa: BLE001 - a server may fail with anything; the vector search continues
-                self.error = f"{type(error).__name__}: {error}"
+                self.error = describe_error(error)
         if self.error is None:
             return None, None
         return "no-keyword-index", (

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=OneLineErrors,
-    add_completion=False,
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings=options.HELP_OPTIONS,
@@ -337,13 +336,32 @@ def repair(
 ) -> None:
     """Repair an index, then check it.
 
-    The search engines are rebuilt from the catalog, for all tenants; no stored text is lost.
+    The search engines are rebuilt from the catalog, for all tenants. Only chunks that can no longer be read are
+    deleted, and named.
     """
     with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
         if refit:
             say(f"{store.name} is fitted to {store.admin.refit():,} texts")
         report = store.admin.repair()
     _judge(report, as_json)
+
+
+@app.command()
+def backup(
+    destination: Annotated[Path, typer.Argument(metavar="DEST", help="New folder for the copy.")],
+    *,
+    index: options.IndexFolder,
+    config: options.Config = None,
+    embedding: options.Model = None,
+    as_json: options.Json = False,
+) -> None:
+    """Copy an index to a new folder, while other processes may read and write it.
+
+    The copy is a complete index of all tenants. To restore it, copy it to the place of the index.
+    """
+    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+        path = store.admin.backup(destination)
+    print_answer({"path": str(path)}, f"{index} is backed up in {path}", as_json)
 
 
 @app.command()
@@ -359,6 +377,39 @@ def demo(
     from langchain_hybridgraph.cli.ingest import run_demo
 
     run_demo(index, embedding)
+
+
+@app.command("mcp")
+def serve_mcp(
+    *,
+    index: options.Index,
+    config: options.Config = None,
+    http: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve streamable HTTP on this port instead of stdio.")
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on, with --http.")] = "127.0.0.1",
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file of bearer tokens, with --http."),
+    ] = None,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
+) -> None:
+    """Serve tools for agents over the Model Context Protocol."""
+    from langchain_hybridgraph.server.access import Tokens, check_host, read_tokens
+    from langchain_hybridgraph.server.mcp import create_server
+
+    accepted = [] if http is None else read_tokens(tokens)
+    check_host(host, accepted)
+
+    def open_store(name: str | None) -> Any:
+        return existing_store(index, embedding=embedding, tenant=name, config=config)
+
+    server = create_server(open_store, Tokens(accepted, tenant), url=f"http://{host}:{http}")
+    if http is None:
+        server.run("stdio")
+    else:
+        server.run("streamable-http", host=host, port=http)
 
 
 def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:

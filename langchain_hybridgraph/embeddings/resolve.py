@@ -10,7 +10,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.lsa import LSAModel
 from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, describe_error, quote_value
 from langchain_hybridgraph.registry import imported_factory
 
 
@@ -198,7 +198,7 @@ def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:
     except Exception as error:
         arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ConfigurationError(
-            f"embedding {spec!r} could not be created by calling it with ({arguments}): {type(error).__name__}: {error}"
+            f"embedding {spec!r} could not be created by calling it with ({arguments}): {describe_error(error)}"
         ) from error
     if not isinstance(embedding, Embeddings):
         raise ConfigurationError(

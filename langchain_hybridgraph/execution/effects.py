@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, submit, submit_soon
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class Trace:
         if self.raises:
             if isinstance(error, HybridGraphError):
                 raise error
-            raise RetrievalError(f"{where} failed and on_error is 'raise' ({type(error).__name__}: {error})") from error
-        self.errors[where] = f"{type(error).__name__}: {error}"
+            raise RetrievalError(f"{where} failed and on_error is 'raise' ({describe_error(error)})") from error
+        self.errors[where] = describe_error(error)
 
     def record(self, where: str, error: Exception, reason: str) -> None:
         """Record an error (see :meth:`note`), and add ``reason`` to ``degraded``."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from contextvars import Context
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -82,39 +80,6 @@ def keep_alive_forever(part: object) -> None:
     connection may delete a log to which the parent is writing.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
-
-
-# Pauses of Python's garbage collector.
-
-_pausing: set[int] = set()  # threads
-
-
-@contextmanager
-def paused_garbage_collection() -> Iterator[None]:
-    """Pause Python's garbage collector while many small objects are made that are all kept.
-
-    It would visit all of them again and again, and find nothing: a keyword index of 20,000 texts takes 3.0 s of
-    processor time with the collector, and 2.8 s without it. If blocks in several threads overlap, it runs again after
-    the first of them. A collector that the program has turned off stays off.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    _pausing.add(threading.get_ident())
-    gc.disable()
-    try:
-        yield
-    finally:
-        _pausing.discard(threading.get_ident())
-        gc.enable()
-
-
-def _resume_garbage_collection() -> None:
-    if _pausing:  # the thread may not exist in the child
-        gc.enable()
-
-
-at_fork(after_in_child=_resume_garbage_collection)
 
 
 # Bounded pools of daemon threads for blocking calls.

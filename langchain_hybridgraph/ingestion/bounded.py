@@ -15,12 +15,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.errors import describe_error
+
 MAX_SECONDS, MAX_PART_SECONDS = 600.0, 60.0
 """Maximum number of seconds for reading a file, and for reading one of its pages or other parts."""
 MAX_MEMORY = 2 << 30
 """Maximum memory of the process that reads files, in bytes."""
 MAX_BYTES, MAX_CHARACTERS = 512 << 20, 64 << 20
 """Maximum size of a file in bytes, and of its text in characters."""
+MAX_TEXT_BYTES = 4 * MAX_CHARACTERS + 5
+"""Size of a text file, in bytes, from which it has too many characters in any encoding."""
 MAX_UNPACKED, MAX_ENTRIES = 512 << 20, 20_000
 """Maximum total size of the files inside an archive in bytes, and maximum number of these files."""
 
@@ -84,9 +88,7 @@ class BoundedReader:
                 return parts
             if size > MAX_CHARACTERS:
                 self._kill()
-                raise UnreadableError(
-                    f"its text has more than {MAX_CHARACTERS:,} characters; split it into smaller files"
-                )
+                raise too_long()
 
     def _start(self) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
@@ -131,6 +133,40 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
     if process.stdin is not None:
         process.stdin.close()
+
+
+def too_long() -> UnreadableError:
+    """Return the error for a text that is too long."""
+    return UnreadableError(f"its text has more than {MAX_CHARACTERS:,} characters; split it into smaller files")
+
+
+def reason_of(error: Exception) -> str:
+    """Return the reason why a file cannot be read, from an error of its reader, which may be any error.
+
+    >>> reason_of(KeyError("page"))
+    "it is damaged (KeyError: 'page')"
+    """
+    if isinstance(error, UnreadableError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"it cannot be read: {error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "reading it takes too much memory"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return f"it is damaged ({describe_error(error)})"
+
+
+def read_text(path: Path, *, is_html: bool = False) -> str:
+    """Return the text of a file (see :func:`decode`), or raise UnreadableError, also if it is too long."""
+    with path.open("rb") as file:
+        raw = file.read(MAX_TEXT_BYTES)
+    if len(raw) == MAX_TEXT_BYTES:
+        raise too_long()
+    text = decode(raw, is_html=is_html)
+    if len(text) > MAX_CHARACTERS:
+        raise too_long()
+    return text
 
 
 def decode(raw: bytes, *, is_html: bool = False) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from langchain_hybridgraph.ingestion.bounded import FilePart, decode
+from langchain_hybridgraph.ingestion.bounded import FilePart, read_text
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -102,7 +102,7 @@ def read_code(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     ``start_line`` and ``end_line`` are its first and last line, counted from 1, and ``section_heading`` is the name of
     the definition, such as "Invoice.total". Comments and decorators directly above a definition belong to it.
     """
-    text = decode(path.read_bytes()).replace("\r\n", "\n")
+    text = read_text(path).replace("\r\n", "\n")
     lines = text.split("\n")
     suffix = path.suffix.lower()
     members: list[_Definition] | None = [] if suffix == ".log" else None

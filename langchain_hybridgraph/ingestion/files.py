@@ -10,16 +10,16 @@ import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
+from langchain_hybridgraph.chunks import LONGEST_TITLE, MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
-from langchain_hybridgraph.ingestion import markdown
-from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError, decode
+from langchain_hybridgraph.ingestion import bounded, markdown
+from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
 from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
 
@@ -144,6 +144,7 @@ def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
 
 
+_MOST_ITEMS = 100  # number of items kept of a list in a header, such as the names of attachments
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
 _PACKAGE = __name__.partition(".")[0]
 _TEXT_KEYS = ("text", "page_content", "content")
@@ -272,19 +273,28 @@ class FileDocuments(Iterator["Document"]):
                 yield from self._rows(file)
             else:
                 yield _document(file)
-        except (UnreadableError, OSError) as error:
-            reason = str(error)
-            if isinstance(error, OSError):
-                reason = f"it cannot be read: {error.strerror or error}"
-            if self._is_only_path(file):
-                raise FileError(f"{file.path}: {reason}") from error
-            self._leave_out(file.path, reason)
+        except FileError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a file may make a reader raise anything
+            self.leave_out(file, error)
+
+    def leave_out(self, file: File, error: Exception) -> None:
+        """Record that a file could not be read, or raise FileError if it is the only path."""
+        reason = bounded.reason_of(error)
+        if self._is_only_path(file):
+            raise FileError(f"{file.path}: {reason}") from error
+        self._leave_out(file.path, reason)
 
     def _parts(self, file: File) -> Iterator[Document]:
         from langchain_core.documents import Document
 
         for part in self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}")):
-            metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
+            fields = {name: _short(value) for name, value in part.metadata.items()}
+            if fields != part.metadata:
+                message = f"{file.path}: fields of its header are shortened to {LONGEST_TITLE} characters"
+                if message not in self.skipped:
+                    self._report(message)
+            metadata = {**fields, "title": part.title or _stem(file.source), "source": file.source}
             if part.number is not None:
                 metadata["document_id"] = f"{file.source}:{part.number}"
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
@@ -363,15 +373,19 @@ class FileDocuments(Iterator["Document"]):
                     yield File(file, source, is_named, self._is_text(file))
 
 
+def _short(value: Any) -> Any:
+    """Return a field of a header, shortened if it is a long string or list."""
+    if isinstance(value, list):
+        return [_short(item) for item in value[:_MOST_ITEMS]]
+    return shorten(value, LONGEST_TITLE) if isinstance(value, str) else value
+
+
 def read_text_file(file: File) -> Document | None:
-    """Return the document in a text file, or None for another kind of file, or one that cannot be read."""
+    """Return the document in a text file, or None for another kind of file. Raises any error of its reader."""
     suffix = file.path.suffix.lower()
     if not file.is_text and (suffix in LINES or suffix in KINDS):
         return None
-    try:
-        return _document(file) if is_regular(file.path, may_be_pipe=False) else None
-    except (UnreadableError, OSError):
-        return None
+    return _document(file) if is_regular(file.path, may_be_pipe=False) else None
 
 
 def read_files(
@@ -458,7 +472,7 @@ def _document(file: File) -> Document:
     from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
 
     suffix, source = file.path.suffix.lower(), file.source
-    text = decode(file.path.read_bytes(), is_html=suffix in _HTML)
+    text = bounded.read_text(file.path, is_html=suffix in _HTML)
     title, metadata, anchors = "", dict[str, Any](), tuple[markdown.Anchor, ...]()
     if suffix in _MARKDOWN and not file.is_text:
         metadata = markdown.front_matter(text)
@@ -476,7 +490,11 @@ def _stem(source: str) -> str:
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     with file.open("rb") as lines:
-        for number, raw in enumerate(lines, start=1):
+        read = partial(lines.readline, bounded.MAX_TEXT_BYTES)
+        for number, raw in enumerate(iter(read, b""), start=1):
+            rest = raw
+            while len(rest) == bounded.MAX_TEXT_BYTES and not rest.endswith(b"\n"):  # the line is too long
+                rest = read()
             line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
             if line.strip():
                 yield number, line
@@ -485,6 +503,8 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
 def _row(line: str, source: str, number: int) -> Document:
     from langchain_core.documents import Document
 
+    if len(line) > bounded.MAX_CHARACTERS:
+        raise UnreadableError(f"this line has more than {bounded.MAX_CHARACTERS:,} characters; split its text")
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?P<head>(?:[^\n]*\n){0,200}?)(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
+_LONGEST_FRONT_MATTER = 1 << 15  # characters; every chunk of the document has a copy of the fields
 _MOST_BITS = 10_000  # an integer with more than 4,300 digits, which YAML accepts in base 16, is not valid in JSON
 _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
@@ -56,12 +57,15 @@ def front_matter(text: str) -> dict[str, Any]:
 
 def _match(text: str) -> re.Match[str] | None:
     match = _FRONT_MATTER.match(text)
-    return match if match and _FIELD.search(match["head"]) else None
+    is_short = match is not None and len(match["head"]) <= _LONGEST_FRONT_MATTER
+    return match if match and is_short and _FIELD.search(match["head"]) else None
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [item for item in map(_plain, value) if item is not None and not isinstance(item, list)]
+        # Lists in lists are not read: aliases can make them contain each other many times.
+        items = (_plain(item) for item in value if not isinstance(item, list))
+        return [item for item in items if item is not None]
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
@@ -263,6 +267,8 @@ _PROSE = re.compile(
 )
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _LONGEST_HEADING = 1_000
+_AT_ONCE = 1 << 19  # characters that are parsed at once, because each may take 500 bytes of memory
+_MOST_NESTED = 10  # depth of MyST directives, whose content is parsed once for each level
 
 
 class Section(NamedTuple):
@@ -401,7 +407,7 @@ def find_definitions(text: str) -> Mapping[str, Any]:
     if "]:" not in text:
         return {}
     env: dict[str, Any] = {}
-    _BlockReader(text, env)
+    deque(_BlockReader(text, env).blocks(), maxlen=0)
     references: Mapping[str, Any] = env.get("references", {})
     return references
 
@@ -431,10 +437,25 @@ class _BlockReader:
         self._targets: list[Anchor] = []  # anchors from MyST attributes, which belong to the block that follows
         start = front_matter_end(text)
         self._lines = [start, *(match.end() for match in _NEWLINE.finditer(text, start))]
-        self._blocks = self._parse(_NEWLINE.sub("\n", text[start:]).replace("\0", "\ufffd"))
+
+    def blocks(self) -> Iterator[tuple[int, list[Token]]]:
+        """Yield (first line, tokens) for parts of the text. A block at the end of a part is in the next part."""
+        first = 0
+        while first < len(self._lines):
+            start = self._offset(first)
+            last = max(first + 1, bisect_right(self._lines, start + _AT_ONCE))
+            text = self._text[start : self._offset(last)]
+            tokens = self._parse(_NEWLINE.sub("\n", text).replace("\0", "\ufffd"))
+            tops = [at for at, token in enumerate(tokens) if token.map and token.level == 0]
+            if last < len(self._lines) and len(tops) > 1:  # the last block may continue
+                last = first + (tokens[tops[-1]].map or [0])[0]
+                del tokens[tops[-1] :]
+            yield first, tokens
+            first = last
 
     def outline(self, *, headings: bool) -> Outline:
-        self._read_tokens(self._blocks, 0, top=True)
+        for line, tokens in self.blocks():
+            self._read_tokens(tokens, line)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
         fences, ids = tuple(self._fences), tuple(self._heading_ids)
         if not headings:
@@ -452,8 +473,8 @@ class _BlockReader:
         self._parser.block.parse(text, self._parser, self._env, tokens)
         return tokens
 
-    def _read_tokens(self, tokens: Sequence[Token], line: int, *, top: bool) -> None:
-        """Record the headings, anchors, links and code. Only headings at the ``top`` level begin sections."""
+    def _read_tokens(self, tokens: Sequence[Token], line: int, depth: int = 0) -> None:
+        """Record the headings, anchors, links and code. Only headings outside directives begin sections."""
         for at, token in enumerate(tokens):
             if token.map is None:
                 continue
@@ -470,10 +491,10 @@ class _BlockReader:
                 self._named_anchors += [target._replace(start=start) for target in self._targets]
                 self._targets.clear()
             if token.type == "heading_open":
-                self._heading(token, tokens[at + 1].content, start, end, section=top and token.level == 0)
+                self._heading(token, tokens[at + 1].content, start, end, section=not depth and token.level == 0)
                 self._find_heading_ids(tokens[at + 1].content, first)
             elif token.type == "fence":
-                self._fence(token, first, start, end)
+                self._fence(token, first, start, end, depth)
             elif token.type == "code_block":
                 self._fences.append((start, end))
             elif token.type == "html_block":
@@ -515,13 +536,13 @@ class _BlockReader:
             if self._text.startswith(ids[0], start):
                 self._heading_ids.append((start, start + len(ids[0])))
 
-    def _fence(self, token: Token, first: int, start: int, end: int) -> None:
+    def _fence(self, token: Token, first: int, start: int, end: int, depth: int) -> None:
         directive = _DIRECTIVE.match(token.info)
         name = directive["name"] if directive else ""
         if directive and name in ("include", "literalinclude"):
             self._links.append((start, Link(INCLUDE, directive["argument"].partition(" ")[0])))
-        if _PROSE.fullmatch(name) or ":" in name:
-            self._read_tokens(self._parse(token.content), first + 1, top=False)
+        if depth < _MOST_NESTED and (_PROSE.fullmatch(name) or ":" in name):
+            self._read_tokens(self._parse(token.content), first + 1, depth + 1)
         elif name == "toctree":
             entries = filter(None, map(_ENTRY.match, token.content.splitlines()))
             links = (Link(PATH, match["target"] or match["plain"], label_of(match["label"] or "")) for match in entries)
@@ -545,11 +566,12 @@ class _BlockReader:
         if "://" in content:
             urls = _URL.finditer(content)
             self._links += [(place(match.start()), Link(PATH, match[0].rstrip(".,;:!?)"))) for match in urls]
-        tokens = self._inlines(content)
-        self._links += [(place(at), link) for at, link in _links_in(tokens)]
-        for part in tokens:
-            if part.type == "html_inline":
-                self._tags(part.content, part.meta["at"], place)
+        for base in range(0, len(content), _AT_ONCE):
+            tokens = self._inlines(content[base : base + _AT_ONCE])
+            self._links += [(place(base + at), link) for at, link in _links_in(tokens)]
+            for part in tokens:
+                if part.type == "html_inline":
+                    self._tags(part.content, base + part.meta["at"], place)
 
     def _inlines(self, content: str) -> list[Token]:
         tokens: list[Token] = []

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+from langchain_hybridgraph.chunks import LONGEST_TITLE
+from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.ingestion.bounded import (
     MAX_CHARACTERS,
     MAX_ENTRIES,
@@ -26,7 +28,8 @@ from langchain_hybridgraph.ingestion.bounded import (
     MAX_UNPACKED,
     FilePart,
     UnreadableError,
-    decode,
+    read_text,
+    reason_of,
 )
 from langchain_hybridgraph.ingestion.code import read_code
 from langchain_hybridgraph.ingestion.markup import from_html
@@ -191,7 +194,7 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
     title = (book.properties.title or "").strip()
     is_empty = True
     for sheet in book.worksheets:
-        for rows, first, last in _sheet_parts(sheet):
+        for rows, first, last in _sheet_parts(sheet, note):
             is_empty = False
             metadata = {"sheet": sheet.title, "rows": f"{first}–{last}" if last > first else str(first)}
             yield FilePart(f"## {sheet.title}\n\n{table(rows)}", metadata, title)
@@ -199,7 +202,7 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
         raise UnreadableError("all cells are empty")
 
 
-def _sheet_parts(sheet: Any) -> Iterator[tuple[list[list[str]], int, int]]:
+def _sheet_parts(sheet: Any, note: Note) -> Iterator[tuple[list[list[str]], int, int]]:
     """Yield (header row and other rows, number of the first row, number of the last row)."""
     head: list[str] = []
     rows: list[list[str]] = []
@@ -209,7 +212,7 @@ def _sheet_parts(sheet: Any) -> Iterator[tuple[list[list[str]], int, int]]:
         if not any(cell.strip() for cell in row):
             continue
         if not head:
-            head, first = row, number
+            head, first = _column_names(row, note), number
         else:
             rows.append(row)
             first = first if len(rows) > 1 else number
@@ -222,9 +225,17 @@ def _sheet_parts(sheet: Any) -> Iterator[tuple[list[list[str]], int, int]]:
         yield [head, *rows], first, last
 
 
+def _column_names(names: list[str], note: Note) -> list[str]:
+    """Return the names of columns, which every part repeats, shortened if they are long."""
+    short = [shorten(name, LONGEST_TITLE) for name in names]
+    if short != names:
+        note(f"the middle of column names with more than {LONGEST_TITLE} characters")
+    return short
+
+
 def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
     """Yield each row as lines of column name and value, with its number, counted from 1 for the header, as ``row``."""
-    text = decode(path.read_bytes())
+    text = read_text(path)
     header_line = text.lstrip().partition("\n")[0]
     separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
     csv.field_size_limit(MAX_CHARACTERS)
@@ -235,7 +246,7 @@ def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
         if not any(cell.strip() for cell in row):
             continue
         if head is None:
-            head = [flat(name) for name in row]
+            head = _column_names([flat(name) for name in row], note)
             continue
         is_empty = False
         names = [*head, *[""] * (len(row) - len(head))][:_COLUMNS]
@@ -304,7 +315,8 @@ def _message_part(message: EmailMessage, note: Note, number: int | None) -> File
     attachments = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
     if attachments:
         metadata["attachments"] = attachments
-        note(f"{'' if number is None else f'message {number}: '}attachments are not read: {', '.join(attachments)}")
+        all_names = shorten(", ".join(attachments), 1_000)
+        note(f"{'' if number is None else f'message {number}: '}attachments are not read: {all_names}")
     head = "\n".join(f"{name.title()}: {value}" for name, value in names.items() if value and name != "subject")
     body = message.get_body(("plain", "html"))
     text = "" if body is None else str(body.get_content())
@@ -431,14 +443,8 @@ def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
         for part in read(path, lambda message: send({"note": message})):
             send({"part": part})
         send({"end": None})
-    except UnreadableError as error:
-        send({"end": str(error)})
-    except MemoryError:
-        send({"end": f"reading it takes more than {MAX_MEMORY >> 30} GB of memory"})
-    except RecursionError:
-        send({"end": "it is nested too deeply"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything
-        send({"end": f"it is damaged ({type(error).__name__}: {error})"})
+        send({"end": reason_of(error)})
 
 
 def _check_size(path: Path) -> None:

@@ -83,15 +83,19 @@ def size_of(file: File) -> int:
 def _cut_files(
     splitter: splitting.Splitter, has_mentions: bool, files: Iterable[File]
 ) -> list[splitting.CutDocument | None]:
-    cuts: list[splitting.CutDocument | None] = []
-    for file in files:
-        notes: list[str] = []
+    return [_cut_file(splitter, has_mentions, file) for file in files]
+
+
+def _cut_file(splitter: splitting.Splitter, has_mentions: bool, file: File) -> splitting.CutDocument | None:
+    notes: list[str] = []
+    try:
         document = read_text_file(file)
         cut = None if document is None else splitting.Cutter(splitter, notes.append).cut(document)
         if cut is not None and cut.chunks and has_mentions:
             cut = replace(cut, mentions=find_mentions(cut))
-        cuts.append(None if notes else cut)
-    return cuts
+    except Exception:  # noqa: BLE001 - the caller reads the file again, and reports the reason
+        return None
+    return None if notes else cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +267,7 @@ class _IngestRun:
         total = len(documents) if isinstance(documents, Sized) else None
         for done, document in enumerate(documents, start=1):
             self._at(done - 1, total, "documents", done - 1, total)
-            self._take(document)
+            self._take(self._cut(document))
             self._at(done, total, "documents", done, total)
         self._write()
         self._remove(prune)
@@ -320,7 +324,12 @@ class _IngestRun:
             self._cutter.adopt(ahead)
             parts = [ahead]
         for document in parts:
-            cut = self._take(document)
+            try:
+                cut = self._cut(document)
+            except (RecursionError, MemoryError) as error:
+                documents.leave_out(file, error)
+                break
+            self._take(cut)
             files.add(file, cut.id, len(cut.chunks), len(cut.parents))
         if str(file.path) in documents.unread:
             files.forget(file)  # each ingest reports the lines that cannot be read
@@ -342,9 +351,11 @@ class _IngestRun:
         for builder in self._builders:
             builder.start(self.store)
 
-    def _take(self, document: Document | Chunk | splitting.CutDocument) -> splitting.CutDocument:
+    def _cut(self, document: Any) -> splitting.CutDocument:
         report("cutting", *self._position)
-        cut = self._cutter.cut(_as_document(document))
+        return self._cutter.cut(_as_document(document))
+
+    def _take(self, cut: splitting.CutDocument) -> None:
         if not cut.continues and cut.id in self._batch_ids:
             # If a document occurs twice, write its first version before the batch that replaces it.
             self._write()
@@ -357,7 +368,6 @@ class _IngestRun:
             self._empty[cut.id] = None
         if self._pending >= self._batch_size or len(self._batch) >= self._batch_size:
             self._write()
-        return cut
 
     def _write(self) -> None:
         """Write the batch: its chunks in transactions, then the edges that do not depend on later documents."""

@@ -14,8 +14,8 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from langchain_hybridgraph.chunks import Chunk, replace_surrogates
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.chunks import LONGEST_TITLE, Chunk, replace_surrogates, with_short_titles
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
 from langchain_hybridgraph.ingestion.markdown import Anchor, Link, Outline, Section, find_links, outline, with_anchors
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import sentences as split_points
@@ -260,7 +260,7 @@ class SemanticSplitter:
             breaks = self._breaks(text, sentences)
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
             name = repr(document.id or document.metadata.get("source") or text[:40])
-            note(f"semantic splitting fell back to recursive splitting for {name}: {type(error).__name__}: {error}")
+            note(f"semantic splitting fell back to recursive splitting for {name}: {describe_error(error)}")
             yield from _cut(text, recursive.spans(text, structure), structure)
             return
         starts = sorted(breaks)
@@ -509,6 +509,14 @@ class Cutter:
         """Split a document into chunks. Raises ConfigurationError for another object, and for an empty id."""
         if isinstance(document, CutDocument):
             return document
+        cut = self._cut(document)
+        metadata, chunks, parents = with_short_titles(cut.metadata), _short(cut.chunks), _short(cut.parents)
+        if metadata is cut.metadata and chunks is cut.chunks and parents is cut.parents:
+            return cut
+        self._note(f"{shorten(cut.id, 200)}: titles and headings are shortened to {LONGEST_TITLE} characters")
+        return replace(cut, metadata=metadata, chunks=chunks, parents=parents)
+
+    def _cut(self, document: Document | Chunk) -> CutDocument:
         if isinstance(document, Chunk):
             return self._keep_chunk(document.document, document, document.metadata)
         if not hasattr(document, "page_content"):
@@ -588,6 +596,14 @@ class Cutter:
         name = _hashed_name(id, kind, piece.text)
         count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
         return name if count == 1 else f"{name}-{count}"
+
+
+def _short(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
+    """Return the chunks with short titles; the same tuple if no title is too long."""
+    metadata = [with_short_titles(chunk.metadata) for chunk in chunks]
+    if all(short is chunk.metadata for short, chunk in zip(metadata, chunks, strict=True)):
+        return chunks
+    return tuple(replace(chunk, metadata=short) for short, chunk in zip(metadata, chunks, strict=True))
 
 
 class _OutlineLookup:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, shorten
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     SILENT,
@@ -316,7 +316,7 @@ class _SummaryRun:
             summary = self.summarise(directory)
             abstract = clip(" ".join(summary.abstract.split()), ABSTRACT_LENGTH)
         except Exception as error:  # noqa: BLE001 - a model may raise anything; there is always the extracted summary
-            self._warnings[f"{directory.uri}: not summarised as requested ({type(error).__name__}: {error})"] = None
+            self._warnings[f"{directory.uri}: not summarised as requested ({describe_error(error)})"] = None
             return without_model, ""
         terms_line = clip(" ".join(terms), _TERMS_LENGTH)
         overview = clip(summary.overview, OVERVIEW_LENGTH - len(terms_line) - len(abstract) - 2)

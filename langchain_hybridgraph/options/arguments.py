@@ -69,7 +69,7 @@ def check_vector(value: object) -> NDArray[np.float32]:
     """Return the query's vector as an array. Raises ConfigurationError for anything that is not one vector."""
     try:
         vector = np.asarray(value, np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(
             f"vector must be a list of numbers, got {value!r:.80}; pass embeddings.embed_query(query)"
         ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -17,7 +16,7 @@ from typing_extensions import TypedDict
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.records import Annotate
-from langchain_hybridgraph.registry import call_factory, similar_name
+from langchain_hybridgraph.registry import call_factory, is_factory, similar_name
 from langchain_hybridgraph.search import planner as llm_planner
 from langchain_hybridgraph.search import rerankers as llm_rerank
 from langchain_hybridgraph.search.conversation import (
@@ -43,24 +42,13 @@ def chat_model(name: Any) -> Any:
     """
     if not isinstance(name, str) or not all(name.partition(":")):
         raise ConfigurationError(f"model must be 'provider:model' or 'package.module:factory', got {quote_value(name)}")
-    if _is_factory(name):
+    if is_factory(name):
         return call_factory("model", name, {})
     try:
         from langchain.chat_models import init_chat_model
     except ImportError as missing:
         raise MissingExtraError(f"model {quote_value(name)} needs init_chat_model: pip install langchain") from missing
     return call_factory("model", name, {}, lambda: init_chat_model(name))
-
-
-def _is_factory(name: str) -> bool:
-    """Return whether a name has the form ``module:factory`` rather than ``provider:model``."""
-    module, _, path = name.partition(":")
-    if not all(part.isidentifier() for part in path.split(".")):
-        return False
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return "." in module  # importing it raises an error that names the missing module
 
 
 _QUESTIONS = ("input", "query", "question", "messages")

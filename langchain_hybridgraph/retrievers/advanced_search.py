@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.adapters.documents import annotate, chunk_id, score_notes
-from langchain_hybridgraph.errors import HybridGraphError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution.effects import (
     Effect,
     Failure,
@@ -45,7 +45,7 @@ from langchain_hybridgraph.search.conversation import (
     turns,
 )
 from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
-from langchain_hybridgraph.search.planner import messages_call
+from langchain_hybridgraph.search.planner import has_messages, messages_call
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import implements
 
@@ -283,9 +283,15 @@ class ConversationSearch:
         if history is None and fetch is not None:
             run = partial(fetch, call.session_id or DEFAULT_SESSION)
             history = yield from ask(trace, Effect("history", run, lane=lane_of("history", fetch), deadline=until))
-        if hasattr(history, "aget_messages"):
+        if history is not None and not isinstance(history, (str, Sequence, Mapping)) and has_messages(history):
             history = yield from ask(trace, messages_call("history", history)._replace(deadline=until))
-        turns_before = turns(history, call.query or "")
+        try:
+            turns_before = turns(history, call.query or "")
+        except ConfigurationError as error:
+            if history is call.history:  # the caller passed it
+                raise
+            trace.record("history", error, "history-failed")
+            turns_before = []
         trace.has_context = bool(turns_before)
         return turns_before
 

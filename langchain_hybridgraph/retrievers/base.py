@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
+_DEFAULT_FUSION = ConvexCombination()
 
 
 class ObservedRetriever(StreamingRetriever):
@@ -331,7 +332,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
                 check_value(type(self), name, value)
 
     def _default_fusion(self) -> Fusion:
-        return ConvexCombination()
+        return _DEFAULT_FUSION
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         max_tokens = options.get("max_tokens")
@@ -439,8 +440,8 @@ def popped(name: str, options: Any) -> tuple[Any, Any]:
     return options.get(name), {key: value for key, value in options.items() if key != name}
 
 
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
+def _first(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
 Callbacks = CallbackManager | AsyncCallbackManager

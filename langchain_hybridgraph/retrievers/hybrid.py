@@ -25,9 +25,9 @@ from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
-from langchain_hybridgraph.execution.threads import ForkSafeLock, paused_garbage_collection
+from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
 from langchain_hybridgraph.options.calls import Options
@@ -142,7 +142,6 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 _shared_indexes[adapter.freshness] = key
             return adapter
 
-    @paused_garbage_collection()
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
         """Return the adapter of ``vector_store``, with a keyword index if there are texts for one and it is needed."""
         adapter, options = adapter_of(self.vector_store), self.index
@@ -476,7 +475,7 @@ def _read(
     try:
         return index_refresh.read_store(adapter, version)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        failure = index_refresh.StoreContents([], index_refresh.StoreState(), f"{type(error).__name__}: {error}")
+        failure = index_refresh.StoreContents([], index_refresh.StoreState(), describe_error(error))
         return failure if documents is None else None
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import filterfalse
 from operator import itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace
+from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.memory.scores import CompositeScores
 from langchain_hybridgraph.records import (
@@ -27,7 +28,7 @@ from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.search.certain_hits import announce_seeds
 from langchain_hybridgraph.search.context import ALL, Candidates, SearchContext, read_hits
 from langchain_hybridgraph.search.expansion import Coverage, Expansion
-from langchain_hybridgraph.search.fusion import DependsOnK, Interleave, KnowsContenders, ScoresOthers
+from langchain_hybridgraph.search.fusion import ConvexCombination, DependsOnK, Interleave, ScoresOthers
 from langchain_hybridgraph.search.sources import ListedSource, Source
 from langchain_hybridgraph.search.traversals import TraversalResult
 from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, KnowsCopies, implements
@@ -199,46 +200,25 @@ def listed_candidates(context: SearchContext, result: SourceResult) -> Candidate
     return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
 
 
-def rank(
-    context: SearchContext, results: Mapping[Source, SourceResult], contenders: int | None = None
-) -> Search[Candidates]:
-    """Return the candidates of all sources, scored by every source that can score them.
-
-    If ``contenders`` is a number n and the fusion can tell which candidates may be among the best n, only these are
-    kept, and the first entry of each ranking (see ``Limits.contenders``).
-    """
+def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Search[Candidates]:
+    """Return the candidates of all sources, scored by every source that can score them."""
     rankings, source_ids = [], []
     for source, result in results.items():
         scores = {entry[0]: entry[1] for entry in result.entries}
-        bounds = result.bound, result.background, result.rest, result.exact
-        rankings.append(Ranking(source.name, source.weight, result.entries, scores, *bounds))
+        rankings.append(
+            Ranking(source.name, source.weight, result.entries, scores, result.bound, result.background, result.exact)
+        )
         source_ids.append({**result.exact, **scores})
     candidates = Candidates(results, rankings, source_ids)
-    fusion = context.pipeline.fusion
     with context.trace.stage("rank"):
-        if contenders is None or not implements(fusion, KnowsContenders):
-            return (yield from add_scores(context, candidates, _ids_of(rankings)))
-        # A source without an upper bound for candidates that it did not find has to score them first.
-        bounded = [place for place, ranking in enumerate(rankings) if ranking.rest is not None]
-        if len(bounded) < len(rankings):
-            candidates = yield from add_scores(context, candidates, _ids_of(rankings), skip=bounded)
-        best = fusion.contenders(candidates.rankings, contenders)
-        reduced = []
-        for ranking in candidates.rankings:
-            entries = [*ranking.entries[:1], *[entry for entry in ranking.entries[1:] if entry[0] in best]]
-            reduced.append(replace(ranking, entries=entries) if len(entries) < len(ranking.entries) else ranking)
-        if reduced != candidates.rankings:
-            candidates = candidates._replace(rankings=reduced, complete=partial(rank, context, results))
-        return (yield from add_scores(context, candidates, _ids_of(reduced)))
+        return (yield from add_scores(context, candidates, candidates.ids))
 
 
-def add_scores(
-    context: SearchContext, candidates: Candidates, ids: Iterable[str], skip: Collection[int] = ()
-) -> Search[Candidates]:
-    """Return the candidates with missing scores for the chunks ``ids``, computed by all sources not in ``skip``."""
+def add_scores(context: SearchContext, candidates: Candidates, ids: Iterable[str]) -> Search[Candidates]:
+    """Return the candidates with missing scores for the chunks ``ids``, computed by every source that can."""
     rankings, calls = list(candidates.rankings), {}
     for position, (source, result) in enumerate(candidates.results.items()):
-        missing = [] if position in skip else list(filterfalse(rankings[position].scores.__contains__, ids))
+        missing = list(filterfalse(rankings[position].scores.__contains__, ids))
         if missing and (call := source.score(context.query, result, missing)) is not None:
             calls[position] = call
     if not calls:
@@ -249,37 +229,28 @@ def add_scores(
     return candidates._replace(rankings=rankings)
 
 
-def _ids_of(rankings: Iterable[Ranking]) -> dict[str, None]:
-    ids: dict[str, None] = {}
-    for ranking in rankings:
-        ids |= dict.fromkeys(map(itemgetter(0), ranking.entries))
-    for ranking in rankings:
-        ids |= dict.fromkeys(ranking.exact)
-    return ids
-
-
-def fuse(context: SearchContext, candidates: Candidates) -> Candidates:
+def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     """Return the candidates with ``fused_candidates``, best first; if the fusion fails, interleaved by rank."""
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     sources = [ranking.source for ranking in rankings if ranking.entries]
     method = getattr(fusion, "method", "hybrid")
     trace.method = method if len(sources) > 1 else "".join(sources) or method
+
+    def call_fusion() -> Sequence[FusedCandidate]:
+        fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
+        if not all(map(math.isfinite, map(itemgetter(1), fused))):
+            raise ValueError("a score is not a finite number")
+        return fused
+
+    is_fast = type(fusion).__module__ == ConvexCombination.__module__
     with trace.stage("fuse"):
-        try:
-            fused = (fusion.for_k(context.query.k) if implements(fusion, DependsOnK) else fusion)(rankings)
-            if not all(map(math.isfinite, map(itemgetter(1), fused))):
-                raise ValueError("a score is not a finite number")
-        except Exception as error:  # noqa: BLE001 - a fusion may be the caller's own, and interleaving always works
-            trace.record("fusion", error, "fusion-failed")
+        (fused,) = yield [Effect("fusion", call_fusion, quick=is_fast, lane=lane_of("fusion", fusion))]
+        for failure in failures_in([fused]):
+            trace.record("fusion", failure.error, failure.reason)
             trace.degrade("interleaved")
             trace.method = "interleave"
             fused = Interleave()(rankings)
-    complete = None if candidates.complete is None else partial(_complete, context, candidates.complete)
-    return candidates._replace(fused_candidates=fused, complete=complete)
-
-
-def _complete(context: SearchContext, complete: Callable[[], Search[Candidates]]) -> Search[Candidates]:
-    return fuse(context, (yield from complete()))
+    return candidates._replace(fused_candidates=fused)
 
 
 # Stage that expands hits along edges of the graph.
@@ -374,7 +345,10 @@ def _traverse(
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
         starts = [seed for seed in seeds if seed[0] not in missing] if missing else seeds
-        return graph, question_traversal.traverse(graph, starts, expansion.score, vector)
+        result = question_traversal.traverse(graph, starts, expansion.score, vector)
+        if not isinstance(result, TraversalResult):
+            raise TypeError(f"a traversal must return a TraversalResult, got {quote_value(result)}")
+        return graph, result
 
     if store is None:
         return traverse()

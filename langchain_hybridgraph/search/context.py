@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import HybridGraphError, RetrievalError
+from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
@@ -31,7 +31,16 @@ from langchain_hybridgraph.search.rerankers import Reranker
 from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import ReachedChunk
-from langchain_hybridgraph.stores.protocols import Graph, HasGraph, HasOriginals, HasParents, ReadsChunks, implements
+from langchain_hybridgraph.stores.protocols import (
+    Graph,
+    HasFastLookups,
+    HasGraph,
+    HasOriginals,
+    HasParents,
+    KnowsDamage,
+    ReadsChunks,
+    implements,
+)
 
 # Replacement of children by their parents.
 
@@ -163,16 +172,12 @@ class Limits(NamedTuple):
     """Limits that let a search skip work that cannot change its result. ``benchmarks/pruning.py`` measures the effect.
 
     - ``hits`` is the maximum number of hits that the stages after ``admit`` can use.
-    - ``contenders`` is the number of the best candidates that later stages can use, or None if they may use any
-      candidate. Missing scores are computed only for candidates that could still be among them (Fagin, Lotem and Naor,
-      Optimal Aggregation Algorithms for Middleware, PODS 2001).
     - With ``scores_unread``, memories are scored before their texts are read, so that only the best ones have to be
       read. No stage before ``score`` needs the texts then.
     - ``resolves_parents`` is False if no hit has a parent that replaces it.
     """
 
     hits: int
-    contenders: int | None
     scores_unread: bool
     resolves_parents: bool
 
@@ -206,9 +211,7 @@ class SearchContext:
             hits = ALL
         else:
             hits = k if pipeline.reranker is None else max(k, pipeline.rerank_depth)
-        # If the search expands hits in a graph or scores memories, any candidate could become a hit.
-        contenders = hits if pipeline.expansion is None and scoring is None else None
-        return Limits(hits, contenders, scores_unread, resolves_parents)
+        return Limits(hits, scores_unread, resolves_parents)
 
     def ask(self, call: Effect, otherwise: Any = None, *, is_required: bool = False) -> Search[Any]:
         """Make a call and return its result. If it fails, record the reason and return ``otherwise``.
@@ -247,7 +250,7 @@ class SearchContext:
             if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
                 raise failure.error
         if failures and is_required and self.pipeline.on_error != "empty":
-            errors = "; ".join(f"{each.source}: {type(each.error).__name__}: {each.error}" for each in failures)
+            errors = "; ".join(f"{each.source}: {describe_error(each.error)}" for each in failures)
             raise RetrievalError(
                 f"no source could answer ({errors}); on_error='empty' returns an empty result instead"
             ) from failures[0].error
@@ -293,6 +296,9 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
             hits += _hits(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
+        if implements(store, KnowsDamage):
+            for reason in store.damage:
+                context.trace.degrade(reason)
     return hits[:n]
 
 
@@ -330,7 +336,11 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         return hits
     assert implements(store, HasParents)
     with trace.stage("parents"):
-        chunks = yield from context.ask(Effect("parents", partial(store.read_parents, ids, scope), quick=True))
+        is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
+        call = Effect(
+            "parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, lane=lane_of("parents", store)
+        )
+        chunks = yield from context.ask(call)
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress
+from itertools import chain
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import FusedCandidate, Ranking
@@ -60,18 +58,6 @@ class ScoresOthers(Protocol):
         """Return the chunks with these ids, scored by their ``Ranking.scores``, best first, ties by id.
 
         A caller may pass rankings with only their first entry, because only the best score of each source is needed.
-        """
-        ...
-
-
-@runtime_checkable
-class KnowsContenders(Protocol):
-    """Fusion that can tell, before all scores are known, which candidates may be among the best."""
-
-    def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """Return the ids of all candidates, and possibly others, that may be among the best n with all scores known.
-
-        The missing scores of a source are at most ``Ranking.rest``, or 0 if ``rest`` is None.
         """
         ...
 
@@ -196,31 +182,6 @@ class ConvexCombination:
         for id in exact.keys() & parts.keys():
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
-
-    def contenders(self, rankings: Sequence[Ranking], n: int) -> Set[str]:
-        """See :class:`KnowsContenders`."""
-        candidates = self._candidates(rankings)
-        if not 0 < n < len(candidates):
-            return candidates.keys()
-        # The lowest and the highest possible score of each chunk, or NaN if a source's score is NaN.
-        exact = self._exact(rankings)
-        similar = 1 - max(exact.values(), default=0.0)
-        least = np.array([exact.get(id, 0.0) for id in candidates]) if exact else np.zeros(len(candidates))
-        most = least.copy()
-        for ranking, share, scale in self._shares(rankings):
-            scores = list(map(ranking.scores.get, candidates))
-            values = np.array([ranking.rest or 0.0, *scores], np.float64)  # None becomes NaN
-            missing = np.isnan(values)
-            scaled = similar * share * np.clip((values - scale.zero) / scale.width, 0.0, 1.0) ** scale.power
-            if np.count_nonzero(missing) > scores.count(None):
-                missing[1:] = [score is None for score in scores]
-            least += np.where(missing, 0.0, scaled)[1:]
-            most += np.where(missing, scaled[0], scaled)[1:]
-        if np.isnan(least).any():
-            return candidates.keys()  # the pipeline reports NaN scores
-        # Sums computed in another order may differ in the last digits.
-        is_contender = most >= np.partition(least, -n)[-n] - 1e-9
-        return set(compress(candidates, is_contender.tolist()))
 
     def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
         """Return the ids of all listed candidates and, if ``adaptive`` is set, of the exact matches."""

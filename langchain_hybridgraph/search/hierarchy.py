@@ -7,6 +7,7 @@ import os
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from langchain_hybridgraph.chunks import Chunk, Serializable, directory_of, is_valid, plain_uri
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.display.html import fields_table
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, replace_failures, together
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
@@ -175,6 +176,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
 # Lookup of a tree's nodes by uri or path.
 
 _MAX_SUGGESTIONS = 3
+_LONGEST_URI = 8_192  # characters; comparing other spellings takes time in proportion to the square of the length
 
 
 def path_of(uri: str) -> str:
@@ -214,6 +216,8 @@ def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
     for uri in targets:
         if not (isinstance(uri, str) and uri.strip()):
             raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
+        if len(uri) > _LONGEST_URI and tree.node(uri) < 0:
+            raise ConfigurationError(f"each target_uri must have at most {_LONGEST_URI:,} characters, got {len(uri):,}")
         nodes = _nodes_of(tree, uri)
         if not nodes:
             tops = [tree.uri(node) for node in tree.top()]
@@ -314,9 +318,11 @@ def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
     """Return the contents of a document or directory; raise ConfigurationError if the scope contains none there."""
     tree = store.scoped_tree(scope)
     node = target_nodes(tree, [uri])[0][0]
-    summaries = summaries_of(store)
-    has_summary = summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node)
-    summaries_by_uri = summaries.get([tree.uri(node)]) if summaries is not None and has_summary else {}
+    summaries_by_uri: dict[str, Chunk] = {}
+    with suppress(StoreError):  # searches report damaged summaries
+        summaries = summaries_of(store)
+        if summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node):
+            summaries_by_uri = summaries.get([tree.uri(node)])
     chunks = store.read(tree.chunks(node), scope, {}).values()
     return NodeContents(summaries_by_uri.get(tree.uri(node)), sorted(chunks, key=place_of))
 

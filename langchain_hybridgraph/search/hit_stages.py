@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import Effect, Search, ask
+from langchain_hybridgraph.execution.effects import Effect, Search, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Answerability, Hit
 from langchain_hybridgraph.search.context import (
@@ -77,8 +77,9 @@ def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         lane=lane_of("rerank", reranker),
     )
     with trace.stage("rerank"):
-        scores = yield from ask(trace, call)
-        if scores is None:
+        (scores,) = yield [call]
+        for failure in failures_in([scores]):
+            trace.record("rerank", failure.error, failure.reason)
             return hits
         try:
             return apply_scores(hits, [*scores, *[None] * (len(hits) - len(best))], reranker)

@@ -37,8 +37,8 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
         candidates = yield from list_matches(context)
     else:
         results = yield from gather(context)
-        candidates = yield from rank(context, results, context.limits.contenders)
-        candidates = fuse(context, candidates)
+        candidates = yield from rank(context, results)
+        candidates = yield from fuse(context, candidates)
         candidates = yield from expand(context, candidates)
     candidates = yield from score_candidates(context, candidates)
     hits = yield from admit(context, candidates)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import getattr_static
 from typing import Any, ClassVar, NamedTuple, Protocol, overload
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
@@ -95,7 +96,7 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     @classmethod
     def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
         """Return the plan to use if the planner failed: only the query as the user wrote it, for all types."""
-        message = f"{type(error).__name__}: {error}"
+        message = describe_error(error)
         reasoning = "The planner failed, so the original question is searched for."
         return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
 
@@ -639,7 +640,20 @@ def _checked_plan(answer: Any) -> QueryPlan:
 def messages_call(source: str, history: Any) -> effects.Effect:
     """Return the call that reads the messages of a chat history."""
     arun = getattr(history, "aget_messages", None) if effects.is_asynchronous(history) else None
-    return effects.Effect(source, lambda: list(history.messages), arun, lane=lane_of(source, history))
+
+    def read() -> list[Any]:
+        messages = history.messages
+        if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+            raise TypeError(f"the messages of a chat history must be a list, got {quote_value(messages)}")
+        return list(messages)
+
+    return effects.Effect(source, read, arun, lane=lane_of(source, history))
+
+
+def has_messages(history: Any) -> bool:
+    """Return whether an object has messages; the property, which may query a database, is not read."""
+    missing = object()
+    return getattr_static(history, "messages", missing) is not missing or hasattr(type(history), "__getattr__")
 
 
 def as_session(session: Any) -> ConversationSession | None:
@@ -657,7 +671,7 @@ def as_session(session: Any) -> ConversationSession | None:
     if isinstance(session, Sequence) and not isinstance(session, str | bytes):
         messages = list(session)
         return ConversationSession("", lambda: effects.Effect("session", lambda: messages, quick=True))
-    if hasattr(session, "messages"):
+    if has_messages(session):
         return ConversationSession("", lambda: messages_call("session", session))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "

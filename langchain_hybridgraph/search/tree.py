@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, compress
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask, replace_failures
 from langchain_hybridgraph.records import FusedCandidate, Hit, Query, Scope
 from langchain_hybridgraph.search.candidate_stages import fuse, gather, rank
@@ -389,7 +390,10 @@ class QueryTree:
         self._query, self._pipeline, self._trace = run.query, run.pipeline, run.trace
         self._store: Any = self._pipeline.store
         self._fusion: Any = self._pipeline.fusion
-        self._layers: CurrentSummaries | None = summaries_of(self._store)
+        self._layers: CurrentSummaries | None = None
+        self._are_layers_readable = True
+        with self._reading_layers():
+            self._layers = summaries_of(self._store)
         self._vector: Vector | None = None
         self._texts: Scores
         self._summaries: Scores | None = None
@@ -402,7 +406,7 @@ class QueryTree:
     def search(self, weights: tuple[float, float]) -> Search[None]:
         """Search the chunks, then the summaries of the directories."""
         results = yield from gather(self._run)
-        candidates = fuse(self._run, (yield from rank(self._run, results, CANDIDATES)))
+        candidates = yield from fuse(self._run, (yield from rank(self._run, results)))
         self._vector = next((result.vector for result in results.values() if result.vector is not None), None)
         self._texts = Scores(candidates, self._fusion)
         if results:
@@ -415,6 +419,8 @@ class QueryTree:
 
     def _search_directories(self, weights: tuple[float, float]) -> Search[None]:
         if self._layers is None or not len(self._layers):
+            if not self._are_layers_readable:
+                return
             if not any(map(self.tree.is_directory, self.tree.top())):
                 self._trace.degrade("no-tree" if len(self.tree) else None)
             else:
@@ -436,7 +442,7 @@ class QueryTree:
         trace.raises = self._trace.raises
         run = SearchContext(query, pipeline, trace)
         results = yield from gather(run)
-        candidates = fuse(run, (yield from rank(run, results, CANDIDATES)))
+        candidates = yield from fuse(run, (yield from rank(run, results)))
         self._summaries = Scores(candidates, self._fusion)
         for source, error in trace.errors.items():
             self._trace.degrade("layers-failed")
@@ -614,7 +620,17 @@ class QueryTree:
         if self._layers is None or not nodes:
             return {}
         of = {self.tree.uri(node): node for node in nodes}
-        return {of[uri]: chunk for uri, chunk in self._layers.get(of).items()}
+        with self._reading_layers():
+            return {of[uri]: chunk for uri, chunk in self._layers.get(of).items()}
+        return {}
+
+    @contextmanager
+    def _reading_layers(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            self._are_layers_readable = False
+            self._trace.record("layers", error, "layers-failed")
 
 
 def _as_rerank_scores(level: ScoredLevel) -> dict[int, _RerankScores]:

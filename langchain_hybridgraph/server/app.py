@@ -21,6 +21,7 @@ except ModuleNotFoundError as missing:
 
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
+from langchain_hybridgraph.server.page import add_page
 from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
 from langchain_hybridgraph.server.service import ServedStore, Service
 
@@ -76,4 +77,5 @@ def create_app(
     app.add_exception_handler(HTTPException, answer_http_error)
     for add in (add_searches, add_documents, add_memory, add_operations):
         add(app.router, service)
+    add_page(app.router)
     return app

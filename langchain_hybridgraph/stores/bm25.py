@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import BEST_HITS, QuestionWords, ScoredId, SourceResult
-from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer, telling_terms
+from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, RowsWith, exact_matches, forms
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Question:
     """Words of a question, with their statistics in an index of ``texts`` rows.
 
     ``frequency`` counts the rows whose field contains a word, and ``idf`` maps such a number to an inverse document
-    frequency. ``terms`` are the indexed words, with their number of occurrences in the question.
+    frequency. ``terms`` are the indexed words, with their number of occurrences in the question. Only the first
+    ``LONGEST_QUERY`` characters of ``text`` are used.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Question:
         frequency: Callable[[Field, str], float],
         idf: Callable[[float], float],
     ) -> None:
+        text = text[:LONGEST_QUERY]
         self.text, self.analyzer, self.texts, self.idf = text, analyzer, texts, idf
         self._words = analyzer.words(text)
         self._frequency = in_texts = {word: frequency("text", word) for word in dict.fromkeys(self._words)}
@@ -160,6 +162,10 @@ class KeywordIndex(ABC):
     def reload(self) -> None:  # noqa: B027 - an index in memory inherits it
         """Make the commits of other processes visible; without a folder, there are none."""
 
+    def damaged_files(self) -> list[str]:
+        """Return the names of the files whose checksums are wrong; without a folder, there are none."""
+        return []
+
     def bound(self, text: str) -> float:
         """Return an upper bound on the score of any row for this question (see :attr:`Question.bound`)."""
         return self.question(text).bound
@@ -182,6 +188,8 @@ class KeywordIndex(ABC):
         for form, is_compound in islice(forms(text).items(), MOST_FORMS):
             terms += [("name", form), ("compounds", form)] if is_compound else [("name", form)]
         postings = self.postings(terms)
+        if not any(postings.values()):
+            return {}
 
         def rows_with(field: Field, term: str) -> Sequence[int]:
             rows = postings.get((field, term), ())
@@ -200,14 +208,14 @@ class KeywordIndex(ABC):
         reason: str | None,
     ) -> SourceResult:
         """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs."""
-        hits, exact = self.search(text, n, allowed_rows), self.exact_matches(text, allowed_rows)
+        question, hits = self.question(text), self.search(text, n, allowed_rows)
+        exact = self.exact_matches(text, allowed_rows)
         order = sorted(zip([-score for _, score in hits], ids_of([row for row, _ in hits]), strict=True))
         entries = [ScoredId(id, -score) for score, id in order]
         return SourceResult(
             entries,
-            bound=self.question(text).bound,
+            bound=question.bound,
             reason=reason,
-            rest=entries[-1].score if 0 < n <= len(entries) else 0.0,
             exact=dict(zip(ids_of(exact), exact.values(), strict=True)),
             words=self.query_words(text, hits[:BEST_HITS]),
         )

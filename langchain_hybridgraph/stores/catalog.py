@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from langchain_hybridgraph.records import TITLE, Edge
+from langchain_hybridgraph.records import TITLE, Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (
     CHUNK,
@@ -21,20 +21,27 @@ from langchain_hybridgraph.stores.chunk_rows import (
     PARENT,
     POSITION,
     Arc,
-    RowState,
+    RowStates,
     StoredChunk,
     StoredHashes,
     json_list,
     number_list,
     parse_metadata,
+    text_hash,
 )
-from langchain_hybridgraph.stores.connections import CatalogConnections
+from langchain_hybridgraph.stores.connections import CatalogConnections, UndecodableTextError
 
 # Columns that the graph in memory reads for each edge.
 _ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
-_METADATA = "SELECT id, metadata FROM nodes WHERE metadata IS NOT NULL"
+_RAW_NODES = "SELECT node, row, text_hash, content_hash, {} FROM nodes".format(
+    ", ".join(f"CAST({name} AS BLOB)" for name in ("tenant", "id", "kind", "document", "parent", "metadata", "text"))
+)
 _ARCS_AT_ONCE = 50_000
 _ROWS_AT_ONCE = 2_000
+_STATES_AT_ONCE = 10_000
+# JSON list of a column of times. A list takes half the time of one tuple for each row, and json_group_array rounds.
+_TIME = "iif({0} IS NULL, 'null', replace(printf('%!.17g', {0}), 'Inf', 'Infinity'))"
+_TIMES = f"'[' || ifnull(group_concat({_TIME}), '') || ']'"
 _EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
 _COLUMNS = (
     "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
@@ -50,13 +57,35 @@ _STORED_THEN = (
 )
 
 
+class DamagedNode(NamedTuple):
+    """A node that :meth:`Catalog.damaged_nodes` has found, with the hash of its present text and its metadata."""
+
+    node: int
+    row: int | None
+    tenant: str
+    id: str
+    text_hash: bytes = b""
+    metadata: str | None = None
+
+
+class DamagedNodes(NamedTuple):
+    """Damaged nodes: those that are not valid UTF-8, and those with other texts or metadata than were written."""
+
+    undecodable: list[DamagedNode]
+    altered: list[DamagedNode]
+
+
 class Catalog(CatalogConnections):
     """Read access to the catalog's database. Each statement reads the state of a single commit."""
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a SELECT statement."""
-        with self.reading() as connection:
-            return connection.execute(sql, values).fetchall()
+        try:
+            with self.reading() as connection:
+                return connection.execute(sql, values).fetchall()
+        except UndecodableTextError:
+            with self.reading() as connection:
+                return connection.execute(sql, values).fetchall()
 
     # -- facts ----------------------------------------------------------------------------------------------
 
@@ -126,17 +155,22 @@ class Catalog(CatalogConnections):
             while page := results.fetchmany(_ROWS_AT_ONCE):
                 yield from page
 
-    def row_states(self, rows: Iterable[int] | None = None) -> Iterator[RowState]:
-        """Yield the states of the chunks in these rows (None: all), unordered; deleted rows are left out."""
-        condition = "row NOT NULL" if rows is None else "row IN (SELECT value FROM json_each(?))"
-        with self.reading() as connection:
-            results = connection.execute(
-                "SELECT row, tenant, id, l.valid_from, l.valid_until, learned_at, retracted_at "
-                f"FROM {_STORED} WHERE {condition}",
-                () if rows is None else (number_list(rows),),
-            )
-            while page := results.fetchmany(_ROWS_AT_ONCE):
-                yield from page
+    def row_states(self, tenant: str, end: int, rows: Sequence[int] | None = None) -> Iterator[RowStates]:
+        """Yield the states of a tenant's chunks in these rows (None: all below ``end``), without deleted ones."""
+        times = ("l.valid_from", "l.valid_until", "learned_at", "retracted_at")
+        columns = ", ".join(["json_group_array(row)", "json_group_array(id)", *map(_TIMES.format, times)])
+        # The plus prevents SQLite from using an index on the tenant, so only these rows are read.
+        sql = f"SELECT {columns} FROM {_STORED} WHERE +tenant = ?1 AND row "
+        pages: Iterable[list[Any]]
+        if rows is not None:
+            pages = [self.query(f"{sql} IN (SELECT value FROM json_each(?2))", (tenant, number_list(rows)))]
+        else:
+            starts = range(0, end, _STATES_AT_ONCE)
+            pages = (self.query(f"{sql} >= ?2 AND row < ?3", (tenant, n, n + _STATES_AT_ONCE)) for n in starts)
+        for [page] in pages:
+            if page[0] != "[]":
+                rows_of_page, ids, *times_of_page = map(json.loads, page)
+                yield rows_of_page, ids, times_of_page
 
     def text_hashes(self) -> dict[int, bytes]:
         """Return the text hash of every chunk, as a dict keyed by row in ascending order."""
@@ -254,17 +288,36 @@ class Catalog(CatalogConnections):
         return [Edge(*values) for values in results]
 
     def faults(self) -> list[str]:
-        """Check the database, its edges and its metadata, and return messages about the faults found."""
+        """Check the database and its edges, and return messages about the faults found."""
         with self.reading() as connection:
-            faults = [row[0] for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+            faults = [row[0] for row in connection.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
-            unread = [id for id, metadata in connection.execute(_METADATA) if parse_metadata(metadata) is None]
         faults += [f"{dangling} edges point to missing nodes"] if dangling else []
-        if unread:
-            faults.append(f"the metadata of {len(unread)} chunks cannot be read ({unread[0]!r:.80} …); add them again")
         what = "have no weight, are never valid, or lead to themselves or another tenant"
         return faults + ([f"{wrong} edges {what}"] if wrong else [])
+
+    def damaged_nodes(self) -> DamagedNodes:
+        """Read all texts, ids and metadata, and return the nodes that have been damaged."""
+        damaged = DamagedNodes([], [])
+        with self.reading() as connection:
+            for node, row, hash, content_hash, *values in connection.execute(_RAW_NODES):
+                try:
+                    contents: list[Any] = [None if raw is None else raw.decode() for raw in values]
+                except UnicodeDecodeError:
+                    tenant, id = (raw.decode(errors="replace") for raw in values[:2])
+                    damaged.undecodable.append(DamagedNode(node, row, tenant, id))
+                    continue
+                tenant, id, *contents = contents
+                text, metadata = contents[-1], contents[-2]
+                if text is None:
+                    continue
+                has_metadata = metadata is not None and parse_metadata(metadata) is not None
+                is_as_written = content_hash in (b"", digest(*(each or "" for each in contents)))
+                if not (has_metadata and is_as_written and text_hash(text) == hash):
+                    readable = metadata if has_metadata else "{}"
+                    damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text), readable))
+        return damaged
 
     # -- the graph ------------------------------------------------------------------------------------------
 

@@ -32,6 +32,11 @@ def set_facts(connection: sqlite3.Connection, **facts: Any) -> None:
     connection.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", facts.items())
 
 
+def delete_facts(connection: sqlite3.Connection, *names: str) -> None:
+    """Delete facts of the index."""
+    connection.executemany("DELETE FROM about WHERE name = ?", ((name,) for name in names))
+
+
 def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
     """Record ``rows`` as changed by a new version of the catalog, and return its number."""
     connection.execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
@@ -289,6 +294,19 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     return rows
 
 
+def repair_nodes(
+    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[int, bytes, str | None]]
+) -> None:
+    """Delete nodes that are not valid UTF-8, and accept others with the hashes of their texts and their metadata.
+
+    An accepted node has no hash of its contents, so adding the original text again replaces it.
+    """
+    _delete_nodes(connection, undecodable)
+    connection.executemany(
+        "UPDATE nodes SET text_hash = ?2, metadata = ?3, content_hash = x'' WHERE node = ?1", altered
+    )
+
+
 def delete_lost_edges(connection: sqlite3.Connection) -> None:
     """Delete invalid edges and edges with a missing end. Readers of the graph then have to read it again."""
     connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
@@ -348,16 +366,16 @@ def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
     return [node for (node,) in results]
 
 
-def orphan_edges(connection: sqlite3.Connection, n: int) -> tuple[int, list[str]]:
-    """Return the number of edges with a missing end in all tenants, and the first ``n`` of the missing ids, sorted."""
+def orphan_edges(connection: sqlite3.Connection, tenant: str, n: int) -> tuple[int, list[str]]:
+    """Return the number of edges with a missing end in all tenants, and the first ``n`` missing ids of one, sorted."""
     connected_nodes = _CONNECTED_NODES.format(tenants="1")
     count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
     if not count:
         return 0, []
     ids = connection.execute(
         f"{connected_nodes} SELECT DISTINCT id FROM edges JOIN nodes ON node IN (source, target) "
-        f"WHERE {_IS_ORPHAN} AND node NOT IN joined ORDER BY id LIMIT ?",
-        (n,),
+        f"WHERE {_IS_ORPHAN} AND node NOT IN joined AND tenant = ? ORDER BY id LIMIT ?",
+        (tenant, n),
     )
     return int(count), [id for (id,) in ids]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -11,19 +13,30 @@ from typing import Any
 import numpy as np
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.errors import ConfigurationError, ReadOnlyError, StoreError, StoreLockedError, quote_value
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    ReadOnlyError,
+    StoreError,
+    StoreLockedError,
+    as_path,
+    quote_value,
+)
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores.catalog import DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import text_hash
-from langchain_hybridgraph.stores.generations import FittedEmbedding
+from langchain_hybridgraph.stores.folder import copy_index
+from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writing import Writer
+
+logger = logging.getLogger(__name__)
 
 # Number of texts embedded in one call when vectors are repaired.
 EMBEDDED_AT_ONCE = 500
 # Seconds that a check waits for the write lock. If it does not get the lock, the keyword index may not be checked.
 CHECK_PATIENCE = 1.0
-# Maximum number of missing ids that a check names.
-NAMED_IDS = 3
+# Maximum numbers of missing ids and of damaged chunks that a report names.
+NAMED_IDS, NAMED_CHUNKS = 3, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +59,32 @@ class CheckReport(Serializable):
 
 
 class Maintenance:
-    """Checks whether the parts of an index and of its ``summaries`` agree, and repairs or rebuilds them."""
+    """Checks whether the parts of an index and of its ``summaries`` agree, repairs them and backs them up."""
 
     def __init__(
         self,
         index: IndexFolder,
         writer: Writer,
-        *,
         summaries: Callable[[], Maintenance | None] = lambda: None,
+        renew_summaries: Callable[[], object] = lambda: None,
     ) -> None:
-        self._index, self._writer, self._summaries = index, writer, summaries
+        self._index, self._writer = index, writer
+        self._summaries, self._renew_summaries = summaries, renew_summaries
 
     def check(self) -> CheckReport:
         """Check whether the catalog, the matrix, the keyword index and the index of summaries agree.
 
         If the write lock is not available within a second, parts may be ``unchecked``; writers wait during the check.
         """
-        report, summaries = self._check(), self._summaries()
-        if summaries is None:
+        report = self._check()
+        try:
+            summaries = self._summaries()
+            other = None if summaries is None else summaries.check()
+        except StoreError as error:
+            fault = f"{str(error).partition(': ')[0]}; repair() writes them again"
+            return replace(report, problems=(*report.problems, *_of_summaries([fault])))
+        if other is None:
             return report
-        other = summaries.check()
         return replace(
             report,
             problems=(*report.problems, *_of_summaries(other.problems)),
@@ -84,12 +103,16 @@ class Maintenance:
             self._index.snapshot()
             with self._index.catalog.snapshot():
                 version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
-                problems += self._index.catalog.faults()
+                problems += self._index.catalog.faults() + self._text_faults()
                 with self._index.catalog.reading() as connection:
                     problems += catalog_memory.faults(connection)
-                    notes = _notes_on_edges(*catalog_writes.orphan_edges(connection, NAMED_IDS + 1))
+                    notes = _notes_on_edges(
+                        *catalog_writes.orphan_edges(connection, self._index.rows.tenant, NAMED_IDS + 1)
+                    )
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
+            if loss := self._index.loss:
+                problems.append(f"catalog: {_description(loss)}; repair() accepts the loss")
             problems += self._vector_faults(texts)
             faults = self._keyword_faults(version, set(rows), is_writer)
             problems += faults or []
@@ -102,6 +125,30 @@ class Maintenance:
         except StoreError as error:
             return [str(error)]
         return []
+
+    def _text_faults(self) -> list[str]:
+        damaged, faults = self._index.catalog.damaged_nodes(), []
+        if self._is_probe_undecodable():
+            faults.append("the text by which the embedding is recognised is not valid UTF-8; repair() deletes it")
+        if damaged.undecodable:
+            faults.append(f"{self._list(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
+        if damaged.altered:
+            faults.append(
+                f"{self._list(damaged.altered)} have another text or other metadata than were written; repair() "
+                "accepts them"
+            )
+        return faults
+
+    def _is_probe_undecodable(self) -> bool:
+        facts = self._index.catalog.facts()
+        return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
+
+    def _list(self, nodes: Sequence[DamagedNode]) -> str:
+        """Return the number of nodes, and the ids of those of this tenant."""
+        ids = [quote_value(each.id) for each in nodes if each.tenant == self._index.rows.tenant]
+        names = ", ".join(ids[:NAMED_CHUNKS]) + ", …" * (len(ids) > NAMED_CHUNKS)
+        others = f"{len(nodes) - len(ids)} of other tenants" if len(ids) < len(nodes) else ""
+        return f"{len(nodes)} chunks ({'; '.join(filter(None, (names, others)))})"
 
     def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
         if not is_writer:
@@ -116,6 +163,8 @@ class Maintenance:
         except StoreError as error:
             return [f"keyword index: {error}; repair() rebuilds it"]
         faults = []
+        if damaged := index.damaged_files():
+            faults.append(f"keyword index: {', '.join(damaged)} do not have their checksums; repair() rebuilds it")
         if missing := len(rows - present):
             faults.append(f"keyword index: {missing} chunks are missing; repair() restores them")
         if leftover := len(present - rows):
@@ -125,12 +174,25 @@ class Maintenance:
     def repair(self) -> CheckReport:
         """Repair the problems that :meth:`check` reports, then check again and return the new report.
 
-        Damaged vectors and missing memory states are computed again; invalid edges are deleted.
+        Damaged vectors and missing memory states are computed again. Invalid edges and chunks that are not valid UTF-8
+        are deleted. The report's ``notes`` name what was lost.
         """
-        if (summaries := self._summaries()) is not None:
-            summaries.repair()
         with self._index.writer():
+            self._try_step()
+            loss, damaged = self._index.loss, self._index.catalog.damaged_nodes()
+            is_probe_undecodable = self._is_probe_undecodable()
             with self._index.catalog.writing() as connection:
+                if is_probe_undecodable:
+                    catalog_writes.delete_facts(connection, "probe_text", "probe_vector")
+                    catalog_writes.log_changes(connection, [])
+                if loss:
+                    catalog_writes.delete_facts(connection, "loss")
+                    catalog_writes.log_changes(connection, [])
+                if damaged.undecodable or damaged.altered:
+                    altered = [(each.node, each.text_hash, each.metadata) for each in damaged.altered]
+                    catalog_writes.repair_nodes(connection, [each.node for each in damaged.undecodable], altered)
+                    rows = [each.row for each in (*damaged.undecodable, *damaged.altered) if each.row is not None]
+                    catalog_writes.log_changes(connection, rows)
                 catalog_writes.delete_lost_edges(connection)
                 if repaired := catalog_memory.repair(connection, self._index.clock()):
                     catalog_writes.log_changes(connection, repaired)
@@ -138,7 +200,71 @@ class Maintenance:
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._index.keywords.rebuild(self._index.rows.version)
             self._writer.flush()
-        return self.check()
+        self._repair_summaries()
+        report, notes = self.check(), []
+        if loss:
+            notes.append(f"{_description(loss)}; add the missing texts again, since only the catalog contained them")
+        if damaged.undecodable:
+            notes.append(f"{self._list(damaged.undecodable)} were deleted; add them again")
+        if damaged.altered:
+            notes.append(f"the texts or metadata of {self._list(damaged.altered)} may be wrong; add them again")
+        return replace(report, notes=(*notes, *report.notes))
+
+    def _repair_summaries(self) -> None:
+        """Repair the index of summaries, or write it again if that is not possible."""
+        try:
+            summaries = self._summaries()
+            report = None if summaries is None else summaries.repair()
+            if report is None or (report.ok and not report.notes):  # notes name what was lost
+                return
+        except (StoreLockedError, ReadOnlyError):
+            raise
+        except StoreError as error:
+            logger.warning("the summaries of directories cannot be repaired and are written again: %s", error)
+        self._renew_summaries()
+
+    def backup(self, destination: str | Path) -> Path:
+        """Copy the index of all tenants to a new folder, which is a complete index, and return its path.
+
+        Other processes may read and write meanwhile; writers wait until the files are copied. If the backup fails,
+        nothing is left at ``destination``. Summaries of directories that are damaged are left out.
+
+        Raises ConfigurationError for a destination inside the index, or one that exists and is not an empty folder, and
+        StoreError for an index in memory, or if a file cannot be read or written.
+        """
+        source, path = self._index.settings.path, as_path("destination", destination).absolute()
+        if source is None:
+            raise StoreError("an index in memory cannot be backed up: create it in a folder, HybridGraphStore(path)")
+        unfinished = path.with_name(f".{path.name}.unfinished")
+        try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise ConfigurationError(f"{path} already exists: pass a new folder for the backup")
+            if path.resolve().is_relative_to(source):
+                raise ConfigurationError(f"{path} is inside the index: pass a folder outside {source} for the backup")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
+            with ExitStack() as stack:
+                stack.enter_context(self._index.writer())
+                self._index.sync_keywords()
+                copy_index(source, unfinished, *self._hold_summaries(stack))
+                unfinished.rename(path)
+        except (OSError, shutil.Error) as error:
+            raise StoreError(f"the backup {path} cannot be written: {error}") from error
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return path
+
+    def _hold_summaries(self, stack: ExitStack) -> Sequence[str]:
+        """Keep writers from the index of summaries; return patterns of the files to leave out of a backup."""
+        try:
+            if (summaries := self._summaries()) is not None:
+                stack.enter_context(summaries._index.writer())
+        except StoreLockedError:
+            raise
+        except StoreError as error:
+            logger.warning("the backup does not contain the summaries of directories: %s", error)
+            return ["layers-*"]
+        return []
 
     def refit(self) -> int:
         """Fit an embedding such as LSA to the stored texts now; return the number of texts embedded.
@@ -167,7 +293,10 @@ class Maintenance:
             with self._index.catalog.reading() as connection:
                 learned = catalog_memory.count(connection, self._index.rows.tenant)
             counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
-        summaries = self._summaries()
+        layers = 0
+        with suppress(StoreError):  # check() reports damaged summaries
+            if (summaries := self._summaries()) is not None:
+                layers = summaries._index.snapshot().rows.living
         return {
             **counts,
             "dimension": facts.get("dimension"),
@@ -177,7 +306,7 @@ class Maintenance:
             "version": facts["version"],
             "generation": facts["generation"],
             "bytes": 0 if self._index.settings.path is None else _bytes_in(self._index.settings.path),
-            "layers": 0 if summaries is None else summaries._index.snapshot().rows.living,
+            "layers": layers,
         }
 
     def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
@@ -223,13 +352,22 @@ class Maintenance:
             self._index.snapshot()
 
 
+def _description(loss: Mapping[str, int]) -> str:
+    return (
+        f"the last {loss['commits']} commits are missing, because the write-ahead log was lost or damaged or an older "
+        f"catalog was restored; {loss['texts']} texts are missing, and {loss['returned']} deleted or replaced texts "
+        "are back"
+    )
+
+
 def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return one note about edges with a missing end, or () if there are none."""
+    """Return one note about edges with a missing end, which names missing ids of this tenant; () if there are none."""
     if not count:
         return ()
     edges = "1 edge has" if count == 1 else f"{count:,} edges have"
     ids = ", ".join(quote_value(id) for id in missing_ids[:NAMED_IDS]) + ", …" * (len(missing_ids) > NAMED_IDS)
-    return (f"{edges} an end that is not in the index ({ids}); an edge has no effect until both ends are in it",)
+    names = f" ({ids})" if ids else ""
+    return (f"{edges} an end that is not in the index{names}; an edge has no effect until both ends are in it",)
 
 
 def _of_summaries(lines: Sequence[str]) -> list[str]:

@@ -6,10 +6,12 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import (
+    LONGEST_TITLE,
     Chunk,
     ParsedMetadata,
     chunk_uri,
@@ -19,6 +21,7 @@ from langchain_hybridgraph.chunks import (
     reference,
     replace_surrogates,
     session_of,
+    with_short_titles,
 )
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import MENTIONS, check_name, digest
@@ -94,23 +97,28 @@ class StoredChunk(NamedTuple):
     learned_at: float = -math.inf
     retracted_at: float | None = None
 
+    @property
+    def has_replacements(self) -> bool:
+        """Whether the chunk contains U+FFFD, which replaces bytes that cannot be decoded."""
+        return "\ufffd" in f"{self.id}{self.text}{self.metadata}"
+
     def chunk(self) -> Chunk:
         """Return the chunk as a public record; its metadata is parsed on first access."""
         return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
         """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time)."""
-        return self._is_known(known_at) and is_valid(self.valid_from, self.valid_until, as_of)
-
-    def _is_known(self, known_at: float | None) -> bool:
         if known_at is None:
-            return self.retracted_at is None
-        return self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
+            is_known = self.retracted_at is None
+        else:
+            is_known = self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
+        is_timed = self.valid_from is not None or self.valid_until is not None
+        return is_known and (not is_timed or is_valid(self.valid_from, self.valid_until, as_of))
 
 
-# Row, tenant and id of a chunk, and the times between which the chunk is valid and known: valid from, valid until,
-# learned at and retracted at. It is a plain tuple, because opening an index reads one for each chunk.
-RowState = tuple[int, str, str, float | None, float | None, float, float | None]
+# Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid
+# until, learned at and retracted at), None if missing.
+RowStates = tuple[list[int], list[str], list[list[float | None]]]
 
 
 class TreePosition(NamedTuple):
@@ -154,7 +162,7 @@ def parse_metadata(metadata: str) -> dict[str, Any] | None:
     try:
         read = json.loads(metadata)
     except (ValueError, RecursionError, TypeError) as error:
-        logger.warning("metadata in the catalog cannot be read (%s): %.80r", error, metadata)
+        logger.warning("metadata in the catalog cannot be read: %s", error)
         return None
     return read if isinstance(read, dict) else None
 
@@ -195,6 +203,11 @@ def _entry(chunk: Chunk, kind: str, tenant: str) -> ChunkRow:
     if not isinstance(chunk.text, str):
         raise TypeError(f"the text of {quote_value(chunk.id)} must be a str, got {quote_value(chunk.text)}")
     text = replace_surrogates(chunk.text)
+    if (short := with_short_titles(chunk.metadata)) is not chunk.metadata:
+        logger.warning(
+            "the title or heading of %.200r has more than %d characters and is shortened", chunk.id, LONGEST_TITLE
+        )
+        chunk = replace(chunk, metadata=short)
     metadata = metadata_json(chunk.metadata, chunk.id)
     stored_metadata = json.loads(metadata)  # for the tree, which must be the same as that of a migrated catalog
     document = reference(chunk.document)

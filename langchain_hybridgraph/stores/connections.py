@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from operator import methodcaller
 from pathlib import Path
 
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
@@ -15,6 +17,17 @@ from langchain_hybridgraph.stores.catalog_writes import trim_graph_changes
 
 # Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
 FORMAT_VERSION = 5
+
+
+# SQLite's own message would contain the text.
+_UNDECODABLE = "a text that is not valid UTF-8: check() names it, and repair() deletes it"
+_DAMAGED_SCHEMA = "its schema is damaged"
+_RESTORE = "restore the index from a backup, or ingest into a new folder"
+_decode_with_replacement = methodcaller("decode", "utf-8", "replace")
+
+
+def _is_undecodable(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and str(error).startswith("Could not decode")
 
 
 def _check_format(connection: sqlite3.Connection, path: Path | None) -> None:
@@ -31,6 +44,60 @@ def _check_format(connection: sqlite3.Connection, path: Path | None) -> None:
         )
 
 
+class UndecodableTextError(StoreError):
+    """A text in the catalog is not valid UTF-8. Later reads of the same catalog replace what cannot be decoded."""
+
+
+class ForkGate:
+    """Counts the threads that open, use or close a connection, so that a fork can wait until there are none.
+
+    A child inherits SQLite's locks and its list of open files: it would wait forever for a lock that another thread
+    held, and write without a lock to a file that was open. ``is_lost`` in a child of such a fork.
+    """
+
+    def __init__(self) -> None:
+        self.is_lost = False
+        self._users: list[int] = []  # threads; an iterator may be closed by another thread than its own
+        self._forking: int | None = None
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Make forks wait for the ``with`` block; before it, wait for the end of a fork."""
+        thread = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: self._forking in {None, thread} or thread in self._users)
+            self._users.append(thread)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._users.remove(thread)
+                if self._forking is not None:
+                    self._changed.notify_all()
+
+    def hold(self, deadline: float) -> None:
+        """Let no other thread in, and wait for those inside until ``deadline`` (``time.monotonic()``)."""
+        with self._changed:
+            self._forking = threading.get_ident()
+            self._changed.wait_for(lambda: not self._users, max(0.0, deadline - time.monotonic()))
+
+    def let_in(self) -> None:
+        """Let threads in again after :meth:`hold`."""
+        with self._changed:
+            self._forking = None
+            self._changed.notify_all()
+
+    def begin_in_child(self) -> None:
+        """Reset the gate in a forked child."""
+        self.is_lost = self.is_lost or bool(self._users)
+        self._users, self._forking, self._changed = [], None, threading.Condition()
+
+
+gate = ForkGate()
+"""Gate through which all connections of the package are opened, used and closed."""
+
+
 class CatalogConnections:
     """Pool of connections to one SQLite database: any number of reading threads, one writer.
 
@@ -44,14 +111,16 @@ class CatalogConnections:
         self._pool: list[tuple[object, sqlite3.Connection]] = []
         self._lock = threading.RLock()
         self._snapshot = threading.local()
-        self._in_use: list[sqlite3.Connection] = []
+        self.has_undecodable_texts = False
+        """Whether a read has met a text that is not valid UTF-8; reads then replace its damaged bytes by U+FFFD."""
         _catalogs.add(self)
         self._closed = False
         self._is_writable = path is None or (
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
         )
         # A database in memory exists only in this connection.
-        self._memory = _connection(":memory:") if path is None else None
+        with gate.use():
+            self._memory = _connection(":memory:") if path is None else None
         if path is not None and not create and not path.exists():
             raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
         with self._opening(), self._borrowed() as connection:
@@ -67,12 +136,17 @@ class CatalogConnections:
         snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
         try:
             if snapshot_connection is not None:
-                yield snapshot_connection
+                yield self._decoding(snapshot_connection)
             else:
                 with self._borrowed() as connection:
-                    yield connection
+                    yield self._decoding(connection)
         except sqlite3.Error as error:
+            if _is_undecodable(error):
+                self.has_undecodable_texts = True
+                raise UndecodableTextError(f"the catalog {self._path} contains {_UNDECODABLE}") from None
             raise StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {error}") from error
+        except UnicodeDecodeError:
+            raise StoreError(f"the catalog {self._path} cannot be read: {_DAMAGED_SCHEMA}") from None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -96,17 +170,29 @@ class CatalogConnections:
             self._check_place()
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
+                yield self._decoding(connection)
                 trim_graph_changes(connection)
                 connection.execute("COMMIT")
             except BaseException as error:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+                if _is_undecodable(error):
+                    self.has_undecodable_texts = True
+                    raise UndecodableTextError(f"none of this batch was written: there is {_UNDECODABLE}") from None
                 if isinstance(error, sqlite3.Error):
                     raise StoreError(
-                        f"none of this batch was written: {error}; write it again once the cause is fixed"
+                        f"none of this batch was written to {self._path or 'the index in memory'}: {error}; write it "
+                        "again once the cause is fixed"
                     ) from error
                 raise
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the database to a new file, while others may read and write it."""
+        try:
+            with self._borrowed() as connection, closing(_connection(str(path))) as copy:
+                connection.backup(copy)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path} cannot be written: {error}") from error
 
     def checkpoint(self) -> None:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads."""
@@ -115,63 +201,62 @@ class CatalogConnections:
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are returned."""
-        with self._lock:
+        with self._lock, gate.use():
             self._closed = True
-            pool, self._pool = self._pool, []
+            self.close_idle()
             if self._memory is not None:
-                pool.append((None, self._memory))
-        for _, connection in pool:
-            connection.close()
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether the database is kept in memory, without a file."""
-        return self._path is None
-
-    @property
-    def is_lending(self) -> bool:
-        """Whether a connection is in use."""
-        return bool(self._in_use)
+                self._memory.close()
 
     def close_idle(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the connections to the file that are not in use."""
         pool, self._pool = self._pool, []
         for _, connection in pool:
             connection.close()
+
+    def _decoding(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        # Decoding in Python takes .1 µs longer for each text.
+        connection.text_factory = _decode_with_replacement if self.has_undecodable_texts else str
+        return connection
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError:
+            self.close()
+            raise NotAnIndexError(f"{self._path} is not a catalog ({_DAMAGED_SCHEMA}): {_RESTORE}") from None
         except sqlite3.DatabaseError as error:
             self.close()
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreError(f"the catalog {self._path} cannot be opened: {error}") from error
-            raise NotAnIndexError(
-                f"{self._path} is not a catalog ({error}): restore the index from a backup, or ingest into a new folder"
-            ) from error
+            raise NotAnIndexError(f"{self._path} is not a catalog ({error}): {_RESTORE}") from error
         except BaseException:
             self.close()
             raise
 
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        if gate.is_lost:
+            raise StoreError(
+                f"{self._path or 'the index in memory'} cannot be used in process {os.getpid()}, which was forked "
+                "while another thread was using the index, or opening or closing one, so SQLite may fail here: start "
+                "workers with spawn or forkserver, or fork while no thread reads or writes"
+            )
         if self._memory is not None:
-            with self._lock:
+            with self._lock, gate.use():
                 yield self._memory
             return
-        self._check_place(may_be_gone=True)
-        state = self._file_state()
-        connection = self._pooled(state) or self._connect()
-        self._in_use.append(connection)
-        try:
-            yield connection
-        finally:
-            self._in_use.remove(connection)
-            if self._closed:
-                connection.close()
-            else:
-                self._pool.append((state, connection))
+        with gate.use():
+            self._check_place(may_be_gone=True)
+            state = self._file_state()
+            connection = self._pooled(state) or self._connect()
+            try:
+                yield connection
+            finally:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._pool.append((state, connection))
 
     def _pooled(self, state: object) -> sqlite3.Connection | None:
         """Return an idle connection opened in this state of the file, or None; close those of other states."""
@@ -239,11 +324,11 @@ class CatalogConnections:
 _catalogs: weakref.WeakSet[CatalogConnections] = weakref.WeakSet()
 
 
-def close_idle_connections() -> None:
-    """Close the unused connections of all catalogs: a forked process must not share them."""
+def hold_connections(deadline: float) -> None:
+    """Wait until no thread uses a connection, at most until ``deadline``, and close those that are not in use."""
+    gate.hold(deadline)
     for catalog in list(_catalogs):
-        if not catalog.is_in_memory:
-            catalog.close_idle()
+        catalog.close_idle()
 
 
 def _connection(database: str, *, uri: bool = False) -> sqlite3.Connection:

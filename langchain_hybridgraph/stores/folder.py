@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -92,12 +94,12 @@ class CloseGuard:
             if self._is_held and not entered:  # a thread in a call finishes it, even if it needs other indexes
                 self._condition.wait_for(lambda: not self._is_held)
             self._inside += 1
-        self._own.depth = self._depth + 1
+        self._own.depth = getattr(self._own, "depth", 0) + 1
         _calls.entered = entered + 1
 
     def __exit__(self, *_: object) -> None:
         _calls.entered -= 1
-        self._own.depth = self._depth - 1
+        self._own.depth -= 1
         with self._condition:
             self._inside -= 1
             if self._shut or self._is_held:
@@ -149,18 +151,22 @@ def read_facts(path: Path | None) -> dict[str, Any]:
 
     Raises NotAnIndexError for other contents, FormatVersionError, and StoreError on a system without file locks.
     """
-    if path is not None:
-        check_locks(path)
-    if path is None or not path.exists():
+    if path is None:
         return {}
+    check_locks(path)
+    try:
+        os.fspath(path).encode()  # Tantivy needs a path in UTF-8
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
+        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {cause}") from None
     if not path.is_dir():
         raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
-        catalog = Catalog(path / CATALOG)
-        try:
+        with closing(Catalog(path / CATALOG)) as catalog:
             return catalog.facts()
-        finally:
-            catalog.close()
     if (path / "chroma.sqlite3").exists():
         raise NotAnIndexError(
             f"{path} contains a Chroma collection, not an index: search it with "
@@ -219,6 +225,35 @@ def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
 
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+
+
+def copy_index(source: Path, destination: Path, *ignored: str) -> None:
+    """Copy an index and its summaries to a new folder, with everything on disk; nobody may write to them meanwhile.
+
+    Files that are never changed in place, those of Tantivy and fitted models, become hard links if possible.
+    """
+    ignore = shutil.ignore_patterns(f"{LOCK}*", f"{CATALOG}-*", f"{CATALOG}.new*", ".tantivy-*", *ignored)
+    shutil.copytree(source, destination, ignore=ignore, copy_function=_copy_file)
+    for path in (*destination.rglob("*"), destination, destination.parent):
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _copy_file(source: str, destination: str) -> None:
+    path = Path(source)
+    if path.name == CATALOG:
+        with closing(Catalog(path)) as catalog:
+            catalog.copy_to(Path(destination))
+        return
+    if path.parent.name == KEYWORDS or path.suffix == ".npz":
+        with suppress(OSError):  # another file system, or one without hard links
+            os.link(source, destination)
+            return
+    shutil.copy2(source, destination)
+
 
 Key = tuple[Path, int, int]
 
@@ -297,6 +332,6 @@ def leave_folders_to_parent(lost_folders: Iterable[OpenFolder]) -> None:
     unusable = list(lost_folders)
     for key, folder in _open.items():
         keep_alive_forever(folder)
-        if folder in unusable or folder.catalog.is_lending:
+        if folder in unusable:
             _lost_in_fork.add(key)
     _open.clear()

@@ -79,6 +79,11 @@ def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> 
     }
 
 
+def has_damaged_probe(facts: Mapping[str, Any]) -> bool:
+    """Return whether the probe text contains U+FFFD, which replaces bytes that cannot be decoded."""
+    return "\ufffd" in facts.get("probe_text", "")
+
+
 def is_embedding_of(facts: Mapping[str, Any], name: str, embedding: Embedding) -> bool:
     """Return whether an embedding gives nearly the probe vector in ``facts`` for the probe text.
 

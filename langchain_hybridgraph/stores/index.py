@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -26,7 +27,7 @@ from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import filterable
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.connections import close_idle_connections
+from langchain_hybridgraph.stores.connections import UndecodableTextError, gate, hold_connections
 from langchain_hybridgraph.stores.folder import (
     CloseGuard,
     OpenFolder,
@@ -36,7 +37,13 @@ from langchain_hybridgraph.stores.folder import (
     leave_folders_to_parent,
     read_facts,
 )
-from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, is_embedding_of, remove_leftovers
+from langchain_hybridgraph.stores.generations import (
+    FittedEmbedding,
+    Generation,
+    has_damaged_probe,
+    is_embedding_of,
+    remove_leftovers,
+)
 from langchain_hybridgraph.stores.row_table import Rows
 from langchain_hybridgraph.stores.vectors import unit
 
@@ -80,6 +87,7 @@ class _OpenParts:
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
     guard: CloseGuard = field(default_factory=CloseGuard)
     is_known_embedding: bool = False
+    loss: Mapping[str, int] | None = None
     mirrors: dict[type, Any] = field(default_factory=dict)
 
 
@@ -194,6 +202,8 @@ class IndexFolder:
         try:
             self.snapshot()
             self._catch_up()
+            if self.settings.read_only:
+                self._opened.loss = self._opened.loss or self.keywords.lost_commits()
         except BaseException:
             self.close()
             self._opened = None  # makes the next use try again
@@ -249,6 +259,8 @@ class IndexFolder:
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
             return
+        if has_damaged_probe(facts):
+            facts = {name: value for name, value in facts.items() if name != "probe_text"}
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
@@ -288,13 +300,33 @@ class IndexFolder:
         catalog = state.folder.catalog
         if catalog.version() != state.snapshot.rows.version:
             with state.refresh_lock:
-                latest, facts = self._latest()
+                # The new version may not contain a damaged text any more.
+                catalog.has_undecodable_texts = False
+                try:
+                    latest, facts = self._latest()
+                except UndecodableTextError:
+                    latest, facts = self._latest()
                 while latest.generation.unusable_files and catalog.version() != latest.rows.version:
                     # In the meantime, the writer has switched to the next generation and deleted the files of this one.
                     latest, facts = self._latest()
                 self._check_embedding(facts)
                 state.snapshot = latest
+                state.loss = json.loads(facts["loss"]) if "loss" in facts else None
         return state.snapshot
+
+    @property
+    def loss(self) -> Mapping[str, int] | None:
+        """Numbers of ``commits`` and ``texts`` that the catalog has lost, and of ``returned`` older texts, or None.
+
+        The keyword index shows the loss; the catalog records it until a repair.
+        """
+        return self._state.loss
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Reasons for degradation that apply to all searches, because parts of the index are damaged."""
+        reasons = {"commits-lost": self.loss is not None, "texts-damaged": self.catalog.has_undecodable_texts}
+        return tuple(reason for reason, applies in reasons.items() if applies)
 
     def use_generation(self, generation: Generation) -> None:
         """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
@@ -329,11 +361,11 @@ class IndexFolder:
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
         rows, touched, catalog = self.rows, [], self.catalog
         if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, row_states = Rows(rows.tenant), catalog.row_states()
+            rows, row_states = Rows(rows.tenant), catalog.row_states(rows.tenant, int(facts["next_row"]))
             past = catalog.past_validity()
         else:
             touched = catalog.changed_rows(rows.version)
-            row_states = catalog.row_states(touched)
+            row_states = catalog.row_states(rows.tenant, int(facts["next_row"]), touched)
             past = catalog.past_validity(touched)
         return rows.updated(
             touched,
@@ -348,6 +380,11 @@ class IndexFolder:
 
     def sync_keywords(self) -> None:
         """Bring the keyword index up to the catalog's version and shorten a long outbox; needs the write lock."""
+        if loss := self.keywords.lost_commits():
+            with self.catalog.writing() as connection:
+                catalog_writes.set_facts(connection, loss=json.dumps(loss))
+                catalog_writes.log_changes(connection, [])
+            self.snapshot()
         facts = self.catalog.facts()
         version, floor = int(facts["version"]), int(facts["floor"])
         try:
@@ -426,25 +463,30 @@ FORK_PATIENCE = 5.0
 
 _reopening = threading.RLock()
 _openings = CloseGuard()
+_forks = threading.Lock()  # one fork at a time
 _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    """Wait a limited time for running calls and close idle connections, which a child could not use."""
+    """Wait a limited time for running calls and for SQLite, and close idle connections, which a child could not use."""
+    _forks.acquire()
     deadline = time.monotonic() + FORK_PATIENCE
     for guard in _guards():
         guard.hold(deadline)
-    close_idle_connections()
+    hold_connections(time.monotonic() + FORK_PATIENCE)
 
 
 def _after_fork_in_parent() -> None:
+    gate.let_in()
     for guard in _guards():
         guard.let_in()
+    _forks.release()
 
 
 def _after_fork_in_child() -> None:
-    global _reopening, _openings
-    _reopening, _openings = threading.RLock(), CloseGuard()
+    global _reopening, _openings, _forks
+    _reopening, _openings, _forks = threading.RLock(), CloseGuard(), threading.Lock()
+    gate.begin_in_child()
     leave_folders_to_parent(filter(None, [index.leave_to_parent() for index in list(_indexes)]))
 
 

@@ -108,6 +108,25 @@ class KeywordEngine:
             self._complete = index, index.applied_version
         return True
 
+    def lost_commits(self) -> dict[str, int] | None:
+        """Return the numbers of ``commits`` and ``texts`` that only the index has, and of ``returned`` texts, or None.
+
+        Commits are written to the catalog first, so the catalog is older only if its log was lost or damaged, or if it
+        was restored from a backup. Texts that the lost commits deleted or replaced have returned.
+        """
+        if self._is_absent():
+            return None
+        try:
+            index = self._tantivy()
+            version = self._catalog.version()
+            if index.applied_version <= version:
+                return None
+            indexed, stored = index.rows(), set(self._catalog.text_hashes())
+        except StoreError:  # the index is rebuilt
+            return None
+        commits = index.applied_version - version
+        return {"commits": commits, "texts": len(indexed - stored), "returned": len(stored - indexed)}
+
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails, if it is incomplete or older than ``floor``.
 
@@ -245,7 +264,8 @@ class KeywordEngine:
         self._attempt = self._stamp()
         version = self._catalog.version()
         index = TantivyIndex(
-            self._path if create or version else None,
+            # A catalog without commits may have lost those that an existing index contains.
+            self._path if create or version or not self._is_absent() else None,
             self._language,
             writable=create or not self._is_absent(),
         )

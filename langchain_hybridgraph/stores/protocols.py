@@ -112,6 +112,15 @@ class ReadsChunks(Protocol):
 
 
 @runtime_checkable
+class KnowsDamage(Protocol):
+    """A store that notices damage to its files."""
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Reasons for degradation that apply to every search until the store is repaired."""
+
+
+@runtime_checkable
 class ListsChunks(Protocol):
     """A store that can list its chunks."""
 

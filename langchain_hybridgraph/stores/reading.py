@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.records import ScoredId, SourceResult, coverage_of, passes_filter
 from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
-from langchain_hybridgraph.stores.generations import Generation
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
 from langchain_hybridgraph.stores.row_table import Rows
 from langchain_hybridgraph.stores.vectors import background, unit
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Edge, Query, Scope
     from langchain_hybridgraph.stores.bm25 import KeywordIndex
+    from langchain_hybridgraph.stores.generations import Embedding
 
 
 class Reader:
@@ -36,7 +36,19 @@ class Reader:
         self._index.check_scope(scope)
         with self._index.guard:
             stored_rows = self._stored(ids, scope.known_at)
-        return {entry.id: entry.chunk() for entry in stored_rows if is_in(entry, scope)}
+        undamaged = self._undamaged(stored_rows)
+        return {entry.id: chunk for entry in undamaged if (chunk := chunk_in(entry, scope)) is not None}
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
+        return self._index.damage
+
+    def _undamaged(self, entries: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
+        """Return the entries without those that cannot be decoded."""
+        if not self._index.catalog.has_undecodable_texts:
+            return entries
+        return [entry for entry in entries if not entry.has_replacements]
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         rows = self._index.rows.rows(ids)
@@ -55,7 +67,8 @@ class Reader:
         self._index.check_scope(scope)
         with self._index.guard:
             stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
-        return {entry.id: entry.chunk() for entry in stored_rows if entry.valid(scope.as_of, scope.known_at)}
+        entries = self._undamaged(stored_rows)
+        return {entry.id: entry.chunk() for entry in entries if entry.valid(scope.as_of, scope.known_at)}
 
     @property
     def has_parents(self) -> bool:
@@ -136,7 +149,8 @@ class Reader:
                 return SourceResult(
                     [], reason="no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
                 )
-            vector = self._query_vector(query, snapshot.generation)
+            embedding = snapshot.generation.embedding
+            vector = self._query_vector(query, embedding)
             if not vector.any():
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             assert matrix is not None, "chunks with vectors have a matrix"
@@ -146,7 +160,7 @@ class Reader:
             is_unrestricted = query.scope.filter is None and query.scope.known_at is None
             sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)
             mean = None if sample is None else background(sample, vector)
-            coverage = coverage_of(snapshot.generation.embedding, query)
+            coverage = coverage_of(embedding, query)
             reason = None
             if matrix.lacks(allowed_rows):
                 reason = "vectors-damaged" if hits else "no-vector-index"
@@ -214,15 +228,18 @@ class Reader:
             scores = self._index.keywords.query(lambda index: index.scores(text, id_of_content.rows(ids)))
             return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
 
-    def _query_vector(self, query: Query, generation: Generation) -> Vector:
+    def _query_vector(self, query: Query, embedding: Embedding) -> Vector:
         if query.vector is None and query.text is None:
             raise ValueError("a query needs text or a vector, got neither")
-        values = generation.embedding.embed_query(query.text or "") if query.vector is None else query.vector
+        values = embedding.embed_query(query.text or "") if query.vector is None else query.vector
         vector: Vector = unit(values)
         self._index.check_width(vector.shape[-1])
         return vector
 
 
-def is_in(entry: StoredChunk, scope: Scope) -> bool:
-    """Return whether a chunk is in a scope; both must belong to the same tenant."""
-    return entry.valid(scope.as_of, scope.known_at) and passes_filter(entry.chunk(), scope)
+def chunk_in(entry: StoredChunk, scope: Scope) -> Chunk | None:
+    """Return the chunk if it is in the scope, else None; both must belong to the same tenant."""
+    if not entry.valid(scope.as_of, scope.known_at):
+        return None
+    chunk = entry.chunk()
+    return chunk if scope.filter is None or passes_filter(chunk, scope) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice, repeat
+from itertools import repeat
 from operator import ge, neg
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.stores.chunk_rows import RowState
+    from langchain_hybridgraph.stores.chunk_rows import RowStates
 
 
 class RowTimes(NamedTuple):
@@ -31,7 +31,6 @@ class RowTimes(NamedTuple):
         return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
 
 
-_PAGE = 10_000  # number of rows processed at a time; one page of a million rows would take 250 MB more
 _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
 
@@ -109,14 +108,14 @@ class Rows:
     def updated(
         self,
         touched: Iterable[int],
-        row_states: Iterable[RowState],
+        row_states: Iterable[RowStates],
         *,
         end: int,
         version: int,
         has_parents: bool,
         past: Iterable[tuple[int, float, float, float]] = (),
     ) -> Self:
-        """Return the table after a change of ``touched`` rows, which no longer exist unless in ``row_states``.
+        """Return the table after a change of ``touched`` rows, which no longer exist unless ``row_states`` has them.
 
         ``end`` is the last row ever used, plus one; ``past`` has (row, known until, valid from, valid until).
         """
@@ -128,10 +127,9 @@ class Rows:
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
         dead = {row for row in touched if row < self._end and table._alive[row]}
-        own = (state for state in row_states if state[1] == self.tenant)
-        while page := list(islice(own, _PAGE)):
-            table._take(page)
-            dead.difference_update(row for row, *_ in page)
+        for states in row_states:
+            table._take(*states)
+            dead.difference_update(states[0])
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
@@ -195,13 +193,12 @@ class Rows:
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, states: Sequence[RowState]) -> None:
-        row_list, _, ids, *time_lists = zip(*states, strict=True)
+    def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float | None]]) -> None:
+        """Add rows, or change their times."""
         rows = np.array(row_list, np.int64)
-        times = [
-            np.array([fill if value is None else value for value in values], np.float64)
-            for values, fill in zip(time_lists, _ALWAYS, strict=True)
-        ]
+        times = [np.array(values, np.float64) for values in time_lists]  # None becomes NaN
+        for column, fill in zip(times, _ALWAYS, strict=True):
+            column[np.isnan(column)] = fill
         was_alive = self._alive[rows]
         if any(
             (column[rows[was_alive]] != new[was_alive]).any() for column, new in zip(self._times, times, strict=True)

@@ -13,7 +13,7 @@ from langchain_hybridgraph.records import check_name
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.protocols import FileRecord
-from langchain_hybridgraph.stores.reading import is_in
+from langchain_hybridgraph.stores.reading import chunk_in
 from langchain_hybridgraph.stores.writing import Writer
 from langchain_hybridgraph.times import iso_time, parse_time
 
@@ -34,7 +34,7 @@ class Sessions:
         self._index.check_scope(scope)
         with self._index.guard:
             turns = self._index.catalog.turns(self._index.rows.tenant, reference(session_id), scope.known_at)
-            return list(islice((entry.chunk() for entry in turns if is_in(entry, scope)), max(n, 0)))
+            return list(islice(filter(None, (chunk_in(entry, scope) for entry in turns)), max(n, 0)))
 
     def add_pairs(
         self,

@@ -67,7 +67,14 @@ class EmbeddedStore(Writer):
         self.files = FileRecords(index)
         self.sessions = Sessions(index, writer)
         self.memory = EmbeddedMemory(index, writer)
-        self.admin = Maintenance(index, writer, summaries=self.summaries.maintenance)
+
+    @property
+    def admin(self) -> Maintenance:
+        """Checks, repairs, backups and statistics of the index."""
+        return Maintenance(self._index, self._writer, self.summaries.maintenance, self._renew_summaries)
+
+    def _renew_summaries(self) -> None:
+        self.summaries.discard()
 
     # -- settings -------------------------------------------------------------------------------------------
 

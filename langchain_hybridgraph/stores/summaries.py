@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from langchain_hybridgraph.errors import NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
-from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings
+from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.tree import DirectoryTree
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.stores.generations import Generation
     from langchain_hybridgraph.stores.protocols import Tree
+
+logger = logging.getLogger(__name__)
 
 FOLDER = "layers"
 STATE = "state"
@@ -81,10 +86,14 @@ class CurrentSummaries:
         return node >= 0 and state == self._tree.state(node)
 
 
-class _SummaryMirror:
-    """Open index of the summaries as (generation, index), and its ``states`` by uri as (index, version, mapping)."""
+_Place = tuple[int, int]
+"""Generation and inode of the catalog; the inode is 0 in memory."""
 
-    opened: tuple[int, SummaryIndex] | None = None
+
+class _SummaryMirror:
+    """Open index of the summaries, the place of its catalog, and its ``states`` by uri as (index, version, mapping)."""
+
+    opened: tuple[_Place, SummaryIndex] | None = None
     states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
 
 
@@ -106,21 +115,36 @@ class Summaries:
         return CurrentSummaries(summaries, self._states(summaries), tree)
 
     def index(self) -> SummaryIndex | None:
-        """Return the index of the summaries, or None if the current generation has none."""
+        """Return the index of the summaries, or None if the current generation has none.
+
+        Raises NotAnIndexError or another StoreError if it is damaged.
+        """
         index, mirror = self._index, self._mirror
         with index.guard:
             number = index.snapshot().generation.number
             with index.refresh_lock:
-                open_index = mirror.opened
-                if open_index is not None and open_index[0] == number:
+                place, open_index = self._place(number), mirror.opened
+                if open_index is not None and open_index[0] == place:
                     return open_index[1]
-                if index.settings.path is None or not (_folder(index.settings.path, number) / CATALOG).exists():
+                if index.settings.path is None:
+                    return None
+                if place is None:
+                    for folder in _other_folders(index.settings.path, None):  # not carried over yet, or damaged
+                        Catalog(folder / CATALOG).close()
                     return None
                 return self._open_as_present(number)
 
     def index_for_writing(self) -> SummaryIndex:
-        """Return the index of the summaries, created if necessary from those of the previous generation."""
-        present = self.index()
+        """Return the index of the summaries, created if necessary from those of the previous generation.
+
+        An index that is damaged is deleted first.
+        """
+        try:
+            present = self.index()
+        except NotAnIndexError as error:
+            logger.warning("%s; they are deleted and written again", error)
+            self.discard()
+            present = None
         if present is not None:
             return present
         index, mirror = self._index, self._mirror
@@ -143,14 +167,30 @@ class Summaries:
     def carry_over(self) -> None:
         """Embed the previous generation's summaries again for the current one, unless it already has some."""
         path = self._index.settings.path
-        has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
-        if has_others and self.index() is None:
-            self.index_for_writing()
+        try:
+            has_others = self._mirror.opened is not None if path is None else any(_other_folders(path, None))
+            if has_others and self.index() is None:
+                self.index_for_writing()
+        except StoreError:  # the texts are stored; check() reports the damage
+            logger.warning("the summaries of directories in %s are not up to date", path, exc_info=True)
 
     def maintenance(self) -> Maintenance | None:
-        """Return the maintenance object for the index of the summaries, or None if there are no summaries."""
+        """Return the maintenance object for the index of the summaries, or None if there are no summaries.
+
+        Raises StoreError if they are damaged.
+        """
         summaries = self.index()
+        if summaries is None:
+            self._before(self._index.generation.number)
         return None if summaries is None else summaries.admin
+
+    def discard(self) -> None:
+        """Close and delete the summaries of all tenants."""
+        path = self._index.settings.path
+        with self._index.writer():
+            self.close()
+            for folder in () if path is None else _other_folders(path, None):
+                shutil.rmtree(folder)
 
     def close(self) -> None:
         """Close the index of the summaries, if it is open."""
@@ -171,9 +211,26 @@ class Summaries:
             present = mirror.states = summaries, version, states
         return present[2]
 
+    def _place(self, number: int) -> _Place | None:
+        """Return the place of the summaries of a generation, or None if there are none."""
+        path = self._index.settings.path
+        if path is None:
+            return number, 0
+        folder = _folder(path, number)
+        try:
+            return number, (folder / CATALOG).stat().st_ino
+        except FileNotFoundError:
+            # Raises NotAnIndexError if only the catalog is missing; otherwise it has been created in the meantime.
+            return self._place(number) if read_facts(folder) else None
+
     def _open_as_present(self, number: int) -> SummaryIndex:
-        summaries = self._open(number, self._index.settings.tenant)
-        self._mirror.opened = number, summaries
+        try:
+            summaries = self._open(number, self._index.settings.tenant)
+        except NotAnIndexError as error:
+            raise NotAnIndexError(f"{error}; repair() writes the summaries of directories again") from error
+        place = self._place(number)
+        assert place is not None, "the index has just been opened"
+        self._mirror.opened = place, summaries
         return summaries
 
     def _open(self, number: int, tenant: str | None) -> SummaryIndex:
@@ -197,19 +254,16 @@ class Summaries:
             open_index = self._mirror.opened
             return (
                 {}
-                if open_index is None or open_index[0] == number
+                if open_index is None or open_index[0][0] == number
                 else {self._index.settings.tenant: open_index[1].all()}
             )
         folders = _other_folders(self._index.settings.path, number)
         if not folders:
             return {}
         before: dict[str | None, list[Chunk]] = {}
-        catalog = Catalog(max(folders, key=_generation) / CATALOG)
-        try:
+        with closing(Catalog(max(folders, key=_generation) / CATALOG)) as catalog:
             for entry in catalog.iterate():
                 before.setdefault(entry.tenant or None, []).append(entry.chunk())
-        finally:
-            catalog.close()
         return before
 
 
@@ -235,7 +289,7 @@ def _folder(path: Path, number: int) -> Path:
 def _other_folders(path: Path, number: int | None) -> list[Path]:
     """Return the folders that contain summaries, except that of generation ``number``."""
     present = None if number is None else _folder(path, number).name
-    return [each for each in path.glob(f"{FOLDER}-*") if each.name != present and (each / CATALOG).exists()]
+    return [each for each in path.glob(f"{FOLDER}-*") if each.name != present]
 
 
 def _generation(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
@@ -61,9 +62,11 @@ def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
     with closing(_open(path, tenant)) as index:
         layers = 0
         for folder in sorted(path.glob(f"{FOLDER}-*")):
-            if (folder / CATALOG).exists():
+            try:
                 with closing(_open(folder, tenant)) as summaries:
                     layers = _delete(summaries)["chunks"]  # only the last of several generations is in use
+            except NotAnIndexError:  # damaged summaries may still contain the tenant's texts
+                shutil.rmtree(folder)
         return {**_delete(index), "layers": layers}
 
 

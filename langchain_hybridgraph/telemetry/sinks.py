@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, describe_error
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, StageEnded
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class LogSink:
             if self.text:
                 fields["errors"] = dict(event.errors)
                 if event.error is not None:
-                    fields["errors"]["retriever"] = f"{type(event.error).__name__}: {event.error}"
+                    fields["errors"]["retriever"] = describe_error(event.error)
         fields |= {"query_length": search.query_length, "query_hash": query_hash(search.query)}
         if self.text:
             fields["query"] = search.query

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, labels_of
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     SILENT,
@@ -122,7 +122,7 @@ class Contradictions:
         try:
             judgements = _probabilities(parse_answer(model.invoke(question, SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
-            self.failures[new.text] = f"{type(error).__name__}: {error}"
+            self.failures[new.text] = describe_error(error)
             logger.warning(
                 "the chat model failed, so contradictions of %r are judged by labels only: %r", new.id, error
             )

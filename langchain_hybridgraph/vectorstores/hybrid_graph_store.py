@@ -276,6 +276,12 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         self.sessions: MessageSessions = MessageSessions(index, self._writer)
         self.memory: DocumentMemory = DocumentMemory(index, self._writer, self._near_duplicate)
 
+    def _renew_summaries(self) -> None:
+        from langchain_hybridgraph.ingestion.summaries import build_layers
+
+        super()._renew_summaries()
+        build_layers(self)
+
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:

@@ -590,6 +590,15 @@ def test_check_and_repair(index):
     assert hybridgraph("check", "--index", index).exit_code == 0
 
 
+def test_backup(index, tmp_path):
+    """backup copies an index to a new folder, and refuses a folder with files."""
+    done = hybridgraph("backup", tmp_path / "copy", "--index", index)
+    assert (done.exit_code, done.stdout) == (0, f"{index} is backed up in {tmp_path / 'copy'}\n")
+    assert hybridgraph("check", "--index", tmp_path / "copy").stdout == "no problems in 7 chunks\n"
+    again = hybridgraph("backup", tmp_path / "copy", "--index", index)
+    assert (again.exit_code, "already exists: pass a new folder" in again.stderr) == (2, True)
+
+
 def test_check_names_missing_ends_of_edges(index):
     """check prints a note about edges to unknown ids on stderr, with exit code 0."""
     with HybridGraphStore(index) as store:

@@ -211,8 +211,9 @@ def test_check_as_json(folder, monkeypatch):
         ("json:__version__", "is a str; name a class or a function"),
     ],
 )
-def test_check_imports_the_embedding(folder, embedding, message):
+def test_check_imports_the_embedding(folder, monkeypatch, embedding, message):
     """config check imports the embedding and reports errors in one line, while config show does not import it."""
+    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
     (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
     (problem,) = answer("check", "h.yaml")["problems"]
     assert (problem["key"], problem["line"]) == ("store_embedding", 2)
@@ -221,8 +222,9 @@ def test_check_imports_the_embedding(folder, embedding, message):
     assert config("show", "h.yaml").exit_code == 0
 
 
-def test_check_does_not_make_the_embedding(folder):
+def test_check_does_not_make_the_embedding(folder, monkeypatch):
     """config check does not call the embedding's factory, which may load a model."""
+    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
     (folder / "h.yaml").write_text("store: {embedding: 'sys:exit'}\n")
     assert config("check", "h.yaml").stdout == "no problems in 1 settings of h.yaml\n"
 

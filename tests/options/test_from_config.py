@@ -268,6 +268,25 @@ def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
         assert store.embeddings.size == 8
 
 
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"store": {"embedding": "subprocess:getoutput"}},
+        {"retriever": {"reranker": {"type": "subprocess:getoutput", "cmd": "id"}}},
+        {"tree": {"planner": {"type": "llm", "model": "subprocess:getoutput"}}},
+        {"advanced": {"expander": "package.module:factory"}},
+    ],
+)
+def test_a_file_names_factories_only_with_permission(write, monkeypatch, sections):
+    """A factory in a file is refused, unless the variable or an argument allows it; a provider's model is not one."""
+    path = write(**sections)
+    with pytest.raises(ConfigurationError, match="would be imported and called"):
+        HybridGraphSettings.from_file(path)
+    assert HybridGraphSettings.from_file(path, allow_factories=True).model_fields_set
+    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
+    assert HybridGraphSettings.from_file(path).model_fields_set
+
+
 def test_a_missing_store_path_is_an_error(tmp_path, monkeypatch):
     """Without store_path, from_config raises an error that names the key."""
     monkeypatch.chdir(tmp_path)

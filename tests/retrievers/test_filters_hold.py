@@ -44,8 +44,9 @@ FILTERS = [
 # Filters that match nothing. The result names keys and values of the texts that are visible without the filter.
 UNMET = [{"titel": "Title"}, {"title": "Title"}, {"title": {"$gt": "Z"}, "year": {"$gte": 2022}}]
 FILTERS += [(condition, lambda m: True) for condition in UNMET]
-CALLS = 100  # of each corpus
-OWN = ("memory", "folder", "milvus")
+CALLS = 100  # of each corpus; ten times as many in the long run
+OWN = ("memory", "folder", "tenants", "milvus")
+TENANTS = ("north", "south")
 
 
 class Words(HashedWords, Embeddings):
@@ -53,18 +54,28 @@ class Words(HashedWords, Embeddings):
 
 
 class Corpus:
-    """Random texts, each with a word that occurs in no other text, and random parents, scopes and edges."""
+    """Random texts, each with a word that occurs in no other text, and random parents, scopes and edges.
 
-    def __init__(self, rng):
+    ``first`` is the number of the first of these words.
+    """
+
+    def __init__(self, rng, first=0):
+        self.first = first
         self.metadata = {f"d{n}": self._metadata(rng, n) for n in range(rng.randint(4, 12))}
         self.ids = list(self.metadata)
         self.texts = {
-            id: f"{' '.join(rng.choices(WORDS, k=4))} code{n}q secret{n}x" for n, id in enumerate(self.metadata)
+            id: f"{' '.join(rng.choices(WORDS, k=4))} code{n}q secret{first + n}x" for n, id in enumerate(self.metadata)
         }
         self.parents_only = {id for id in self.ids if rng.random() < 0.2}
         pairs = rng.sample(list(itertools.permutations(range(len(self.ids)), 2)), k=len(self.ids))
         self.edges = [
-            Edge(f"d{a}", f"d{b}", rng.choice(["cites", "next"]), rng.random() or 1.0, f"secret{a}x, then secret{b}x")
+            Edge(
+                f"d{a}",
+                f"d{b}",
+                rng.choice(["cites", "next"]),
+                rng.random() or 1.0,
+                f"secret{first + a}x, then secret{first + b}x",
+            )
             for a, b in pairs
         ]
         self.edges += [Edge(id, f"entity:{rng.choice('AB')}", "mentions", 0.9) for id in self.ids if rng.random() < 0.4]
@@ -78,7 +89,7 @@ class Corpus:
             "valid_from": lambda: rng.choice(TIMES[:3]),
             "valid_until": lambda: rng.choice(TIMES[3:]),
         }
-        common = {"title": f"Title secret{n}x", "uri": f"{rng.choice('ab')}/{rng.choice('cd')}/d{n}.md"}
+        common = {"title": f"Title secret{self.first + n}x", "uri": f"{rng.choice('ab')}/{rng.choice('cd')}/d{n}.md"}
         present = {key: make() for key, make in optional.items() if rng.random() < 0.7}
         return common | {"year": rng.randint(2020, 2025)} | present
 
@@ -88,7 +99,11 @@ class Corpus:
     def visible(self, tests, tenant, as_of):
         """Return the numbers of the texts in a scope; ``tests`` evaluate its filters."""
         metadata = self.metadata.items()
-        return {id[1:] for id, m in metadata if all(test(m) for test in tests) and self._is_in(m, tenant, as_of)}
+        return {
+            str(self.first + int(id[1:]))
+            for id, m in metadata
+            if all(test(m) for test in tests) and self._is_in(m, tenant, as_of)
+        }
 
     @staticmethod
     def _is_in(metadata, tenant, as_of):
@@ -103,9 +118,9 @@ class Stores:
     def __init__(self, folder, stack, name):
         self._place, self._stack, self._name = folder, stack, name
 
-    def make(self, kind, corpus):
+    def make(self, kind, corpus, **options):
         """Return a new store of this kind with the texts, and the edges if the store can have edges."""
-        store = getattr(self, kind)(corpus, self._name)
+        store = getattr(self, kind)(corpus, self._name, **options)
         if kind in OWN:
             chunks = [Chunk(id, corpus.texts[id], corpus.metadata[id]) for id in corpus.ids]
             # In this package's stores, a parent can also be a text that searches do not find.
@@ -121,6 +136,10 @@ class Stores:
 
     def folder(self, corpus, name):
         return self._stack.enter_context(HybridGraphStore(self._place / name, Words()))
+
+    def tenants(self, corpus, name, tenant):
+        """Return the store of one tenant; the tenants of a test share a folder."""
+        return self._stack.enter_context(HybridGraphStore(self._place / name, Words(), tenant=tenant))
 
     def milvus(self, corpus, name):
         from langchain_hybridgraph import MilvusStore
@@ -212,12 +231,14 @@ def leaked_texts(output, visible):
 
 def check_calls(kind, n, rng, stores):
     """Make n calls to retrievers over one store, and check the texts in their outputs."""
-    corpus = Corpus(rng)
-    store = stores.make(kind, corpus)
+    # The tenants of a folder have texts with the same ids.
+    options = [{"tenant": tenant} for tenant in TENANTS] if kind == "tenants" else [{}]
+    corpora = [Corpus(rng, first=100 * place) for place in range(len(options))]
+    opened = [stores.make(kind, each, **option) for each, option in zip(corpora, options, strict=True)]
     names = ["hybrid", "graph", "memory", "advanced", "hierarchical"]
     found_texts = 0
     for _ in range(max(1, n // 25)):
-        name = rng.choice(names)
+        name, (corpus, store) = rng.choice(names), rng.choice(list(zip(corpora, opened, strict=True)))
         as_of = parse_time(rng.choice(TIMES)) + rng.choice([-1, 0, 1])
         own, admits_own = rng.choice(FILTERS[: -len(UNMET)]) if rng.random() < 0.5 else FILTERS[0]
         retriever = retriever_of(name, store, rng, corpus, filter=own, as_of=as_of)
@@ -238,8 +259,16 @@ def check_calls(kind, n, rng, stores):
     return found_texts
 
 
-# Number of calls over each kind of store in the long run: 100,000 together.
-KINDS = {"memory": 40_000, "folder": 6_000, "chroma": 6_000, "faiss": 20_000, "in_memory": 25_000, "milvus": 3_000}
+# Number of calls over each kind of store in the long run: 100,000 to tenants of shared folders, and as many to others.
+KINDS = {
+    "memory": 40_000,
+    "folder": 6_000,
+    "tenants": 100_000,
+    "chroma": 6_000,
+    "faiss": 20_000,
+    "in_memory": 25_000,
+    "milvus": 3_000,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,8 +278,9 @@ def test_every_text_is_in_the_scope(tmp_path, kind, is_long):
     if kind == "milvus":
         pytest.importorskip("milvus_lite")
     rng, calls, found_texts = random.Random(kind), 0, 0
-    while calls < (KINDS[kind] if is_long else 100):
+    each = 10 * CALLS if is_long else CALLS
+    while calls < (KINDS[kind] if is_long else CALLS):
         with ExitStack() as stack:
-            found_texts += check_calls(kind, CALLS, rng, Stores(tmp_path, stack, name=f"n{calls}"))
-        calls += CALLS
+            found_texts += check_calls(kind, each, rng, Stores(tmp_path, stack, name=f"n{calls}"))
+        calls += each
     assert found_texts > calls * 0.2

@@ -184,6 +184,13 @@ def test_invalid_values(shelf, call, message):
         call(HierarchicalRetriever(shelf))
 
 
+@pytest.mark.parametrize("start", ["", "/", "docs://"])
+def test_a_target_that_is_too_long(shelf, start):
+    """A target with 50,000 segments is refused; comparing its spellings would take seconds."""
+    with pytest.raises(ConfigurationError, match="at most 8,192 characters"):
+        HierarchicalRetriever(shelf).find("cats", target_uri=start + "a/" * 50_000)
+
+
 def test_k_0_gives_an_empty_result(shelf):
     """k=0 returns an empty result that is not degraded."""
     result = HierarchicalRetriever(shelf).find("cats", k=0)

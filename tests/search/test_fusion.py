@@ -219,30 +219,6 @@ def test_weights_stay_as_given(fusion, bound):
     assert (by_id["k"], by_id["l"]) == pytest.approx((0.3, 0.15))
 
 
-@given(
-    st.dictionaries(st.sampled_from("abcdefghij"), st.tuples(st.floats(0, 1), st.floats(0.1, 30)), min_size=1),
-    st.integers(1, 6),
-    st.integers(1, 6),
-    st.floats(0, 1),
-)
-def test_candidates_that_are_not_contenders_are_not_among_the_best(texts, listed_ids, n, share):
-    """A candidate that is not a contender is not among the best n, regardless of its actual BM25."""
-    bm25 = sorted(((score, id) for id, (_, score) in texts.items()), reverse=True)
-    head = {id: score for score, id in bm25[:listed_ids]}
-    rest = bm25[listed_ids - 1][0] if listed_ids <= len(bm25) else 0.0
-    vector = scored("vector", share, {id: cosine for id, (cosine, _) in texts.items()})
-    bounded = keyword(1 - share, head, rest=rest)
-    whole = replace(bounded, scores={id: score for score, id in bm25})
-    best = ConvexCombination()([vector, whole])[:n]
-    assert {one.id for one in best} <= set(ConvexCombination().contenders([vector, bounded], n))
-
-
-def test_all_are_contenders_if_a_score_is_not_a_number():
-    """If a score is NaN, all candidates are contenders, so the pipeline sees the score."""
-    vector = scored("vector", 0.7, {"a": 0.9, "b": math.nan, "c": 0.1})
-    assert set(ConvexCombination().contenders([vector], 1)) == {"a", "b", "c"}
-
-
 @pytest.mark.parametrize("background", [(0.5, 0.0), (math.nan, 0.1), (0.1,), "ab", 0.5])
 def test_an_unusable_background_is_refused(background):
     """A background other than a mean and a deviation above 0 raises ConfigurationError."""
@@ -269,9 +245,9 @@ def test_fixed_weights_and_a_weight_of_zero_leave_exact_matches_out():
     assert ids(ConvexCombination()([vector, replace(words, weight=0.0)])) == "ab"
 
 
-@given(two_sources(), st.dictionaries(st.sampled_from(IDS), st.floats(0.01, 0.97), min_size=1), st.integers(1, 6))
-def test_exact_matches_keep_the_invariants(lists, exact, n):
-    """With exact matches, parts still sum to a score within [0, 1], and the best candidates are contenders."""
+@given(two_sources(), st.dictionaries(st.sampled_from(IDS), st.floats(0.01, 0.97), min_size=1))
+def test_exact_matches_keep_the_invariants(lists, exact):
+    """With exact matches, parts still sum to a score within [0, 1]."""
     vector, words = lists
     lists = [vector, replace(words, exact=exact)]
     fused = ConvexCombination()(lists)
@@ -279,7 +255,6 @@ def test_exact_matches_keep_the_invariants(lists, exact, n):
         assert 0 <= one.score <= 1
         assert sum(one.parts.values()) == pytest.approx(one.score, abs=1e-12)
     assert {one.id: one.score for one in fused}[max(exact, key=exact.__getitem__)] >= max(exact.values())
-    assert {one.id for one in fused[:n]} <= set(ConvexCombination().contenders(lists, n))
 
 
 # -- other fusions ---------------------------------------------------------------------------------------------------

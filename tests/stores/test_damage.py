@@ -9,9 +9,10 @@ from contextlib import closing
 
 import pytest
 
+from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
-from langchain_hybridgraph.records import Query
+from langchain_hybridgraph.records import Edge, Query
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.words import open_named, open_words
 
@@ -115,19 +116,146 @@ def test_a_torn_write_ahead_log_leaves_complete_commits(tmp_path, folder, share)
     os.truncate(log, int(share * log.stat().st_size))
     with closing(open_words(torn)) as again:
         ids = set(by_keyword(again, "common")[0])
+        again.admin.repair()
     assert ids >= set(TEXTS)
     assert all((f"a{number}" in ids) == (f"b{number}" in ids) for number in range(5))
     assert_sound(torn, ids=ids)
 
 
-def test_a_restored_backup_of_the_catalog_is_found_without_later_texts(tmp_path, folder):
-    """A keyword index and vectors that are newer than the catalog, as after restoring a backup, are not searched."""
+def retrieve(store, question="common"):
+    """Return the ids that a hybrid search finds, and the reasons for degradation."""
+    result = HybridRetriever(store, k=20).retrieve(question)
+    return {hit.id for hit in result.hits}, set(result.degraded)
+
+
+def lose_the_log(path):
+    """Copy an index whose last commits, two texts, a deletion and a changed text, are only in the log, without it."""
+    with closing(open_words(path)) as store:
+        store._index.catalog.checkpoint()
+        store.add_texts(["late common", "later common"], ids=["late", "later"])
+        store.delete(["c0"])
+        store.add_texts(["word1 common again"], ids=["c1"])
+        copy = shutil.copytree(path, path.with_name("copy"))
+    return copy / "catalogue.sqlite-wal"
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_lost_log_is_reported_until_the_repair(folder, is_deleted, read_only):
+    """Lost commits degrade every search and are counted by check, even after new writes, until repair accepts them."""
+    log = lose_the_log(folder)
+    if is_deleted:
+        log.unlink()
+    else:
+        raw = bytearray(log.read_bytes())
+        raw[40] ^= 255
+        log.write_bytes(raw)
+    with closing(open_words(log.parent, read_only=read_only)) as store:
+        assert retrieve(store) == (set(TEXTS), {"commits-lost"})
+        (problem,) = store.admin.check().problems
+        assert "the last 3 commits are missing" in problem
+        assert "3 texts are missing, and 2 deleted or replaced texts are back" in problem
+    with closing(open_words(log.parent)) as store:
+        store.add_texts(["new common"], ids=["new"])
+        assert retrieve(store) == ({*TEXTS, "new"}, {"commits-lost"})
+        report = store.admin.repair()
+        assert (report.problems, len(report.notes)) == ((), 1)
+        assert "add the missing texts again" in report.notes[0]
+        assert retrieve(store) == ({*TEXTS, "new"}, set())
+    assert_sound(log.parent, ids={*TEXTS, "new"})
+
+
+def test_an_older_catalog_is_reported(tmp_path, folder):
+    """A keyword index that is newer than the catalog, as after restoring only the catalog, means lost commits."""
     shutil.copy(folder / "catalogue.sqlite", tmp_path / "backup")
     with closing(open_words(folder)) as store:
         store.add_texts(["late common"], ids=["late"])
     for log in folder.glob("catalogue.sqlite-*"):
         log.unlink()
     shutil.copy(tmp_path / "backup", folder / "catalogue.sqlite")
+    with closing(open_words(folder)) as store:
+        assert retrieve(store) == (set(TEXTS), {"commits-lost"})
+        assert store.admin.repair().ok
+    assert_sound(folder)
+
+
+def change_bytes(folder, old, new):
+    """Replace bytes in the file of the catalog."""
+    file = folder / "catalogue.sqlite"
+    raw = file.read_bytes()
+    assert old in raw
+    file.write_bytes(raw.replace(old, new))
+
+
+def test_an_undecodable_text_is_left_out_and_deleted_by_repair(folder, caplog):
+    """Searches leave a text with a damaged byte out and say so, check names it, repair deletes it; none prints it."""
+    change_bytes(folder, b"word3 common", b"word3 c\xffmmon")
+    with closing(open_words(folder)) as store:
+        assert retrieve(store) == (TEXTS.keys() - {"c3"}, {"texts-damaged"})
+        problems = store.admin.check().problems
+        assert problems == ("1 chunks ('c3') are not valid UTF-8; repair() deletes them",)
+        report = store.admin.repair()
+        assert (report.problems, report.notes) == ((), ("1 chunks ('c3') were deleted; add them again",))
+        assert retrieve(store) == (TEXTS.keys() - {"c3"}, set())
+        store.add_texts([TEXTS["c3"]], ids=["c3"])
+    assert_sound(folder)
+    assert "mmon" not in caplog.text
+
+
+def test_an_altered_text_is_named(folder):
+    """check names a text that differs from what was added; after a repair, adding the original text restores it."""
+    change_bytes(folder, b"word3 common", b"word3 cammon")
+    with closing(open_words(folder)) as store:
+        assert store.admin.check().problems == (
+            "1 chunks ('c3') have another text or other metadata than were written; repair() accepts them",
+        )
+        report = store.admin.repair()
+        assert report.problems == ()
+        assert "'c3'" in report.notes[0]
+        store.add_texts([TEXTS["c3"]], ids=["c3"])
+        assert store.get_by_ids(["c3"])[0].page_content == TEXTS["c3"]
+    assert_sound(folder)
+
+
+@pytest.mark.parametrize("new", [b"CREATE TABLE l\xffarned", b"CR\xffATE TABLE learned"])
+def test_a_damaged_schema_is_one_named_error(folder, new):
+    """An index whose schema is damaged raises NotAnIndexError with the file and the way back."""
+    change_bytes(folder, b"CREATE TABLE learned", new)
+    with pytest.raises(NotAnIndexError, match=r"catalogue.sqlite is not a catalog .*restore the index from a backup"):
+        open_words(folder)
+
+
+def test_a_tenant_sees_only_its_own_ids(tmp_path):
+    """check and repair count the damaged chunks and missing ids of other tenants, but do not name them."""
+    for tenant in ("ada", "bo"):
+        with closing(open_words(tmp_path / "index", tenant=tenant)) as store:
+            store.add_texts([f"{tenant} common"], ids=[f"{tenant}1"])
+            store.replace_edges([f"{tenant}1"], ["cites"], [Edge(f"{tenant}1", f"{tenant}2", "cites")])
+    change_bytes(tmp_path / "index", b"ada common", b"ada c\xffmmon")
+    change_bytes(tmp_path / "index", b"bo common", b"bo c\xffmmon")
+    with closing(open_words(tmp_path / "index", tenant="ada")) as store:
+        report = store.admin.check()
+        assert report.problems == (
+            "the text by which the embedding is recognised is not valid UTF-8; repair() deletes it",
+            "2 chunks ('ada1'; 1 of other tenants) are not valid UTF-8; repair() deletes them",
+        )
+        assert "2 edges have an end that is not in the index ('ada2')" in report.notes[0]
+        report = store.admin.repair()
+        assert report.problems == ()
+        assert "'ada1'; 1 of other tenants" in report.notes[0]
+
+
+@pytest.mark.parametrize("name", ["vectors-0.f32", "vectors-0.crc"])
+def test_an_unreadable_file_of_vectors_is_named(folder, name):
+    """check raises StoreError with the file that cannot be read and the way back; after that, repair works."""
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(StoreError, match=rf"{name} cannot be read \(Is a directory\).* or delete it, and repair"):  # noqa: SIM117
+        with closing(open_words(folder)) as store:
+            store.admin.check()
+    (folder / name).rmdir()
+    with closing(open_words(folder)) as store:
+        assert store.admin.repair().ok
     assert_sound(folder)
 
 

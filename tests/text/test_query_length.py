@@ -12,6 +12,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
+from langchain_hybridgraph.records import Query
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, telling_terms
 from langchain_hybridgraph.text.names import names_in
@@ -73,6 +74,14 @@ def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kin
     assert result.plan["query"] == query[:LONGEST_QUERY]
     assert "query-cut" in result.degraded
     assert "query-cut" not in result.warnings
+
+
+def test_a_keyword_search_reads_a_bounded_part_of_the_query(store):
+    """A search of the keyword index itself uses the first 10,000 characters, too."""
+    words = "Charles " + "x " * LONGEST_QUERY
+    entries = store.keyword_search(Query(words, 10), 10).entries
+    assert len(entries) == 10
+    assert store.keyword_search(Query("x " * LONGEST_QUERY + "Charles", 10), 10).entries == []
 
 
 def test_the_plan_gives_both_lengths(store):

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from langchain_hybridgraph import records
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, shorten
 from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors, HasNeighbours
@@ -303,7 +303,7 @@ class LLMEdges(EdgeBuilder):
             question, error = failed[0]
             self.warnings += (
                 f"the language model gave no usable answer on {len(failed)} of {len(questions)} windows, the first "
-                f"being {question} ({type(error).__name__}: {error}); ingest again to send these windows again",
+                f"being {question} ({describe_error(error)}); ingest again to send these windows again",
             )
         self.warnings += _dropped(dropped)
 

@@ -420,7 +420,6 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     keyword = SourceResult(
         entries,
         bound=scores.question.bound,
-        rest=entries[-1].score if len(entries) >= n else 0.0,
         exact={rows[place].chunk.id: probability for place, probability in exact.items()},
         words=scores.question.words(max(best, default=0.0), scores.question.texts),
     )

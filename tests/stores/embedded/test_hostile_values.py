@@ -259,7 +259,7 @@ def test_damaged_metadata_of_one_chunk_fail_no_search(tmp_path):
         connection.execute("UPDATE nodes SET metadata = '{\"source\": \"b' WHERE id = 'h'")
     with closing(HybridGraphStore(tmp_path / "index", Words())) as store:
         (problem,) = store.admin.check().problems
-        assert "the metadata of 1 chunks cannot be read ('h'" in problem
+        assert "1 chunks ('h') have another text or other metadata" in problem
         assert {document.id for document in HybridRetriever(store).invoke("good")} == {"good", "h"}
         assert HierarchicalRetriever(store).find("good").total == 2
         store.add_texts(["good hostile text"], [{"source": "b"}], ids=["h"])

@@ -1,11 +1,13 @@
 """Separate index of summaries: hidden from all other searches, and updated with the vectors."""
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Query, Scope
@@ -170,6 +172,51 @@ def test_check_includes_the_summaries(tmp_path):
     assert store.admin.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
     assert store.admin.repair().ok
     store.close()
+
+
+def fill_with_zeros(catalog):
+    catalog.write_bytes(bytes(5_000))
+
+
+def damage_pages(catalog):
+    raw = bytearray(catalog.read_bytes())
+    for start in range(4_096, len(raw), 4_096):
+        raw[start : start + 40] = b"\xff" * 40
+    catalog.write_bytes(raw)
+
+
+@pytest.mark.parametrize("refits", [True, False])
+@pytest.mark.parametrize("damage", [fill_with_zeros, damage_pages, Path.unlink])
+def test_damaged_summaries_are_reported_and_written_again(tmp_path, damage, refits):
+    """Damaged summaries stop no write; searches report layers-failed, check names them, repair writes them again."""
+    embedding = "lsa" if refits else DeterministicFakeEmbedding(size=8)
+    with summarized_store(tmp_path, embedding) as store:
+        build_layers(store)
+    (folder,) = tmp_path.glob("layers-*")
+    damage(folder / "catalogue.sqlite")
+    for log in folder.glob("catalogue.sqlite-*"):
+        log.unlink()
+    with HybridGraphStore(tmp_path, embedding) as store:
+        assert store.add_texts(["A new text."], ids=["new"]) == ["new"]
+        result = HierarchicalRetriever(store).find("cats purr")
+        assert "layers-failed" in result.degraded
+        assert "pets/cats.md" in [hit.uri for hit in result]
+        (problem,) = store.admin.check().problems
+        assert re.match(r"summaries of directories: .*layers-.*; repair\(\) writes them again", problem)
+        assert store.admin.repair().problems == ()
+        assert "layers-failed" not in HierarchicalRetriever(store).find("cats purr").degraded
+        assert sorted(store.summaries.index().document_ids()) == ["cars", "pets"]
+        assert build_layers(store).unchanged == 2
+
+
+def test_deleted_summaries_are_written_again_by_build_layers(tmp_path):
+    """build_layers() works after the catalog of the summaries was deleted."""
+    with summarized_store(tmp_path, DeterministicFakeEmbedding(size=8)) as store:
+        build_layers(store)
+    next(tmp_path.glob("layers-*/catalogue.sqlite")).unlink()
+    with HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8)) as store:
+        assert build_layers(store).summarised == 2
+        assert store.admin.check().problems == ()
 
 
 def test_tenants_have_separate_summaries(tmp_path):

@@ -1,0 +1,175 @@
+"""Limits on texts, titles and nesting: a hostile file is skipped and named, and the others are read."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.chunks import LONGEST_TITLE
+from langchain_hybridgraph.ingestion import bounded, ingest, markdown, read_files
+from langchain_hybridgraph.ingestion.markdown import front_matter
+
+BODY = "The boiler is descaled every month. " * 300
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a.md").write_text("# First\n\nRoses need pruning.")
+    (tmp_path / "z.md").write_text("# Last\n\nTomatoes need water.")
+    return tmp_path
+
+
+def ingested(folder, **options):
+    """Return the report of an ingest of the folder, and the ids of the stored documents."""
+    store = HybridGraphStore(None)
+    report = ingest(read_files([folder], skipped=lambda message: None), store, **options)
+    return report, set(store.document_ids())
+
+
+def nested_directives(depth):
+    opening = [f"{'`' * (depth + 3 - level)}{{note}}\n" for level in range(depth)]
+    return "".join([*opening, "The innermost text.\n", *(f"{'`' * (4 + level)}\n" for level in range(depth))])
+
+
+@pytest.mark.parametrize("suffix", ["md", "rst"])
+@pytest.mark.parametrize("depth", [600, pytest.param(3_000, marks=pytest.mark.faults)])
+def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
+    """Deeply nested directives are read with less than 600 MB of memory."""
+    (tmp_path / f"deep.{suffix}").write_text(nested_directives(depth))
+    script = (
+        "import resource, sys; from langchain_hybridgraph.ingestion.files import read_files\n"
+        "from langchain_hybridgraph.ingestion.splitting import as_splitter\n"
+        "(document,) = read_files(sys.argv[1]); print(len(list(as_splitter('flat').split(document, print))))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)"
+    )
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))  # noqa: E731
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=limit, cwd=Path.cwd())
+    pieces, megabytes = map(int, done.stdout.split())
+    assert pieces > depth // 100
+    assert megabytes < 600
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError, KeyError("page")])
+def test_a_reader_that_fails_does_not_stop_the_folder(folder, monkeypatch, error):
+    """Whatever a reader raises, the file is skipped and named, and the others are stored."""
+    (folder / "b.md").write_text("HOSTILE")
+    work = markdown.without_heading_ids
+
+    def read(text):
+        if "HOSTILE" in text:
+            raise error
+        return work(text)
+
+    monkeypatch.setattr(markdown, "without_heading_ids", read)
+    report, sources = ingested(folder)
+    assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_a_text_that_cannot_be_split_does_not_stop_the_folder(folder, error):
+    """A file whose text is nested too deeply for a splitter is skipped and named, and the others are stored."""
+    (folder / "b.md").write_text("HOSTILE")
+
+    def split(text):
+        if "HOSTILE" in text:
+            raise error
+        return [text]
+
+    report, sources = ingested(folder, split=split)
+    assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "md", "html", "rst", "py", "csv"])
+def test_a_text_that_is_too_long_is_skipped(folder, monkeypatch, suffix):
+    """Text files have the same limit as the texts of Office files."""
+    monkeypatch.setattr(bounded, "MAX_CHARACTERS", 1_000)
+    (folder / f"b.{suffix}").write_text("name,price\n" + "a long line of text, " * 100)
+    report, sources = ingested(folder)
+    assert "more than 1,000 characters" in report.unread[str(folder / f"b.{suffix}")]
+    assert len(sources) == 2
+
+
+def test_a_line_of_json_that_is_too_long_is_skipped(folder, monkeypatch):
+    """A line of JSON Lines that is too long is skipped; the lines around it are read with their numbers."""
+    monkeypatch.setattr(bounded, "MAX_CHARACTERS", 1_000)
+    monkeypatch.setattr(bounded, "MAX_TEXT_BYTES", 1_200)
+    long = '{"text": "' + "x" * 5_000 + '"}'
+    (folder / "b.jsonl").write_text(f'{{"text": "one"}}\n{long}\n{{"text": "three"}}\n')
+    report, _ = ingested(folder)
+    assert report.documents == 4
+    assert "line 2: this line has more than 1,000 characters" in report.unread[str(folder / "b.jsonl")]
+
+
+@pytest.mark.faults
+def test_a_line_of_300_mb_is_skipped(folder):
+    """A text of 300 MB is skipped with less than 1.5 GB of memory."""
+    (folder / "b.txt").write_text("lorem " * 50_000_000)
+    report, sources = ingested(folder)
+    assert (list(report.unread), len(sources)) == ([str(folder / "b.txt")], 2)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_500_000
+
+
+def test_a_long_text_is_parsed_in_parts_with_the_same_structure(monkeypatch):
+    """The outline of a text does not depend on the size of the parts in which it is parsed."""
+    parts = [f"# Chapter {n}\n\n- item [a](b{n}.md)\n\n```\n# code {n}\n\nmore\n```\n\n> quote\n\n" for n in range(60)]
+    text = "".join(parts)
+    expected = markdown._outline.__wrapped__(text, True)
+    for size in (100, 333, 1_000):
+        monkeypatch.setattr(markdown, "_AT_ONCE", size)
+        assert markdown._outline.__wrapped__(text, True) == expected
+    assert len(expected.links) == 60
+
+
+def test_aliases_in_front_matter_take_linear_time():
+    """Aliases that repeat each other are not expanded."""
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9 if n else ['x'] * 9)}]" for n in range(12)]
+    fields = front_matter("---\n" + "\n".join(lines) + "\n---\ntext")
+    assert fields["a0"] == ["x"] * 9
+
+
+SUBJECT = "word " * 5_000
+LONG = {
+    "mail.eml": f"From: a@b.c\nTo: c@d.e\nSubject: {SUBJECT}\n\n{BODY}",
+    "heading.md": f"# {SUBJECT}\n\n## {SUBJECT}\n\n{BODY}",
+    "matter.md": f"---\ntitle: {SUBJECT[:20_000]}\n---\n{BODY}",
+    "page.html": f"<title>{SUBJECT}</title><h2>{SUBJECT}</h2><p>{BODY}</p>",
+    "page.rst": f"{SUBJECT}\n{'=' * len(SUBJECT)}\n\n{BODY}",
+    "rows.jsonl": f'{{"text": "{BODY}", "title": "{SUBJECT}"}}\n',
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_titles_are_shortened_with_a_note(tmp_path, name):
+    """Every reader's titles and headings have at most 500 characters, and the report says so."""
+    (tmp_path / name).write_text(LONG[name])
+    store = HybridGraphStore(None)
+    report = ingest(read_files([tmp_path], skipped=lambda message: None), store)
+    chunks = store.similarity_search("boiler", k=100)
+    assert len(chunks) > 3
+    values = [str(document.metadata.get(key, "")) for document in chunks for key in ("title", "section_heading")]
+    assert max(map(len, values)) <= LONGEST_TITLE
+    assert any(f"shortened to {LONGEST_TITLE} characters" in warning for warning in report.warnings)
+
+
+def test_names_of_columns_are_shortened(tmp_path):
+    """Names of columns, which every row repeats, have at most 500 characters, and the report says so."""
+    (tmp_path / "a.csv").write_text(f"{'name ' * 10_000},b\n" + "1,2\n" * 20)
+    notes = []
+    rows = list(read_files([tmp_path], skipped=notes.append))
+    assert len(rows) == 20
+    assert max(len(row.page_content) for row in rows) < 600
+    assert "column names" in notes[0]
+
+
+def test_titles_of_added_documents_are_shortened():
+    """add_documents shortens titles in the same way."""
+    store = HybridGraphStore(None)
+    store.add_documents([Document("text", id="a", metadata={"title": "t" * 9_000, "note": "n" * 9_000})])
+    (document,) = store.get_by_ids(["a"])
+    assert len(document.metadata["title"]) <= LONGEST_TITLE
+    assert len(document.metadata["note"]) == 9_000
