@@ -38,7 +38,6 @@ ENGINES = {
     "prometheus_client": {"telemetry.sinks", "server.guard", "server.routes", "server.service"},
     "watchfiles": {"cli.serve"},
     "opentelemetry": {"telemetry.sinks"},
-    "mcp": {"server.mcp"},
     "markdown_it": {"ingestion.markdown"},
     "yaml": {"settings_file", "ingestion.markdown"},
 }
