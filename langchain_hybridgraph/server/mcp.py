@@ -163,8 +163,8 @@ class _Tools:
         """Store a fact for later conversations; a fact that is already known is confirmed instead."""
 
         def add(store: Any, access: Access) -> str:
-            given = {"labels": labels, "valid_from": valid_from}
-            metadata = {MEMORY_TYPE: "semantic", **{name: value for name, value in given.items() if value}}
+            options = {"labels": labels, "valid_from": valid_from}
+            metadata = {MEMORY_TYPE: "semantic", **{name: value for name, value in options.items() if value}}
             [admission] = store.memory.remember([Document(text, metadata=metadata)], contradictions=False)
             return f"{admission.outcome}: {admission.id}"
 
@@ -184,16 +184,16 @@ class _Tools:
     async def list_documents(self) -> str:
         """Return the ids of the first documents as JSON, with the address of each."""
 
-        def listed(store: Any, access: Access) -> str:
+        def list_ids(store: Any, access: Access) -> str:
             if access.filter is None:
                 ids = store.document_ids()
             else:
                 chunks = store.get(store.find(Scope(access.filter, store.tenant)))
                 ids = sorted({chunk.document for chunk in chunks})
-            shown = [{"id": id, "uri": f"hybridgraph://documents/{quote(id, safe='')}"} for id in ids[:MOST_LISTED]]
-            return json.dumps({"documents": shown, "total": len(ids)})
+            entries = [{"id": id, "uri": f"hybridgraph://documents/{quote(id, safe='')}"} for id in ids[:MOST_LISTED]]
+            return json.dumps({"documents": entries, "total": len(ids)})
 
-        return await self._run("read", listed)
+        return await self._run("read", list_ids)
 
     async def document_resource(self, id: str) -> str:
         """Return the text of a document."""

@@ -86,8 +86,8 @@ async def test_search_and_read(server):
 async def test_memories(server):
     """A fact is remembered, recalled and forgotten; documents are not memories."""
     async with Client(server) as client:
-        kept = text_of(await client.call_tool("remember", {"text": "Ada's plate is HH-2041.", "labels": ["Ada"]}))
-        id = kept.partition(": ")[2]
+        answer = text_of(await client.call_tool("remember", {"text": "Ada's plate is HH-2041.", "labels": ["Ada"]}))
+        id = answer.partition(": ")[2]
         assert "HH-2041" in text_of(await client.call_tool("recall", {"query": "What is Ada's plate?"}))
         assert "cat" not in text_of(await client.call_tool("recall", {"query": "Which cat sleeps?"}))
         refused = await client.call_tool("forget", {"id": "cats.md#0"})
@@ -174,8 +174,8 @@ async def test_tokens_over_http(address):
     """A token determines tenant, rights and filter; another tenant's ids do not exist."""
     async with connected(address, "ada-reads-and-writes") as client:
         assert "The cat of ada sleeps" in text_of(await client.call_tool("search", {"query": "cat"}))
-        kept = text_of(await client.call_tool("remember", {"text": "Ada drinks green tea."}))
-    id = kept.partition(": ")[2]
+        answer = text_of(await client.call_tool("remember", {"text": "Ada drinks green tea."}))
+    id = answer.partition(": ")[2]
     async with connected(address, "bo-only-reads-here") as client:
         texts = text_of(await client.call_tool("search", {"query": "cat"}))
         assert "sleeps" not in texts

@@ -146,7 +146,7 @@ def test_tags_are_shown_as_text(tab):
 
 
 def test_nothing_is_loaded_from_other_hosts(tab, address):
-    """The page loads nothing but its own searches, and its policy forbids more."""
+    """The page loads only its own searches, and its policy forbids more."""
     search(tab, "parcel")
     loaded = tab.value("performance.getEntriesByType('resource').map((each) => each.name)")
     assert loaded
