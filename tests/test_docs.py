@@ -15,7 +15,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.server.access import Token
+from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.stores.vectors import EXACT_BYTES
+from tests.support.servers.running_service import running
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -32,8 +36,9 @@ NEEDS = {
     "fastapi": ["fastapi"],
     "llama-index": ["llama_index.core"],
     "openai": ["langchain_openai"],
+    "serve": ["fastapi", "uvicorn"],
 }
-FIXTURES = {"choose-an-embedding": "openai", "openai": "openai", "streamlit": "streamlit"}
+FIXTURES = {"choose-an-embedding": "openai", "openai": "openai", "serve": "service", "streamlit": "streamlit"}
 
 
 def blocks(language, page):
@@ -127,6 +132,17 @@ def openai(monkeypatch):
     yield
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """Serve two texts, and set the variables with the address and the token."""
+    store = HybridGraphStore.from_texts(["Invoices are sent monthly.", "A parcel takes two days."], "lsa")
+    token = "a token of the service"
+    with running(create_app(store, tokens=[Token(token=token)])) as url:
+        monkeypatch.setenv("SEARCH_URL", url)
+        monkeypatch.setenv("SEARCH_TOKEN", token)
+        yield
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ ORDER = [
     *("registry", "settings_file", "text"),
     *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "options", "settings", "adapters", "result", "vectorstores"),
-    *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "cli"),
+    *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "server", "cli"),
 ]
 BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
@@ -35,7 +35,8 @@ ENGINES = {
     "rank_bm25": {"stores.rank_bm25_index"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},
-    "prometheus_client": {"telemetry.sinks"},
+    "prometheus_client": {"telemetry.sinks", "server.guard", "server.routes", "server.service"},
+    "watchfiles": {"cli.serve"},
     "opentelemetry": {"telemetry.sinks"},
     "markdown_it": {"ingestion.markdown"},
     "yaml": {"settings_file", "ingestion.markdown"},
@@ -159,6 +160,13 @@ def test_searches_depend_on_no_store():
     assert {each.imported for each in uses} == {"stores.protocols"}
 
 
+def test_only_commands_import_the_server():
+    """The server, whose libraries are an extra, is imported only by the command line, and not until it is used."""
+    uses = [each for each in INTERNAL if folder(each.imported) == "server" and folder(each.importer) != "server"]
+    assert {each.importer for each in uses} == {"cli.app", "cli.serve"}
+    assert [each for each in INTERNAL if each.imported == "cli.serve" and each.early] == []
+
+
 def test_only_the_pipeline_imports_its_stages():
     """Stages import no other stages: each can be read and removed without the others."""
     stages = {"search.candidate_stages", "search.hit_stages"}
@@ -220,6 +228,7 @@ def test_all_kinds_of_imports_are_read():
 def test_importing_the_package_is_light():
     """``import langchain_hybridgraph`` loads neither LangChain nor an engine nor Pydantic."""
     heavy = {*ENGINES, "langchain_core", "langchain_chroma", "numpy", "pydantic", "typer", "rich"}
+    heavy |= {"fastapi", "grpc", "httpx", "uvicorn"}
     code = f"import sys, {PACKAGE}; print(sorted({heavy!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
     assert done.stdout.strip() == "[]"

@@ -44,6 +44,13 @@ FEATURES = {
         "from langchain_hybridgraph.llama_index import LlamaIndexRetriever\n"
         "assert LlamaIndexRetriever(HybridRetriever(store)).retrieve('Who barks?')[0].node_id == 'dog#0'",
     ),
+    "mcp": (
+        "mcp",
+        "from langchain_hybridgraph.server.access import Tokens\n"
+        "from langchain_hybridgraph.server.mcp import create_server\nimport asyncio\n"
+        "server = create_server(lambda tenant: store, Tokens())\n"
+        "assert 'Dogs' in asyncio.run(server.call_tool('search', {'query': 'Who barks?'})).content[0].text",
+    ),
     "milvus": (
         "pymilvus",
         "import tempfile\nfrom langchain_hybridgraph import HybridRetriever, MilvusStore\n"
@@ -57,6 +64,11 @@ FEATURES = {
         "prometheus_client",
         "HybridRetriever(store, telemetry={'sinks': [PrometheusSink()]}).invoke('Who barks?')",
     ),
+    "server": (
+        "fastapi watchfiles prometheus_client",
+        "from langchain_hybridgraph.server.app import create_app\ncreate_app(store)",
+    ),
+    "grpc": ("grpc", "from langchain_hybridgraph.server import rpc"),
     "otel": (
         "opentelemetry",
         "HybridRetriever(store, telemetry={'sinks': [OpenTelemetrySink()]}).invoke('Who barks?')",
@@ -103,13 +115,15 @@ def modules(folder):
 
 
 def test_the_wheel_contains_only_the_package(wheel):
-    """The wheel contains all modules of the package, py.typed, the schema and the word lists, and nothing else."""
+    """The wheel contains all modules of the package, py.typed, its schemas and its word lists, and nothing else."""
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     others = {
         "py.typed",
         "embeddings/topics_english.txt",
         "memory/english_words.txt",
         "search/small_talk.txt",
+        "server/hybridgraph.proto",
+        "server/hybridgraph_pb2.pyi",
         "stores/schema.sql",
         "text/function_words.txt",
     }

@@ -16,7 +16,7 @@ from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli import settings as options
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
 from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store, milvus_uri
-from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
@@ -379,6 +379,39 @@ def demo(
     run_demo(index, embedding)
 
 
+@app.command("mcp")
+def serve_mcp(
+    *,
+    index: options.Index,
+    config: options.Config = None,
+    http: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve streamable HTTP on this port instead of stdio.")
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on, with --http.")] = "127.0.0.1",
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file of bearer tokens, with --http."),
+    ] = None,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
+) -> None:
+    """Serve tools for agents over the Model Context Protocol."""
+    from langchain_hybridgraph.server.access import Tokens, check_host, read_tokens
+    from langchain_hybridgraph.server.mcp import create_server
+
+    accepted = [] if http is None else read_tokens(tokens)
+    check_host(host, accepted)
+
+    def open_store(name: str | None) -> Any:
+        return existing_store(index, embedding=embedding, tenant=name, config=config)
+
+    server = create_server(open_store, Tokens(accepted, tenant), url=f"http://{host}:{http}")
+    if http is None:
+        server.run("stdio")
+    else:
+        server.run("streamable-http", host=host, port=http)
+
+
 def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:
     hints = {}
     for id in documents:
@@ -470,6 +503,58 @@ def migrate(
         print_answer({"ok": report.ok, **report.to_dict()}, str(report), as_json)
     if not report.ok:
         raise typer.Exit(PROBLEM)
+
+
+@app.command()
+def serve(
+    *,
+    index: options.Index,
+    config: options.Config = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port for HTTP.")] = 8000,
+    grpc_port: Annotated[
+        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="Port for gRPC; without it, there is no gRPC.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON file with bearer tokens; default: HYBRIDGRAPH_TOKENS, if it is set."),
+    ] = None,
+    watch: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder to index, now and whenever its files change.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")] = False,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request.")] = 10_000_000,
+    max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of results.")] = 100,
+    rate: Annotated[float, typer.Option(metavar="N", help="Maximum number of requests per second and token.")] = 100,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum duration of a search.")] = 30,
+    tenant: options.Tenant = None,
+    embedding: options.Model = None,
+) -> None:
+    """Serve an index over HTTP, and over gRPC if requested.
+
+    Other machines can only be served if there are tokens. Works while other processes write to the index.
+    """
+    try:
+        from langchain_hybridgraph.cli.serve import make_app, run
+        from langchain_hybridgraph.server.access import Limits
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(
+            f'serve needs {missing.name}, which is not installed: pip install "langchain-hybridgraph[server]"'
+        ) from missing
+    limits = Limits(body=max_body, k=max_k, rate=rate, burst=max(1, int(2 * rate)), deadline=deadline)
+    served = make_app(
+        index,
+        config=config,
+        embedding=embedding,
+        tenant=tenant,
+        host=host,
+        tokens_file=tokens,
+        watch=watch,
+        read_only=read_only,
+        limits=limits,
+        grpc_port=grpc_port,
+    )
+    run(served, host, port)
 
 
 tenants_app = typer.Typer(context_settings=options.HELP_OPTIONS)

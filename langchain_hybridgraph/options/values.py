@@ -31,9 +31,9 @@ class Notation:
     """How an option is written whose value is an object, as metadata of the option's type.
 
     Pydantic calls ``create`` for a value in code, and ``check`` (by default ``create``) for a value in a settings file,
-    which is kept as it is written, because creating an object may load a model. Both raise ValueError; None is never
-    passed. ``description`` describes the values in messages, ``schema`` lists their JSON schemas, and ``kinds``
-    contains the classes that a value can name.
+    which is kept as it is written, because creating an object may load a model. Both raise ValueError; None is passed
+    only if it ``rejects_none``. ``description`` describes the values in messages, ``schema`` lists their JSON schemas,
+    and ``kinds`` contains the classes that a value can name.
     """
 
     description: str
@@ -41,10 +41,11 @@ class Notation:
     schema: Sequence[Mapping[str, Any]]
     check: Callable[[Any], object] | None = None
     kinds: Mapping[str, Callable[..., Any]] | None = None
+    rejects_none: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
-            lambda value: None if value is None else self.create(value),
+            lambda value: None if value is None and not self.rejects_none else self.create(value),
             serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
         )
 
@@ -152,7 +153,7 @@ def parameters_notation(what: str, kind: Callable[..., Any], description: str, *
 
 
 def typed_notation(description: str, annotation: Any, convert: Callable[[Any], Any]) -> Notation:
-    """Return the notation of a value of the type ``annotation``, which ``convert`` then converts."""
+    """Return the notation of a value of the type ``annotation``, which ``convert`` then converts; None is refused."""
     adapter = TypeAdapter(annotation)
 
     def create(value: Any) -> Any:
@@ -165,7 +166,7 @@ def typed_notation(description: str, annotation: Any, convert: Callable[[Any], A
             hint = "" if near is None else f"; did you mean {near!r}?"
             raise ConfigurationError(f"must be {description}, got {value!r}{hint}") from None
 
-    return Notation(description, create, [adapter.json_schema()])
+    return Notation(description, create, [adapter.json_schema()], rejects_none=True)
 
 
 # -- descriptions of plain values -----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Annotate, query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, scores_of
+from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, scores_of, with_k
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
@@ -226,7 +226,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
         ``"none"`` for a message without a question). ``options`` are passed to the wrapped retriever.
         """
-        return self._run(ConversationCall(query, conversation_history, k, session_id, options, Trace()))
+        of_call = with_k({**options, HISTORY: conversation_history, "session_id": session_id}, k)
+        return self._run(self._prepare(query, of_call))
 
     async def aretrieve_with_context(
         self,
@@ -238,7 +239,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         **options: Any,
     ) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
-        return await self._arun(ConversationCall(query, conversation_history, k, session_id, options, Trace()))
+        of_call = with_k({**options, HISTORY: conversation_history, "session_id": session_id}, k)
+        return await self._arun(self._prepare(query, of_call))
 
     def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, which takes the history by name here."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing, suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 EARLY = "_early"
 """Name of an option of ``invoke``: a function that receives Documents before the answer is complete."""
+
+HandOut = Callable[[Document], None]
+"""Function that receives a Document before the answer is complete."""
 
 
 class StreamingRetriever(BaseRetriever):
@@ -90,24 +93,13 @@ class StreamingRetriever(BaseRetriever):
             for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
                 yield part
             return
-        loop = asyncio.get_running_loop()
-        parts: asyncio.Queue[Document | None] = asyncio.Queue()
 
-        def hand_out(document: Document) -> None:
-            with suppress(RuntimeError):  # the loop is closed, so nothing reads the stream
-                loop.call_soon_threadsafe(parts.put_nowait, document)
+        def search(hand_out: HandOut) -> Coroutine[Any, Any, Sequence[Document]]:
+            return self.ainvoke(input, config, **kwargs, **{EARLY: hand_out})
 
-        search = asyncio.create_task(self.ainvoke(input, config, **kwargs, **{EARLY: hand_out}))
-        search.add_done_callback(lambda _: parts.put_nowait(None))
-        early = []
-        try:
-            while (document := await parts.get()) is not None:
-                early.append(document)
-                yield [document]
-            for part in _one_by_one(await search, early):
+        async with aclosing(stream_documents(search)) as parts:
+            async for part in parts:
                 yield part
-        finally:
-            search.cancel()
 
     def transform(
         self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
@@ -131,6 +123,33 @@ class StreamingRetriever(BaseRetriever):
                 yield each
 
 
+async def stream_documents(
+    search: Callable[[HandOut], Coroutine[Any, Any, Sequence[Document]]],
+) -> AsyncGenerator[list[Document], None]:
+    """Yield the Documents that ``search`` hands out early, and then the others in its answer, one at a time.
+
+    Closing the generator cancels the search.
+    """
+    loop = asyncio.get_running_loop()
+    parts: asyncio.Queue[Document | None] = asyncio.Queue()
+
+    def hand_out(document: Document) -> None:
+        with suppress(RuntimeError):  # the loop is closed, so nothing reads the stream
+            loop.call_soon_threadsafe(parts.put_nowait, document)
+
+    answer = asyncio.create_task(search(hand_out))
+    answer.add_done_callback(lambda _: parts.put_nowait(None))
+    early = []
+    try:
+        while (document := await parts.get()) is not None:
+            early.append(document)
+            yield [document]
+        for part in _one_by_one(await answer, early):
+            yield part
+    finally:
+        answer.cancel()
+
+
 def check_config(config: object) -> None:
     """Raise ConfigurationError for k or another value instead of LangChain's config."""
     if isinstance(config, int | float | str):
@@ -143,7 +162,7 @@ def check_config(config: object) -> None:
 class EarlyDocuments:
     """Documents of one call that were handed out before its answer was complete."""
 
-    def __init__(self, hand_out: Callable[[Document], None]) -> None:
+    def __init__(self, hand_out: HandOut) -> None:
         self._hand_out = hand_out
         self._documents: dict[str | None, Document] = {}
 

@@ -101,7 +101,7 @@ class TokenBudget:
 
     The first hit is always kept, and the order does not change. With ``fill``, smaller hits after one that does not fit
     may be kept; without it, none are. ``counter`` returns the number of tokens in a text. Raises ConfigurationError if
-    ``max_tokens`` is below 1.
+    ``max_tokens`` is below 1 or ``counter`` is not a function.
     """
 
     max_tokens: int = 4096
@@ -112,6 +112,10 @@ class TokenBudget:
         max_tokens: object = self.max_tokens
         if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
             raise ConfigurationError(f"max_tokens must be an integer ≥ 1, such as 4096, got {max_tokens!r}")
+        if not callable(self.counter):
+            raise ConfigurationError(
+                f"counter must be a function that returns the number of tokens in a text, got {self.counter!r}"
+            )
 
     def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
         """Return the hits that fit into the budget, in their order, and the reasons to add to ``degraded``.

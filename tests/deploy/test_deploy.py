@@ -2,12 +2,16 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
+from typer.testing import CliRunner
+
+from langchain_hybridgraph.cli.app import app
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -59,6 +63,44 @@ def test_services_depend_on_services_with_a_health_check():
     assert needed == {"etcd", "minio"}
     assert all("healthcheck" in services[name] for name in needed)
     assert {each.split(":")[0] for s in services.values() for each in s["volumes"]} == set(compose["volumes"])
+
+
+def test_the_service_waits_for_the_milvus_of_the_other_file():
+    """The Compose file of the service follows the specification, and its dependency is healthy in an included file."""
+    schema = json.loads((HERE / "compose-spec.json").read_text(encoding="utf-8"))
+    compose = loaded("service-compose.yaml")
+    jsonschema.validate(compose, schema)
+    included = {name: each for file in compose["include"] for name, each in loaded(file)["services"].items()}
+    service = compose["services"]["service"]
+    assert set(service["depends_on"]) == {"milvus"}
+    assert "healthcheck" in included["milvus"]
+    build = service["build"]
+    assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).samefile(ROOT / "deploy" / "Dockerfile")
+    command = CliRunner().invoke(app, [*service["command"], "--help"])
+    assert command.exit_code == 0
+
+
+def lint(file):
+    """Return the rules of hadolint that a Dockerfile breaks."""
+    command = [Path(sys.executable).with_name("hadolint"), "--no-fail", "--format", "json", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {problem["code"] for problem in json.loads(done.stdout)}
+
+
+def test_the_dockerfile_passes_its_linter(tmp_path):
+    """hadolint accepts the Dockerfile, but not one without a tag; the image runs unprivileged, with a health check."""
+    text = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8")
+    assert lint(ROOT / "deploy" / "Dockerfile") == set()
+    (tmp_path / "Dockerfile").write_text(text.replace(":3.12.11-slim-bookworm", ""), encoding="utf-8")
+    assert "DL3006" in lint(tmp_path / "Dockerfile")
+    instructions = [line.split(maxsplit=1) for line in text.splitlines() if line[:1].isupper()]
+    assert [value for name, value in instructions if name == "USER"] == ["10001"]
+    assert [name for name, _ in instructions].count("HEALTHCHECK") == 1
+    copied = [
+        path for name, value in instructions if name == "COPY" and "--from" not in value for path in value.split()[:-1]
+    ]
+    assert copied
+    assert [path for path in copied if not (ROOT / path).exists()] == []
 
 
 def test_the_values_are_those_of_the_chart():

@@ -1,0 +1,169 @@
+"""The command that serves an index."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from langchain_hybridgraph.cli.console import say
+from langchain_hybridgraph.cli.ingest import DeletedFiles, documents_in, write_documents
+from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store, milvus_uri
+from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.edges.base import as_builders
+from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
+from langchain_hybridgraph.server.app import create_app
+from langchain_hybridgraph.server.service import ServedStore, Service
+from langchain_hybridgraph.times import iso_time
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from langchain_hybridgraph.vectorstores.document_store import DocumentStore
+
+LOGGER = logging.getLogger("langchain_hybridgraph.server")
+HEAD_SECONDS = 10.0
+SHUTDOWN_SECONDS = 30
+
+
+def make_app(
+    index: Path,
+    *,
+    config: Path | None,
+    embedding: str | None,
+    tenant: str | None,
+    host: str,
+    tokens_file: Path | None,
+    watch: Path | None,
+    read_only: bool,
+    limits: Limits,
+    grpc_port: int | None = None,
+) -> FastAPI:
+    """Return the application for an index.
+
+    Raises ConfigurationError if it would be open to other machines, and the errors of ``existing_store``.
+    """
+    tokens = read_tokens(tokens_file)
+    check_host(host, tokens)
+    if read_only and milvus_uri(index) is not None:
+        raise ConfigurationError(
+            f"--read-only is for an index in a folder, got {index}: leave it out, and give tokens only the right read"
+        )
+
+    def open_store(tenant: str | None) -> DocumentStore:
+        return existing_store(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only)
+
+    background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []
+    if watch is not None:
+        write = _Watched(watch, index, embedding, tenant, config)
+        write()
+        background.append(lambda _: write.following())
+    if grpc_port is not None:
+        from langchain_hybridgraph.server.rpc import serving_grpc
+
+        background.append(
+            lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
+        )
+    served = ServedStore(open_store, tenant)
+    app = create_app(served, settings=configured(config), tokens=tokens, limits=limits, background=background)
+    app.state.service.check()  # an index that cannot be opened is reported on one line
+    if not tokens:  # otherwise, a page of another host could reach the service through a name that it controls
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOCAL_HOSTS, "[::1]"])
+    return app
+
+
+def run(app: FastAPI, host: str, port: int) -> None:
+    """Serve the application until it is interrupted; running requests are completed."""
+    log = logging.StreamHandler(sys.stderr)
+    log.setFormatter(JsonFormatter())
+    logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        http=PatientProtocol,
+        access_log=False,  # the application logs each request
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+
+
+class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # a class that uvicorn chooses
+    """uvicorn's protocol, which also closes connections that do not send a request in time."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Start the time limit of the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._close_unused)
+
+    def _close_unused(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+
+class JsonFormatter(logging.Formatter):
+    """Formatter that writes each log record as one JSON object, without messages of exceptions."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as JSON."""
+        fields = {"time": iso_time(record.created), "level": record.levelname, "logger": record.name}
+        extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        message = record.msg.partition(" %")[0] if extra else record.getMessage()
+        error = None if record.exc_info is None or record.exc_info[0] is None else record.exc_info[0].__name__
+        return json.dumps({**fields, "message": message, **extra, **({"error": error} if error else {})}, default=str)
+
+
+_STANDARD = {*vars(logging.makeLogRecord({})), "message", "color_message"}
+
+
+class _Watched:
+    """A folder whose files are kept in the index."""
+
+    def __init__(
+        self, folder: Path, index: Path, embedding: str | None, tenant: str | None, config: Path | None
+    ) -> None:
+        self._folder, self._index = folder, index
+        self._options: dict[str, Any] = {"tenant": tenant, "config": config, "quiet": True}
+        self._embedding = embedding or "auto"
+
+    def __call__(self) -> None:
+        """Index what has changed, and delete documents whose files no longer exist."""
+        paths = [self._folder]
+        documents = documents_in(paths, [], follow_links=False, as_text=(), may_be_deleted=True)
+        store = existing_or_new(self._index, self._embedding, **self._options)
+        try:
+            deleted = DeletedFiles(paths, store, documents.unread, prune=True)
+            builders = as_builders("auto")
+            report, _ = write_documents(documents, store, paths, deleted, split="flat", edges=builders, progress=False)
+        finally:
+            store.close()
+        say(str(report))
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Index changes of the files until the end of the ``with`` block."""
+        task = asyncio.create_task(self._follow())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _follow(self) -> None:
+        from watchfiles import awatch
+
+        async for _ in awatch(self._folder):
+            try:
+                await asyncio.to_thread(self)
+            except Exception as error:
+                LOGGER.exception("the changes in %s are not indexed yet: %s", self._folder, error)

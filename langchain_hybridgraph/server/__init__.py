@@ -1,0 +1,1 @@
+"""HTTP and gRPC service, and its client."""

@@ -1,0 +1,81 @@
+"""ASGI application of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from langchain_hybridgraph.errors import MissingExtraError
+
+try:
+    from fastapi import Depends, FastAPI
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.security import HTTPBearer
+    from starlette.exceptions import HTTPException
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(
+        'create_app needs FastAPI, which is not installed: pip install "langchain-hybridgraph[server]"'
+    ) from missing
+
+from langchain_hybridgraph.server.access import Limits, Token
+from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
+from langchain_hybridgraph.server.page import add_page
+from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
+from langchain_hybridgraph.server.service import ServedStore, Service
+
+if TYPE_CHECKING:
+    from langchain_hybridgraph.settings import HybridGraphSettings
+    from langchain_hybridgraph.vectorstores.document_store import DocumentStore
+
+
+def create_app(
+    store: DocumentStore | HybridGraphSettings | ServedStore,
+    *,
+    settings: HybridGraphSettings | None = None,
+    tokens: Sequence[Token] = (),
+    limits: Limits | None = None,
+    background: Sequence[Callable[[Service], AbstractAsyncContextManager[object]]] = (),
+) -> FastAPI:
+    """Return an ASGI application that serves a store.
+
+    ``store`` is an open store, which stays open, or the settings of one. ``settings`` (by default those of the store,
+    or those in the environment) configure the retrievers. ``background`` are functions of the service
+    that return asynchronous context managers, which are entered while the application runs. Without ``tokens``, every
+    request has all rights.
+
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> app = create_app(HybridGraphStore.from_texts(["Cats purr."], "lsa"))
+    >>> "/search/stream" in app.openapi()["paths"]
+    True
+    """
+    service = Service(store, settings=settings, tokens=tokens, limits=limits)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.check)
+        try:
+            async with AsyncExitStack() as stack:
+                for part in background:
+                    await stack.enter_async_context(part(service))
+                yield
+        finally:
+            await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="langchain-hybridgraph",
+        description="Hybrid, graph and memory retrieval.",
+        lifespan=lifespan,
+        docs_url=None,  # these pages load their scripts from another host
+        redoc_url=None,
+        dependencies=[Depends(HTTPBearer(auto_error=False))],
+    )
+    app.state.service = service
+    app.add_middleware(Guard, service=service)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    for add in (add_searches, add_documents, add_memory, add_operations):
+        add(app.router, service)
+    add_page(app.router)
+    return app

@@ -1,0 +1,143 @@
+"""Models of search requests, one per retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+
+from langchain_hybridgraph.errors import quote_value, shorten
+from langchain_hybridgraph.options import models
+from langchain_hybridgraph.options.calls import HISTORY, CallSettings, unknown_options
+from langchain_hybridgraph.options.groups import OptionGroup, groups_of
+from langchain_hybridgraph.options.values import OPTION_ERROR, is_plain, notation_of, wrong_value
+from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.memory import MemoryRetriever
+from langchain_hybridgraph.settings import schema
+
+KINDS: Mapping[str, type[HybridRetriever]] = {
+    "hybrid": HybridRetriever,
+    "graph": GraphRetriever,
+    "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
+}
+ADVANCED = "advanced"
+
+
+class Problem(NamedTuple):
+    """Problem in a request: the path of the value, and a message."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+
+class InvalidRequestError(ValueError):
+    """A request cannot be carried out as it is written."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.message for problem in problems))
+        self.problems = problems
+
+
+class SearchRequest(BaseModel):
+    """Question and options of a search. A subclass has the call options of one retriever as fields."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    kind: ClassVar[type[BaseModel]]
+    retriever: str = Field("hybrid", description="Retriever that answers.")
+    query: str | None = Field(None, description="Question or keywords; may be left out with a vector or a filter.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of the call that are set."""
+        return {name: getattr(self, name) for name in self.model_fields_set - SearchRequest.model_fields.keys()}
+
+
+@cache
+def request_models(inner: str) -> Mapping[str, type[SearchRequest]]:
+    """Return the model of the requests for each retriever; ``inner`` is the one that ``advanced`` wraps."""
+    by_name = {name: _model(kind, kind, frozenset()) for name, kind in KINDS.items()}
+    return {**by_name, ADVANCED: _model(AdvancedRetriever, KINDS[inner], frozenset({HISTORY}))}
+
+
+def _model(kind: type[Any], inner: type[HybridRetriever], own: frozenset[str]) -> type[SearchRequest]:
+    hints = get_type_hints(CallSettings, localns=vars(models))
+    names = sorted(inner._call_options | own)
+    fields: Any = {each: _field(each, inner, hints.get(each, Any)) for each in names}
+    model = create_model(f"{kind.__name__}Request", __base__=SearchRequest, **fields)
+    model.kind = kind
+    return model
+
+
+def _field(name: str, kind: type[BaseModel], hint: Any) -> tuple[Any, Any]:
+    """Return the type and the field of an option: those of the retriever, or else those of the call."""
+    option = kind.model_fields.get(name)
+    if option is None:
+        return hint if hint is Any else hint | None, Field(None, strict=is_plain(hint) or None)
+    annotation: Any = option.annotation
+    is_group = isinstance(annotation, type) and issubclass(annotation, OptionGroup)
+    described: list[Any] = list(option.metadata)
+    if is_group:
+        described.append(WithJsonSchema({"type": "object", "properties": _properties(name, annotation)}))
+    elif (notation := notation_of(option)) is not None:
+        described.append(WithJsonSchema({"anyOf": list(notation.schema)}))
+    is_strict = is_plain(annotation) or None  # otherwise, pydantic would convert strings and bools to numbers
+    if described:
+        annotation = Annotated[annotation, *described]
+    return annotation | None, Field(None, description=option.description, strict=is_strict)
+
+
+def _properties(section: str, group: type[OptionGroup]) -> dict[str, Any]:
+    definitions = schema()["$defs"]
+    return {name: definitions[f"{section}_{name}"] for name in group.model_fields}
+
+
+def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchRequest]]) -> SearchRequest:
+    """Return the request in a JSON object. Raises InvalidRequestError with all of its problems.
+
+    >>> read_request({"query": "cats", "k": 3}, request_models("hybrid")).options
+    {'k': 3}
+    >>> read_request({"query": "cats", "k": -3}, request_models("hybrid"))
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.server.requests.InvalidRequestError: k must be an integer ≥ 0, got -3; the default is 10
+    """
+    name = body.get("retriever", "hybrid")
+    if not isinstance(name, str) or name not in by_name:
+        expected = f"{nearest(name, by_name)}expected one of {', '.join(by_name)}"
+        raise InvalidRequestError(Problem(("retriever",), f"retriever {quote_value(name)} is unknown; {expected}"))
+    model = by_name[name]
+    options = model.model_fields.keys() - SearchRequest.model_fields.keys()
+    problems = [
+        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, options)))
+        for other, value in body.items()
+        if other not in model.model_fields
+    ]
+    try:
+        request = model.model_validate(body)
+    except ValidationError as error:
+        problems += _problems(model, error)
+    if problems:
+        raise InvalidRequestError(*problems)
+    return request
+
+
+def _problems(model: type[SearchRequest], error: ValidationError) -> Sequence[Problem]:
+    problems: dict[str | int, Problem] = {}
+    for each in error.errors(include_url=False):
+        name, message = each["loc"][0], each["msg"]
+        if each["type"] == "value_error":
+            message = str(each["ctx"]["error"])
+        elif name in model.kind.model_fields and each["type"] != OPTION_ERROR and len(each["loc"]) == 1:
+            message = wrong_value(model.kind, str(name), each["input"])
+        is_in_group = name in groups_of(model.kind)  # other paths contain the names of members of unions
+        path = tuple(part for part in each["loc"] if part == name or is_in_group or isinstance(part, int))
+        problems.setdefault(name, Problem(path, message))  # pydantic reports one per member of a union
+    return list(problems.values())

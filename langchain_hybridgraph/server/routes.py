@@ -1,0 +1,347 @@
+"""Endpoints of the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query
+from fastapi.responses import Response, StreamingResponse
+from langchain_core.documents import Document
+from pydantic import BaseModel, ConfigDict, Field
+
+from langchain_hybridgraph.adapters.documents import to_document
+from langchain_hybridgraph.chunks import to_json
+from langchain_hybridgraph.display import explain_result
+from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.ingestion import ingest
+from langchain_hybridgraph.records import Scope, memory_id
+from langchain_hybridgraph.server.access import Access
+from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
+from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
+from langchain_hybridgraph.server.service import Refusal, Service
+
+LONGEST_TTL = 100 * 365 * 86_400.0
+"""Largest time to live of a turn, in seconds: a century."""
+
+# -- bodies ---------------------------------------------------------------------------------------------------
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class DocumentBody(_Model):
+    """Document, as in the answer to a search."""
+
+    page_content: str
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    id: str | None = Field(None, min_length=1)
+    type: Literal["Document"] = "Document"
+
+    def document(self) -> Document:
+        """Return the Document, with an id."""
+        id = self.id or memory_id(self.page_content, self.metadata)
+        return Document(self.page_content, metadata=self.metadata, id=id)
+
+
+class NewDocuments(_Model):
+    """Documents to add or replace."""
+
+    documents: list[DocumentBody] = Field(min_length=1)
+    split: Literal["flat", "parent_child"] | None = Field(None, description="How to split the texts; null: not at all.")
+
+
+class Deletion(_Model):
+    """Ids of chunks, ids of documents, or a filter; whatever matches any of them is deleted."""
+
+    ids: list[str] = []
+    document: list[str] = []
+    filter: dict[str, Any] | None = None
+
+
+class NewTurns(_Model):
+    """Turns of a conversation, as pairs of a role and a text, oldest first."""
+
+    turns: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+    ttl: float | None = Field(None, gt=0, le=LONGEST_TTL, description="Seconds after which the turns expire.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class NewMemories(_Model):
+    """Memories to add."""
+
+    documents: list[DocumentBody]
+    contradictions: bool = True
+
+
+class MemoryIds(_Model):
+    """Ids of memories."""
+
+    ids: list[str]
+
+
+class Feedback(MemoryIds):
+    """Feedback on memories."""
+
+    verb: Literal["validate", "refute", "useful", "stale"]
+
+
+class Successor(_Model):
+    """Fact that replaces the one with the id ``old_id``."""
+
+    old_id: str
+    document: DocumentBody
+    at: float | str | None = None
+
+
+# -- searches --------------------------------------------------------------------------------------------------
+
+_EXAMPLES = {
+    "hybrid": {"summary": "Hybrid search", "value": {"query": "How long does a parcel take?", "k": 5}},
+    "graph": {
+        "summary": "Graph search with a filter",
+        "value": {"retriever": "graph", "query": "Who wrote it?", "filter": {"year": {"$gte": 2020}}},
+    },
+    "memory": {
+        "summary": "Memories as of a time",
+        "value": {"retriever": "memory", "query": "Where does Ada live?", "as_of": "2024-05-01"},
+    },
+    "advanced": {
+        "summary": "Follow-up question",
+        "value": {
+            "retriever": "advanced",
+            "query": "and its price?",
+            "conversation_history": ["User: Which car is red?", "Assistant: The roadster."],
+        },
+    },
+}
+
+
+def _search_schema(service: Service) -> dict[str, Any]:
+    schemas = []
+    for name, model in service.models.items():
+        schema = model.model_json_schema()
+        schema["properties"]["retriever"] = {"const": name}
+        required = [] if name == "hybrid" else ["retriever"]
+        schemas.append(schema | {"required": required, "additionalProperties": False})
+    return {"requestBody": {"content": {"application/json": {"schema": {"oneOf": schemas}, "examples": _EXAMPLES}}}}
+
+
+SearchBody = Annotated[dict[str, Any], Body()]
+
+
+def add_searches(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that search."""
+
+    of_search: dict[str, Any] = {"openapi_extra": _search_schema(service), "tags": ["search"]}
+
+    @router.post("/search", **of_search)
+    async def search(body: SearchBody, access: CanRead) -> Response:
+        """Return the best hits, with their scores, and how they were found."""
+        return Json((await service.search(access, service.read(body))).to_dict())
+
+    @router.post("/explain", **of_search)
+    async def explain(body: SearchBody, access: CanRead) -> Response:
+        """Explain the answer of a search in words."""
+        result = await service.search(access, service.read(body))
+        hits = [{"id": hit.id, "explanation": hit.explain()} for hit in result.hits]
+        return Json({"explanation": explain_result(result), "hits": hits})
+
+    @router.post("/search/stream", **of_search)
+    async def stream(body: SearchBody, access: CanRead) -> Response:
+        """Send each hit as soon as it is certain to be in the answer (server-sent events).
+
+        Each event ``hit`` has a document. The last event is ``answer``, with the ids in their final ``order``, or
+        ``error``.
+        """
+        request = service.read(body)
+
+        async def lines() -> AsyncIterator[bytes]:
+            async with aclosing(service.events(access, request)) as events:
+                async for event in events:
+                    yield b"event: %s\ndata: %s\n\n" % (event.name.encode(), encode(event.data))
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+# -- documents -------------------------------------------------------------------------------------------------
+
+
+def add_documents(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that add, read and delete documents."""
+
+    tags: Any = {"tags": ["documents"]}
+
+    def read_documents(access: Access, ids: Sequence[str]) -> list[Document]:
+        """Return the documents with these ids; the id of a document stands for all of its chunks."""
+        store: Any = service.store(access.tenant)
+        of_documents = store.document_chunks(ids)
+        all_ids = dict.fromkeys(each for id in ids for each in [id, *sorted(of_documents.get(id, ()))])
+        scope = Scope(access.filter, access.tenant)
+        visible = store.read(list(all_ids), scope, {}).keys() if access.filter is not None else all_ids.keys()
+        return [document for document in store.get_by_ids(list(all_ids)) if document.id in visible]
+
+    @router.post("/documents", **tags)
+    async def add(body: NewDocuments, access: CanWrite) -> Response:
+        """Add documents, or replace those with the same ids, and connect them by edges."""
+        documents = [each.document() for each in body.documents]
+        store = await asyncio.to_thread(service.store, access.tenant)
+        report = await asyncio.to_thread(ingest, documents, store, split=body.split)
+        return Json({"ids": [document.id for document in documents], "report": to_json(report)})
+
+    @router.get("/documents", **tags)
+    async def get_several(access: CanRead, id: Annotated[list[str], Query()]) -> Response:
+        """Return the documents with these ids, without missing ones."""
+        return Json({"documents": to_json(await asyncio.to_thread(read_documents, access, id))})
+
+    @router.get("/documents/{id:path}", **tags)
+    async def get(id: str, access: CanRead) -> Response:
+        """Return a chunk, or all chunks of a document."""
+        documents = await asyncio.to_thread(read_documents, access, [id])
+        if not documents:
+            raise Refusal(404, "no document has this id")
+        return Json({"documents": to_json(documents)})
+
+    def delete_all(access: Access, condition: Deletion) -> int:
+        store: Any = service.store(access.tenant)
+        filter = parse_filter(condition.filter)
+        if not condition.ids and not condition.document and filter is None:
+            message = "nothing to delete: pass ids, document or a filter that is not empty"
+            raise InvalidRequestError(Problem((), message))
+        of_documents = store.document_chunks(condition.document).values()
+        ids = [*condition.ids, *(id for chunk_ids in of_documents for id in sorted(chunk_ids))]
+        deleted: int = store.remove(ids if filter is None else [*ids, *store.find(Scope(filter, access.tenant))])
+        return deleted
+
+    @router.delete("/documents/{id:path}", **tags)
+    async def delete(id: str, access: CanWrite) -> Response:
+        """Delete a chunk, or all chunks of a document."""
+        deleted = await asyncio.to_thread(delete_all, access, Deletion(ids=[id], document=[id]))
+        if not deleted:
+            raise Refusal(404, "no document has this id")
+        return Json({"deleted": deleted})
+
+    @router.post("/documents/delete", **tags)
+    async def delete_several(body: Deletion, access: CanWrite) -> Response:
+        """Delete chunks and documents by their ids, or by a filter."""
+        return Json({"deleted": await asyncio.to_thread(delete_all, access, body)})
+
+
+# -- sessions and memories -------------------------------------------------------------------------------------
+
+
+def add_memory(router: APIRouter, service: Service) -> None:
+    """Add the endpoints for sessions and memories."""
+
+    def call(access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the memory or the sessions of a store."""
+        owner = getattr(service.store(access.tenant), part)
+        try:
+            method = getattr(owner, verb)
+        except AttributeError as error:
+            raise Refusal(501, str(error)) from None
+        return method(*arguments, **options)
+
+    def check_ids(access: Access, ids: Sequence[str]) -> None:
+        store: Any = service.store(access.tenant)
+        if len(store.get(ids)) < len({*ids}):
+            raise Refusal(404, "not all of these ids exist")
+
+    async def answer(
+        access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any
+    ) -> Any:
+        return await asyncio.to_thread(call, access, part, verb, *arguments, **options)
+
+    sessions: Any = {"tags": ["sessions"]}
+    memory: Any = {"tags": ["memory"]}
+
+    @router.post("/sessions/{id:path}", **sessions)
+    async def add_turns(id: str, body: NewTurns, access: CanWrite) -> Response:
+        """Add turns to a session."""
+        turns = [(role, text) for role, text in body.turns]
+        ids = await answer(access, "sessions", "add", id, turns, ttl=body.ttl, metadata=body.metadata)
+        return Json({"ids": ids})
+
+    @router.get("/sessions/{id:path}", **sessions)
+    async def get_turns(id: str, access: CanRead, n: Annotated[int, Query(ge=1, le=1_000)] = 100) -> Response:
+        """Return the last turns of a session, oldest first."""
+        turns = await answer(access, "sessions", "turns", id, n, Scope(access.filter, access.tenant))
+        if not turns:
+            raise Refusal(404, "no session has this id")
+        return Json({"turns": [to_json(to_document(turn)) for turn in reversed(turns)]})
+
+    @router.delete("/sessions/{id:path}", **sessions)
+    async def delete_session(id: str, access: CanWrite) -> Response:
+        """Delete all turns of a session."""
+        deleted = await answer(access, "sessions", "delete", id)
+        if not deleted:
+            raise Refusal(404, "no session has this id")
+        return Json({"deleted": deleted})
+
+    @router.post("/memory", **memory)
+    async def remember(body: NewMemories, access: CanWrite) -> Response:
+        """Add memories, and report for each whether it was added, joined to another one or refused."""
+        documents = [Document(each.page_content, metadata=each.metadata, id=each.id) for each in body.documents]
+        admissions = await answer(access, "memory", "remember", documents, contradictions=body.contradictions)
+        return Json({"admissions": to_json(admissions)})
+
+    @router.post("/memory/recall", **memory)
+    async def recall(body: SearchBody, access: CanRead) -> Response:
+        """Search memories; the body is that of ``/search`` for the retriever ``memory``."""
+        request = service.read({"retriever": "memory", **body})
+        return Json((await service.search(access, request)).to_dict())
+
+    @router.post("/memory/feedback", **memory)
+    async def feedback(body: Feedback, access: CanWrite) -> Response:
+        """Record feedback, which changes the confidence and the utility of memories."""
+        await asyncio.to_thread(check_ids, access, body.ids)
+        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb)})
+
+    @router.post("/memory/supersede", **memory)
+    async def supersede(body: Successor, access: CanWrite) -> Response:
+        """Replace a fact; searches as of an earlier time still find the old one."""
+        await asyncio.to_thread(check_ids, access, [body.old_id])
+        fact = body.document
+        document = Document(fact.page_content, metadata=fact.metadata, id=fact.id)
+        return Json({"id": await answer(access, "memory", "supersede", body.old_id, document, at=body.at)})
+
+    @router.post("/memory/retract", **memory)
+    async def retract(body: MemoryIds, access: CanWrite) -> Response:
+        """Withdraw statements; only searches with an earlier ``known_at`` find them."""
+        await asyncio.to_thread(check_ids, access, body.ids)
+        return Json({"retracted": await answer(access, "memory", "retract", body.ids)})
+
+    @router.post("/memory/expire", **memory)
+    async def expire(access: CanManage) -> Response:
+        """Delete memories and turns that have expired."""
+        return Json({"deleted": await answer(access, "memory", "expire")})
+
+
+# -- operations ------------------------------------------------------------------------------------------------
+
+
+def add_operations(router: APIRouter, service: Service) -> None:
+    """Add the endpoints for monitoring."""
+
+    @router.get("/healthz", tags=["operations"])
+    async def health() -> Response:
+        """Return 200 while the process answers."""
+        return Json({"status": "ok"})
+
+    @router.get("/readyz", tags=["operations"])
+    async def readiness() -> Response:
+        """Return 200 if the store can be read, and otherwise 503."""
+        with suppress(Exception):
+            await asyncio.to_thread(service.check)
+            return Json({"status": "ready"})
+        raise Refusal(503, "the store cannot be read")
+
+    @router.get("/metrics", tags=["operations"])
+    async def metrics(access: CanManage) -> Response:
+        """Return the metrics for Prometheus."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+        return Response(generate_latest(service.registry), media_type=CONTENT_TYPE_LATEST)

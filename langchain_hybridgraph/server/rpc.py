@@ -1,0 +1,110 @@
+"""gRPC interface of the service."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from langchain_hybridgraph.errors import MissingExtraError
+
+try:
+    import grpc
+    from google.protobuf.json_format import MessageToDict, ParseDict
+
+    from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEvent, RetrieveRequest
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(
+        'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
+    ) from missing
+
+from langchain_hybridgraph.server.service import Refusal, Service, refusal_for
+
+if TYPE_CHECKING:
+    from grpc.aio import ServicerContext
+
+LOGGER = logging.getLogger("langchain_hybridgraph.server")
+SHUTDOWN_SECONDS = 30.0
+_CODES = {
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    422: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+
+@asynccontextmanager
+async def serving_grpc(service: Service, address: str) -> AsyncIterator[None]:
+    """Serve ``StreamRetrieve`` at an address such as ``localhost:50051``; running calls are completed at the end.
+
+    Raises RuntimeError if the address is in use.
+    """
+    server = grpc_server(service)
+    server.add_insecure_port(address)
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(SHUTDOWN_SECONDS)
+
+
+def grpc_server(service: Service) -> grpc.aio.Server:
+    """Return a server for the service, without a port. A message may be as large as the body of an HTTP request."""
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", service.limits.body)])
+
+    async def stream_retrieve(message: RetrieveRequest, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+        started, status = time.perf_counter(), 200
+        try:
+            access = service.admit(_authorization(context))
+            async with aclosing(service.events(access, service.read(_body(message)))) as events:
+                async for name, data in events:
+                    if name == "error":
+                        raise Refusal(data["status"], data["detail"])
+                    yield ParseDict({name: data}, RetrieveEvent(), ignore_unknown_fields=True)
+        except Exception as error:  # noqa: BLE001 - the client receives a status
+            refusal = refusal_for(error)
+            status = refusal.status
+            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), _text(refusal.detail))
+        finally:
+            took_ms = round(1e3 * (time.perf_counter() - started), 3)
+            LOGGER.info("rpc", extra={"method": "StreamRetrieve", "status": status, "took_ms": took_ms})
+
+    handler = grpc.unary_stream_rpc_method_handler(
+        stream_retrieve,
+        request_deserializer=RetrieveRequest.FromString,
+        response_serializer=RetrieveEvent.SerializeToString,
+    )
+    (name,) = DESCRIPTOR.services_by_name.values()
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name.full_name, {"StreamRetrieve": handler})])
+    return server
+
+
+def _authorization(context: ServicerContext[Any, Any]) -> str:
+    metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    return metadata.get("authorization", "")
+
+
+def _body(message: RetrieveRequest) -> dict[str, Any]:
+    """Return the body of a search request. A Struct has only floats, so whole numbers become integers again."""
+    body = {name: value for name, value in (("query", message.query), ("retriever", message.retriever)) if value}
+    number = {"k": message.k} if message.HasField("k") else {}
+    options: dict[str, Any] = _with_integers(MessageToDict(message.options))
+    return options | number | body
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_integers(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _text(detail: Any) -> str:
+    if isinstance(detail, str):
+        return detail
+    return "; ".join(f"{'.'.join(map(str, each['path']))}: {each['message']}".removeprefix(": ") for each in detail)

@@ -1,0 +1,294 @@
+"""Searches of a service, whatever the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_core.documents import Document
+
+from langchain_hybridgraph.chunks import replace_surrogates, to_json
+from langchain_hybridgraph.errors import (
+    EmbeddingMismatchError,
+    ReadOnlyError,
+    RetrievalError,
+    StoreError,
+    StoreLockedError,
+    StoreUnavailableError,
+    TenantError,
+)
+from langchain_hybridgraph.execution.threads import OverloadedError
+from langchain_hybridgraph.options.groups import OptionGroup
+from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
+from langchain_hybridgraph.retrievers.streaming import EARLY, HandOut, stream_documents
+from langchain_hybridgraph.server.access import Access, Limits, RateLimiter, Token, Tokens
+from langchain_hybridgraph.server.requests import (
+    ADVANCED,
+    KINDS,
+    InvalidRequestError,
+    Problem,
+    SearchRequest,
+    read_request,
+    request_models,
+)
+from langchain_hybridgraph.settings import HybridGraphSettings
+from langchain_hybridgraph.telemetry import PrometheusSink
+from langchain_hybridgraph.vectorstores.document_store import DocumentStore
+from langchain_hybridgraph.vectorstores.hybrid_graph_store import store_from_settings
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+Opener = Callable[[str | None], DocumentStore]
+"""Function that opens the store of a tenant; the service closes it."""
+
+_LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
+
+
+class Refusal(Exception):
+    """Answer to a request that is not carried out: an HTTP status and a message."""
+
+    def __init__(self, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, dict(headers or {})
+
+
+# Arguments of refusals. An exception that is raised several times would keep the tracebacks of all requests.
+UNAUTHORIZED = (401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+FORBIDDEN = (403, "the token does not allow this request")
+
+
+_REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
+    (ReadOnlyError, Refusal(403, "the store is open read-only")),
+    (
+        (StoreLockedError, StoreUnavailableError, OverloadedError),
+        Refusal(503, "the store is busy or cannot be reached; try again", {"Retry-After": "1"}),
+    ),
+    (RetrievalError, Refusal(503, "no source of the search could answer", {"Retry-After": "1"})),
+    (TimeoutError, Refusal(504, "the request took longer than the service allows")),
+    ((StoreError, TenantError), Refusal(500, "internal error")),
+]
+
+
+def refusal_for(error: Exception) -> Refusal:
+    """Return the answer to a request that raised this error; it does not describe unexpected errors.
+
+    >>> refusal_for(ValueError("k must be an integer ≥ 0, got -1")).detail
+    [{'path': [], 'message': 'k must be an integer ≥ 0, got -1'}]
+    >>> refusal_for(KeyError("secret")).status, refusal_for(KeyError("secret")).detail
+    (500, 'internal error')
+    """
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, InvalidRequestError):
+        return Refusal(422, [{"path": list(path), "message": message} for path, message in error.problems])
+    for kinds, refusal in _REFUSALS:
+        if isinstance(error, kinds):
+            return refusal
+    if isinstance(error, ValueError):
+        return Refusal(422, [{"path": [], "message": str(error)}])
+    return Refusal(500, "internal error")
+
+
+class Event(NamedTuple):
+    """Event of a stream: ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
+
+    name: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ServedStore:
+    """Store to serve: a function that opens it for a tenant, and the tenant of requests whose token names none."""
+
+    open: Opener
+    tenant: str | None = None
+    is_own: bool = True
+
+    @classmethod
+    def of(cls, store: DocumentStore | HybridGraphSettings | ServedStore) -> ServedStore:
+        """Return the store to serve, from an open store (which stays open) or from settings."""
+        if isinstance(store, ServedStore):
+            return store
+        if isinstance(store, HybridGraphSettings):
+            settings = store
+
+            def open_from_settings(tenant: str | None) -> DocumentStore:
+                return store_from_settings(settings.model_copy(update={"store_tenant": tenant} if tenant else {}))
+
+            return cls(open_from_settings, settings.store_tenant)
+        own = getattr(store, "tenant", None)
+
+        def open_one(tenant: str | None) -> DocumentStore:
+            if tenant != own:
+                raise TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
+            return store
+
+        return cls(open_one, own, is_own=False)
+
+
+class Service:
+    """Stores and retrievers of a service, opened when they are first used, with its tokens and limits."""
+
+    def __init__(
+        self,
+        store: DocumentStore | HybridGraphSettings | ServedStore,
+        *,
+        settings: HybridGraphSettings | None = None,
+        tokens: Sequence[Token] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        from prometheus_client import CollectorRegistry
+
+        if settings is None:
+            settings = store if isinstance(store, HybridGraphSettings) else HybridGraphSettings()
+        self.settings, self.limits = settings, limits or Limits()
+        self._served = ServedStore.of(store)
+        self.tokens, self.rates = Tokens(tokens, self._served.tenant), RateLimiter(self.limits)
+        self.registry: CollectorRegistry = CollectorRegistry()
+        self._sink = PrometheusSink(self.registry)
+        self._advanced = settings.arguments("advanced")
+        self._inner = self._advanced.pop("retriever", "hybrid")
+        self.models = request_models(self._inner)
+        self._stores: dict[str | None, DocumentStore] = {}
+        self._retrievers: dict[tuple[str | None, str], HybridRetriever | AdvancedRetriever] = {}
+        self._lock = threading.RLock()
+
+    # -- stores and retrievers ------------------------------------------------------------------------------
+
+    def store(self, tenant: str | None) -> DocumentStore:
+        """Return the store of a tenant, and open it if necessary."""
+        with self._lock:
+            if tenant not in self._stores:
+                self._stores[tenant] = self._served.open(tenant)
+            return self._stores[tenant]
+
+    def check(self) -> int:
+        """Return the number of chunks of the first tenant, to show that the store can be read."""
+        store: Any = self.store(self.tokens.tenants[0])
+        return len(store)
+
+    def close(self) -> None:
+        """Close the stores that the service has opened."""
+        with self._lock:
+            stores = list(self._stores.values()) if self._served.is_own else []
+            self._stores.clear()
+            self._retrievers.clear()
+        for store in stores:
+            store.close()
+
+    async def _retriever(self, access: Access, name: str) -> HybridRetriever | AdvancedRetriever:
+        key = (access.tenant, name)
+        if key not in self._retrievers:
+            await asyncio.to_thread(self._make_retriever, *key)
+        return self._retrievers[key]
+
+    def _make_retriever(self, tenant: str | None, name: str) -> None:
+        telemetry = {"sinks": [self._sink]}
+        with self._lock:
+            if (tenant, name) in self._retrievers:
+                return
+            kind = KINDS[self._inner if name == ADVANCED else name]
+            retriever: Any = kind.from_settings(self.settings, store=self.store(tenant), telemetry=telemetry)
+            if name == ADVANCED:
+                retriever = AdvancedRetriever(retriever, **self._advanced, telemetry=telemetry)
+            self._retrievers[tenant, name] = retriever
+
+    # -- searches -------------------------------------------------------------------------------------------
+
+    def read(self, body: Mapping[str, Any]) -> SearchRequest:
+        """Return the request in a JSON object. Raises InvalidRequestError."""
+        return read_request(body, self.models)
+
+    def admit(self, authorization: str | None) -> Access:
+        """Return the access of a request, and count it. Raises Refusal for a wrong token and for too many requests."""
+        access = self.tokens.access(authorization)
+        if access is None:
+            raise Refusal(*UNAUTHORIZED)
+        if wait := self.rates.wait(access.name):
+            headers = {"Retry-After": str(max(1, round(wait)))}
+            raise Refusal(429, "too many requests for this token", headers)
+        return access
+
+    async def search(
+        self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
+    ) -> RetrievalResult[Document]:
+        """Return the answer. ``hand_out`` receives Documents that are certain to be in it before it is complete."""
+        if "read" not in access.rights:
+            raise Refusal(*FORBIDDEN)
+        options = self._options(access, request)
+        retriever: Any = await self._retriever(access, request.retriever)
+        if hand_out is not None and retriever._streams_early:
+            options[EARLY] = hand_out
+        query = None if request.query is None else replace_surrogates(request.query)
+        try:
+            async with asyncio.timeout(self.limits.deadline):
+                result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
+                return result
+        except EmbeddingMismatchError as error:
+            raise InvalidRequestError(Problem(("vector",), str(error))) from error
+
+    async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:
+        """Yield each hit as soon as it is certain, and then the answer; an error is an event.
+
+        ``answer`` has the ids in the final ``order``, and the hits that have ``changed`` since they were sent: their
+        rank, or the score that a reranker gave them. Closing the generator cancels the search.
+        """
+        results: list[RetrievalResult[Document]] = []
+
+        async def search(hand_out: HandOut) -> Sequence[Document]:
+            results.append(await self.search(access, request, hand_out))
+            return results[0]
+
+        sent_documents: dict[str | None, Any] = {}
+        try:
+            async with aclosing(stream_documents(search)) as parts:
+                async for part in parts:
+                    for document in part:
+                        sent_documents[document.id] = to_json(document)
+                        yield Event("hit", sent_documents[document.id])
+        except Exception as error:  # noqa: BLE001 - the stream has begun, so the client learns of it as an event
+            refusal = refusal_for(error)
+            yield Event("error", {"status": refusal.status, "detail": refusal.detail})
+            return
+        (result,) = results
+        final = {document.id: to_json(document) for document in result}
+        yield Event(
+            "answer",
+            {
+                "order": list(final),
+                "changed": [document for id, document in final.items() if document != sent_documents.get(id)],
+                "degraded": list(result.degraded),
+                "warnings": list(result.warnings),
+                "took_ms": result.took_ms,
+                "plan": result["plan"],
+                "answerability": result["answerability"],
+            },
+        )
+
+    def _options(self, access: Access, request: SearchRequest) -> dict[str, Any]:
+        """Return the options of a call within the limits, with the filter of the token."""
+        options, limits = request.options, self.limits
+        numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in options.items()}
+        for name, group in options.items():
+            if isinstance(group, OptionGroup):
+                numbers |= {(name, option): getattr(group, option) for option in group.model_fields_set}
+        for path, value in numbers.items():
+            if path[-1] in _LIMITED and isinstance(value, int) and value > limits.k:
+                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {limits.k} here, got {value}"))
+        longest = limits.deadline * 1e3
+        if (options.get("deadline_ms") or 0) > longest:
+            message = f"deadline_ms must be at most {longest:g} here, got {options['deadline_ms']:g}"
+            raise InvalidRequestError(Problem(("deadline_ms",), message))
+        if options.pop("tenant", None) not in (None, access.tenant):
+            raise Refusal(*FORBIDDEN)
+        if access.filter is not None:
+            own = options.get("filter")
+            options["filter"] = access.filter if own is None else access.filter & own
+        return options

@@ -1,0 +1,75 @@
+"""Services over a small index, as applications and as tokens with different rights."""
+
+import httpx
+import pytest
+
+from langchain_hybridgraph import Edge, HybridGraphStore
+from langchain_hybridgraph.server.access import Limits, Token
+from langchain_hybridgraph.server.app import create_app
+
+TEXTS = {
+    "ada": "Ada wrote the first program.",
+    "engine": "A machine of brass and steam.",
+    "parcel": "A parcel takes two days.",
+    "cat": "Cats purr & <script>alert('x')</script> sleep.",
+}
+METADATA = [{"team": "red"}, {"team": "blue"}, {"team": "red"}, {"team": "blue", "title": "<script>"}]
+READER, WRITER, ADMIN, OTHER, RED = (
+    f"{name}-0123456789abcdef" for name in ("reader", "writer", "admin", "other", "red")
+)
+
+
+def fill(store):
+    store.add_texts(list(TEXTS.values()), [dict(each) for each in METADATA], ids=list(TEXTS))
+    store.upsert([], edges=[Edge("ada", "engine", "references")])
+    return store
+
+
+@pytest.fixture
+def store():
+    with fill(HybridGraphStore(None)) as store:
+        yield store
+
+
+@pytest.fixture
+def app(store):
+    return create_app(store)
+
+
+@pytest.fixture
+def tenants_app(tmp_path):
+    """Application for a folder with the tenants acme and bolt, whose tokens have different rights."""
+    for tenant in ("acme", "bolt"):
+        with HybridGraphStore(tmp_path / "index", "lsa", tenant=tenant) as store:
+            fill(store)
+            store.add_texts([f"The secret of {tenant}."], ids=[f"{tenant}-only"])
+    from langchain_hybridgraph.settings import HybridGraphSettings
+
+    tokens = [
+        Token(token=READER, tenant="acme", rights=["read"]),
+        Token(token=WRITER, tenant="acme", rights=["read", "write"], name="writer"),
+        Token(token=ADMIN, tenant="acme", rights=["admin"]),
+        Token(token=OTHER, tenant="bolt", rights=["read", "write"]),
+        Token(token=RED, tenant="acme", rights=["read"], filter={"team": "red"}),
+    ]
+    app = create_app(
+        HybridGraphSettings(store_path=tmp_path / "index"), tokens=tokens, limits=Limits(body=10_000, burst=1_000)
+    )
+    yield app
+    app.state.service.close()
+
+
+@pytest.fixture
+async def client(app):
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+        yield client
+
+
+@pytest.fixture
+async def tenants_client(tenants_app):
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(tenants_app), base_url="http://service") as client:
+        yield client
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}

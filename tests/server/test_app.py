@@ -1,0 +1,438 @@
+"""The endpoints answer as the package does, and the service survives bad input."""
+
+import asyncio
+import json
+import logging
+import re
+
+import httpx
+import jsonschema
+import pytest
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+    RetrievalResult,
+)
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.server.access import Limits, Token, Tokens, check_host, read_tokens
+from langchain_hybridgraph.server.app import create_app
+from langchain_hybridgraph.settings import HybridGraphSettings
+from tests.server.conftest import ADMIN, OTHER, READER, RED, TEXTS, WRITER, bearer
+
+CALLS = {
+    "hybrid": (HybridRetriever, {"filter": {"team": "red"}, "k": 2}),
+    "graph": (GraphRetriever, {"graph": {"traversal": "bfs", "seed_k": 1}, "k": 3}),
+    "hierarchical": (HierarchicalRetriever, {"mode": "quick", "k": 2}),
+    "memory": (MemoryRetriever, {"mode": {"type": "general", "recency": 0.3}, "as_of": "2030-01-01"}),
+    "advanced": (
+        lambda store: AdvancedRetriever(HybridRetriever(store)),
+        {"conversation_history": ["User: Who is Ada?"]},
+    ),
+}
+QUESTION = "Who wrote the first program?"
+
+
+async def still_answers(client, **headers):
+    answer = await client.post("/search", json={"query": QUESTION, "k": 1}, **headers)
+    return [document["id"] for document in answer.json()["documents"]] == ["ada"]
+
+
+def comparable(result):
+    """Return the fields of a result that do not depend on the clock."""
+    fields = json.loads(json.dumps(result))
+    del fields["took_ms"], fields["plan"]["stages_ms"]
+    return fields
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_each_retriever_answers_as_in_python(name, client, store):
+    """A search returns the fields of ``retrieve`` of the same retriever with the same options."""
+    kind, options = CALLS[name]
+    answer = await client.post("/search", json={"retriever": name, "query": QUESTION, **options})
+    assert answer.status_code == 200, answer.text
+    expected = kind(store).retrieve(QUESTION, **options)
+    assert comparable(answer.json()) == comparable(expected.to_dict())
+    assert RetrievalResult.from_dict(answer.json())[0].id == "ada"
+
+
+async def test_explanations(client, store):
+    """An explanation has the words of the package's own, and one line per hit."""
+    answer = (await client.post("/explain", json={"query": QUESTION, "k": 1})).json()
+    assert answer["hits"][0]["id"] == "ada"
+    assert answer["hits"][0]["explanation"].startswith("score ")
+    assert answer["explanation"].startswith(QUESTION)
+
+
+async def test_documents_are_added_read_and_deleted(client):
+    """A document that is added is found, read by its id, which may contain slashes, and deleted."""
+    text = "Whales sing songs."
+    body = {"documents": [{"id": "sea/whale.md", "page_content": text, "metadata": {"n": 1}}]}
+    assert (await client.post("/documents", json=body)).json()["ids"] == ["sea/whale.md"]
+    result = (await client.post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
+    assert [document["page_content"] for document in result] == [text]
+    answer = await client.get("/documents/sea/whale.md")
+    assert [document["metadata"] for document in answer.json()["documents"]] == [{"n": 1}]
+    several = await client.get("/documents", params={"id": ["cat", "nowhere", "ada"]})
+    assert [document["id"] for document in several.json()["documents"]] == ["cat", "ada"]
+    assert (await client.delete("/documents/sea/whale.md")).json() == {"deleted": 1}
+    assert (await client.get("/documents/sea/whale.md")).status_code == 404
+    assert (await client.post("/documents/delete", json={"filter": {"team": "red"}})).json() == {"deleted": 2}
+    nothing = await client.post("/documents/delete", json={"filter": {}})
+    assert nothing.status_code == 422
+    assert "nothing to delete" in nothing.text
+
+
+async def test_split_documents_are_read_and_deleted_as_one(client):
+    """A document that is split into chunks is read and deleted by its own id."""
+    text = " ".join(f"Sentence number {number} is about tides." for number in range(200))
+    body = {"documents": [{"id": "tides", "page_content": text}], "split": "flat"}
+    assert (await client.post("/documents", json=body)).json()["report"]["chunks"] > 1
+    chunks = (await client.get("/documents/tides")).json()["documents"]
+    assert len(chunks) > 1
+    assert (await client.delete("/documents/tides")).json() == {"deleted": len(chunks)}
+
+
+async def test_sessions_and_memories(client):
+    """Turns of a session are kept; memories are remembered, recalled, judged, superseded, retracted and expired."""
+    added = await client.post("/sessions/monday", json={"turns": [["user", "Which car is red?"], ["ai", "The van."]]})
+    assert added.json() == {"ids": ["session:monday#1", "session:monday#2"]}
+    turns = (await client.get("/sessions/monday")).json()["turns"]
+    assert [turn["page_content"] for turn in turns] == ["Which car is red?", "The van."]
+    assert (await client.delete("/sessions/monday")).json() == {"deleted": 2}
+    assert (await client.get("/sessions/monday")).status_code == 404
+
+    memory = {"documents": [{"id": "paris", "page_content": "Ada lives in Paris."}]}
+    assert (await client.post("/memory", json=memory)).json()["admissions"][0]["outcome"] == "added"
+    assert (await client.post("/memory/feedback", json={"ids": ["paris"], "verb": "validate"})).json() == {
+        "ids": ["paris"]
+    }
+    new = {"old_id": "paris", "document": {"id": "rome", "page_content": "Ada lives in Rome."}}
+    assert (await client.post("/memory/supersede", json=new)).json() == {"id": "rome"}
+    recalled = (await client.post("/memory/recall", json={"query": "Where does Ada live?", "k": 1})).json()
+    assert [document["id"] for document in recalled["documents"]] == ["rome"]
+    assert (await client.post("/memory/retract", json={"ids": ["rome"]})).json() == {"retracted": 1}
+    assert (await client.post("/memory/retract", json={"ids": ["nowhere"]})).status_code == 404
+    assert (await client.post("/memory/expire")).json() == {"deleted": 0}
+
+
+async def test_health_readiness_and_metrics(client, store):
+    """Readiness reports whether the store can be read; metrics count searches and requests."""
+    assert (await client.get("/healthz")).status_code == 200
+    assert (await client.get("/readyz")).status_code == 200
+    assert await still_answers(client)
+    metrics = (await client.get("/metrics")).text
+    assert 'hybridgraph_http_requests_total{method="POST",route="/search",status="200"} 1.0' in metrics
+    assert "rag_retrieval_duration_seconds" in metrics
+    store.close()
+    assert (await client.get("/healthz")).status_code == 200
+    assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_openapi_describes_requests_with_examples(client):
+    """The schema accepts its own examples, and rejects a misspelt option and a wrong value."""
+    schema = (await client.get("/openapi.json")).json()
+    content = schema["paths"]["/search"]["post"]["requestBody"]["content"]["application/json"]
+    assert len(content["examples"]) >= 4
+    for example in content["examples"].values():
+        jsonschema.validate(example["value"], content["schema"])
+        assert (await client.post("/search", json=example["value"])).status_code == 200
+    for wrong in ({"query": "a", "semantic_wieght": 1}, {"query": "a", "k": -1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, content["schema"])
+
+
+BAD = {
+    "no JSON": (b'{"query":', 422, "the body is not JSON"),
+    "a list": (b"[1]", 422, "dictionary"),
+    "deep nesting": (b"[" * 100_000, 400, "parsing the body"),
+    "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 400, "parsing the body"),
+    "unknown option": ({"semantic_wieght": 1}, 422, "did you mean semantic_weight?"),
+    "unknown option of a group": ({"retriever": "graph", "graph": {"sed_k": 3}}, 422, "Did you mean 'seed_k'?"),
+    "unknown retriever": ({"retriever": "grahp"}, 422, "did you mean 'graph'?"),
+    "unknown traversal": ({"retriever": "graph", "graph": {"traversal": "bsf"}}, 422, "did you mean 'bfs'?"),
+    "k of a billion": ({"k": 10**9}, 422, "k must be at most 100 here, got 1000000000"),
+    "too many candidates": ({"selection": {"overfetch": 10**9}}, 422, "overfetch must be at most 100"),
+    "a negative k": ({"k": -1}, 422, "k must be an integer ≥ 0"),
+    "a number as text": ({"k": "3"}, 422, "k must be an integer ≥ 0, got '3'"),
+    "a wrong filter": ({"filter": {"year": {"$foo": 1}}}, 422, "'$foo' on 'year' is not an operator"),
+    "a function as a counter": ({"selection": {"budget": {"counter": "os:system"}}}, 422, "counter must be a function"),
+    "a wrong vector": ({"vector": ["a"]}, 422, "vector"),
+    "a vector of another width": ({"vector": [1.0]}, 422, '"path": ["vector"]'),
+    "no roots": ({"retriever": "hierarchical", "tree": {"roots": None}}, 422, "roots: must be a mapping"),
+    "roots that are no list": ({"retriever": "hierarchical", "tree": {"roots": {"a": 5}}}, 422, "got {'a': 5}"),
+    "no weights": ({"retriever": "memory", "memory": {"source_weights": None}}, 422, "must be a mapping"),
+    "a query that is no text": ({"query": ["a"]}, 422, "string"),
+    "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
+    "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
+    "another tenant": ({"tenant": "other"}, 403, "the token does not allow this request"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_bad_requests_are_refused(name, client):
+    """Each request that cannot be carried out is refused with the reason, and the service still answers."""
+    body, status, message = BAD[name]
+    content = body if isinstance(body, bytes) else json.dumps({"query": QUESTION, **body})
+    answer = await client.post("/search", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status, answer.text
+    assert message in json.dumps(answer.json(), ensure_ascii=False)
+    assert await still_answers(client)
+
+
+async def test_all_problems_have_their_paths(client):
+    """A request with several problems is answered with all of them, each with its path."""
+    body = {"retriever": "graph", "query": 5, "vektor": 1, "graph": {"seed_k": 0}, "min_score": 2}
+    problems = (await client.post("/search", json=body)).json()["detail"]
+    assert [problem["path"] for problem in problems] == [["vektor"], ["query"], ["graph", "seed_k"], ["min_score"]]
+
+
+async def test_markup_is_escaped(client):
+    """Script tags in ids, texts, titles, metadata and questions are never sent as they are."""
+    tag = "<script>alert(1)</script>"
+    document = {"id": tag, "page_content": f"Evil {tag}", "metadata": {"title": tag, tag: tag}}
+    question = {"query": f"evil {tag}"}
+    answers = [
+        await client.post("/documents", json={"documents": [document]}),
+        await client.post("/search", json=question),
+        await client.post("/explain", json=question),
+        await client.post("/search/stream", json=question),
+        await client.post("/search", json={"query": "a", tag: 1}),
+        await client.get("/documents", params={"id": tag}),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 422, 200]
+    for answer in answers:
+        assert "\\u003cscript\\u003e" in answer.text
+        assert "<script" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-type"].startswith(("application/json", "text/event-stream"))
+
+
+async def test_lone_surrogates(client):
+    """A question with a lone surrogate is answered, and one in a text is stored as U+FFFD."""
+    text = b'{"documents": [{"id": "odd", "page_content": "odd \\ud800 text"}]}'
+    json_type = {"Content-Type": "application/json"}
+    assert (await client.post("/documents", content=text, headers=json_type)).status_code == 200
+    answer = await client.post("/search", content=b'{"query": "odd \\ud800", "k": 1}', headers=json_type)
+    assert answer.json()["documents"][0]["page_content"] == "odd � text"
+
+
+# -- tokens and limits -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", f"Basic {READER}", f"Bearer {READER} x", "Bearer ü"]
+)
+async def test_wrong_tokens(header, tenants_client):
+    """Missing and wrong tokens get the same answer, and health needs none."""
+    headers = {} if header is None else {"Authorization": header.encode()}
+    answer = await tenants_client.post("/search", json={"query": QUESTION}, headers=headers)
+    assert (answer.status_code, answer.json()) == (401, {"detail": "the token is missing or wrong"})
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert (await tenants_client.get("/readyz", headers=headers)).status_code == 200
+    assert await still_answers(tenants_client, headers=bearer(READER))
+
+
+async def test_rights(tenants_client):
+    """A token does only what its rights allow; the refusal does not say what is missing."""
+    body = {"documents": [{"page_content": "New."}]}
+    calls = {
+        "read": ("POST", "/search", {"query": "a"}),
+        "write": ("POST", "/documents", body),
+        "admin": ("GET", "/metrics", None),
+    }
+    statuses = {}
+    for token in (READER, WRITER, ADMIN):
+        answers = [
+            await tenants_client.request(method, path, json=content, headers=bearer(token))
+            for method, path, content in calls.values()
+        ]
+        statuses[token] = [answer.status_code for answer in answers]
+        refused = [answer.json() for answer in answers if answer.status_code == 403]
+        assert all(each == {"detail": "the token does not allow this request"} for each in refused)
+    assert statuses == {READER: [200, 403, 403], WRITER: [200, 200, 403], ADMIN: [403, 403, 200]}
+
+
+async def test_other_tenants_do_not_exist(tenants_client):
+    """Documents and memories of another tenant are treated exactly as those that do not exist."""
+
+    async def call(method, path, token, **options):
+        return await tenants_client.request(method, path, headers=bearer(token), **options)
+
+    assert (await call("GET", "/documents/acme-only", WRITER)).status_code == 200
+    for method, path, options in [
+        ("GET", "/documents/ID", {}),
+        ("DELETE", "/documents/ID", {}),
+        ("POST", "/memory/retract", {"json": {"ids": ["ID"]}}),
+        ("POST", "/memory/feedback", {"json": {"ids": ["ID"], "verb": "refute"}}),
+    ]:
+        answers = []
+        for id in ("acme-only", "nowhere"):
+            call_options = json.loads(json.dumps(options).replace("ID", id))
+            answers.append(await call(method, path.replace("ID", id), OTHER, **call_options))
+        assert [answer.status_code for answer in answers] == [404, 404]
+        assert answers[0].json() == answers[1].json()
+    result = (await call("POST", "/search", OTHER, json={"query": "The secret of acme."})).json()
+    assert "acme-only" not in {document["id"] for document in result["documents"]}
+    assert (await call("GET", "/documents/acme-only", WRITER)).status_code == 200
+
+
+async def test_a_filter_narrows_the_filter_of_the_token(tenants_client):
+    """The filter of a token applies to searches and reads, and that of a request only narrows it."""
+
+    async def ids(**options):
+        body = {"query": "A machine, a parcel, a program", **options}
+        answer = await tenants_client.post("/search", json=body, headers=bearer(RED))
+        return {document["id"] for document in answer.json()["documents"]}
+
+    assert await ids() == {"ada", "parcel"}
+    assert await ids(filter={"team": "blue"}) == set()
+    assert await ids(filter={"$or": [{"team": "blue"}, {"team": "red"}]}) == {"ada", "parcel"}
+    assert await ids(retriever="graph", seed_ids=["engine"]) <= {"ada", "parcel"}
+    assert await ids(retriever="memory") == {"ada", "parcel"}
+    assert (await tenants_client.get("/documents/engine", headers=bearer(RED))).status_code == 404
+    assert (await tenants_client.get("/documents/ada", headers=bearer(RED))).status_code == 200
+
+
+async def test_large_bodies_are_refused(tenants_client):
+    """A body above the limit is refused, whether its length is declared or not."""
+
+    async def chunks():
+        for _ in range(20):
+            yield b"x" * 1_000
+
+    headers = {**bearer(WRITER), "Content-Type": "application/json"}
+    for content in (b"x" * 20_000, chunks()):
+        answer = await tenants_client.post("/documents", content=content, headers=headers)
+        assert answer.status_code == 413
+        assert answer.json()["detail"] == "the body must have at most 10,000 bytes"
+    assert await still_answers(tenants_client, headers=bearer(READER))
+
+
+async def test_too_many_requests_are_refused(store):
+    """A token with too many requests is refused with the time to wait; other tokens are not."""
+    tokens = [Token(token=READER), Token(token=OTHER)]
+    app = create_app(store, tokens=tokens, limits=Limits(rate=0.01, burst=2))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+        answers = [await client.post("/search", json={"query": "a"}, headers=bearer(READER)) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert await still_answers(client, headers=bearer(OTHER))
+
+
+async def test_a_search_has_a_deadline(store, monkeypatch):
+    """A search that takes too long is answered with 504, and an unexpected error with 500, without its message."""
+    app = create_app(store, limits=Limits(deadline=0.05))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+        assert await still_answers(client)
+
+        async def never(*arguments, **options):
+            await asyncio.sleep(10)
+
+        async def fails(*arguments, **options):
+            raise KeyError("secret question")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HybridRetriever, "aretrieve", never)
+            assert (await client.post("/search", json={"query": "a"})).status_code == 504
+            patch.setattr(HybridRetriever, "aretrieve", fails)
+            answer = await client.post("/search", json={"query": "a"})
+            assert (answer.status_code, answer.json()) == (500, {"detail": "internal error"})
+        assert await still_answers(client)
+
+
+async def test_logs_contain_no_question(client, caplog, monkeypatch):
+    """A request is logged with its route, status and duration; no question appears, even after an error."""
+    caplog.set_level(logging.DEBUG)
+    secret = "xylophone"
+    await client.post("/search", json={"query": secret})
+    await client.get(f"/documents/{secret}")
+    await client.post("/search", json={"query": secret, "filter": {secret: {"$foo": 1}}})
+
+    async def fails(*arguments, **options):
+        raise KeyError(secret)
+
+    monkeypatch.setattr(HybridRetriever, "aretrieve", fails)
+    await client.post("/search", json={"query": secret})
+    records = [record for record in caplog.records if record.name == "langchain_hybridgraph.server"]
+    assert [(record.route, record.status) for record in records] == [
+        ("/search", 200),
+        ("/documents/{id:path}", 404),
+        ("/search", 422),
+        ("/search", 500),
+    ]
+    assert records[-1].error == "KeyError"
+    others = [record for record in caplog.records if record.name != "httpx"]
+    assert secret not in "".join(record.getMessage() for record in others)
+
+
+def test_tokens_are_read_from_a_file_or_the_environment(tmp_path):
+    """Tokens come from a file or a variable, in full or as a digest; errors name the place and quote no token."""
+    file = tmp_path / "tokens.json"
+    digest = "0" * 63 + "1"
+    file.write_text(json.dumps([{"token": READER, "tenant": "acme", "rights": ["read", "write"]}, {"sha256": digest}]))
+    first, second = read_tokens(file)
+    assert (first.tenant, first.rights, second.digest.hex()) == ("acme", {"read", "write"}, digest)
+    assert [token.tenant for token in read_tokens(None, {"HYBRIDGRAPH_TOKENS": file.read_text()})] == ["acme", None]
+    assert read_tokens(None, {}) == []
+    for entry, message in [
+        ({"token": "short"}, "token: Value should have at least 16"),
+        ({"token": READER, "right": ["read"]}, "right: Extra inputs are not permitted; the keys are token"),
+        ({"token": READER, "rights": ["reed"]}, "'read', 'write' or 'admin'"),
+        ({"token": READER, "rights": ["read", "write"], "filter": {"a": 1}}, "a token with a filter can only read"),
+        ({"token": READER, "sha256": digest}, "either token or sha256"),
+        ({"tenant": "acme"}, "either token or sha256"),
+    ]:
+        file.write_text(json.dumps([entry]))
+        with pytest.raises(ConfigurationError, match=re.escape(message)) as caught:
+            read_tokens(file)
+        assert "entry 1" in str(caught.value)
+        assert READER not in str(caught.value)
+    for text in ("{", "{}", "[]x"):
+        file.write_text(text)
+        with pytest.raises(ConfigurationError, match=r"tokens\.json"):
+            read_tokens(file)
+    for second in (Token(token=READER), Token(token=WRITER, name="one")):
+        with pytest.raises(ConfigurationError, match="two tokens are equal or have the name 'one'"):
+            Tokens([Token(token=READER, name="one"), second.model_copy(update={"name": "one"})])
+
+
+def test_other_machines_need_a_token():
+    """A host that other machines can reach is refused without tokens, with the ways to fix it."""
+    with pytest.raises(ConfigurationError, match="pass --tokens FILE, set HYBRIDGRAPH_TOKENS, or leave --host out"):
+        check_host("0.0.0.0", [])
+    check_host("0.0.0.0", [Token(token=READER)])
+    check_host("127.0.0.1", [])
+
+
+def test_a_token_for_another_tenant_than_the_store(store):
+    """An open store serves only its own tenant."""
+    app = create_app(store, tokens=[Token(token=READER, tenant="acme")])
+    with pytest.raises(Exception, match="the store is for tenant None, but a token is for tenant 'acme'"):
+        app.state.service.check()
+
+
+async def test_replicas_over_one_folder(tmp_path):
+    """A document that one service adds is found by another service over the same folder."""
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        store.add_texts(list(TEXTS.values()), ids=list(TEXTS))
+    settings = HybridGraphSettings(store_path=tmp_path / "index")
+    reading = HybridGraphSettings(store_path=tmp_path / "index", store_read_only=True)
+    apps = [create_app(settings), create_app(reading)]
+    clients = [httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") for app in apps]
+    try:
+        assert await still_answers(clients[1])
+        body = {"documents": [{"id": "whale", "page_content": "Whales sing songs."}]}
+        assert (await clients[0].post("/documents", json=body)).status_code == 200
+        result = (await clients[1].post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
+        assert [document["id"] for document in result] == ["whale"]
+        refused = await clients[1].post("/documents", json=body)
+        assert (refused.status_code, refused.json()) == (403, {"detail": "the store is open read-only"})
+    finally:
+        for client, app in zip(clients, apps, strict=True):
+            await client.aclose()
+            app.state.service.close()

@@ -1,0 +1,140 @@
+"""RemoteRetriever returns what the local retriever returns."""
+
+from datetime import datetime
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+
+from langchain_hybridgraph import (
+    AdvancedRetriever,
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridRetriever,
+    MemoryRetriever,
+)
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError
+from langchain_hybridgraph.filters import by_meta
+from langchain_hybridgraph.server.access import Limits, Token
+from langchain_hybridgraph.server.app import create_app
+from langchain_hybridgraph.server.client import RemoteRetriever
+from langchain_hybridgraph.telemetry import flush
+from tests.server.conftest import READER
+from tests.support.servers.running_service import running
+
+QUESTION = "Who wrote the first program?"
+OPTIONS = {
+    "hybrid": {"k": 2, "filter": by_meta(team="red"), "annotate": "score"},
+    "graph": {"k": 3, "graph": {"traversal": "bfs", "seed_k": 1}, "annotate": "all"},
+    "hierarchical": {"k": 2, "mode": "quick"},
+    "memory": {"k": 3, "as_of": datetime.fromisoformat("2030-01-01T00:00:00+00:00"), "annotate": "all"},
+    "advanced": {"k": 2, "conversation_history": [HumanMessage("Who is Ada?"), AIMessage("A programmer.")]},
+}
+KINDS = {
+    "hybrid": HybridRetriever,
+    "graph": GraphRetriever,
+    "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
+    "advanced": lambda store: AdvancedRetriever(HybridRetriever(store)),
+}
+
+
+@pytest.fixture
+def url(store):
+    app = create_app(store, tokens=[Token(token=READER)], limits=Limits(rate=1e6, burst=10**6))
+    with running(app) as url:
+        yield url
+
+
+def ids(parts):
+    return [[document.id for document in part] for part in parts]
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_the_results_are_those_of_the_local_retriever(name, url, store):
+    """Each way to call a retriever returns the same Documents from a service as from the store."""
+    options, local, remote = OPTIONS[name], KINDS[name](store), RemoteRetriever(url, READER, retriever=name)
+    expected = local.invoke(QUESTION, **options)
+    assert expected[0].id == "ada"
+    assert remote.invoke(QUESTION, **options) == expected
+    assert await remote.ainvoke(QUESTION, **options) == expected
+    assert remote.batch([QUESTION, "parcel"], **options) == local.batch([QUESTION, "parcel"], **options)
+    assert await remote.abatch([QUESTION], **options) == [expected]
+
+    local_parts = list(local.stream(QUESTION, **options))
+    parts = list(remote.stream(QUESTION, **options))
+    assert ids(parts) == ids(local_parts)
+    assert parts == local_parts
+    assert [part async for part in remote.astream(QUESTION, **options)] == local_parts
+
+    result, local_result = remote.retrieve(QUESTION, **options), local.retrieve(QUESTION, **options)
+    assert (list(result), result.hits, result.degraded) == (
+        list(local_result),
+        local_result.hits,
+        local_result.degraded,
+    )
+    assert list(await remote.aretrieve(QUESTION, **options)) == list(result)
+
+
+def test_an_empty_answer(url, store):
+    """A stream without hits has one empty list, as the stream of the local retriever."""
+    options = {"filter": {"team": "green"}}
+    assert RemoteRetriever(url, READER).invoke(QUESTION, **options) == []
+    parts = list(RemoteRetriever(url, READER).stream(QUESTION, **options))
+    assert parts == list(HybridRetriever(store).stream(QUESTION, **options)) == [[]]
+
+
+def test_texts_with_unusual_line_ends(url, store):
+    """Separators that some clients take for line ends do not break a stream."""
+    text = "odd\u2028text\x85with\x0bmany\r\nline\nends\x1c."
+    store.add_documents([Document(text, id="odd")])
+    (part,) = RemoteRetriever(url, READER, options={"k": 1}).stream("odd text with many line ends")
+    assert part[0].page_content == store.get_by_ids(["odd"])[0].page_content
+
+
+def test_callbacks_and_options(url):
+    """Callbacks receive the run; options of a call take precedence over those of the retriever."""
+
+    class Runs(BaseCallbackHandler):
+        ended = ()
+
+        def on_retriever_end(self, documents, **kwargs):
+            self.ended = [document.id for document in documents]
+
+    runs, remote = Runs(), RemoteRetriever(url, READER, options={"k": 1})
+    assert len(remote.invoke(QUESTION, {"callbacks": [runs]})) == 1
+    assert runs.ended == ["ada"]
+    assert len(remote.invoke(QUESTION, k=3)) == 3
+    flush()
+
+
+def test_errors_say_what_to_do(url):
+    """Errors of the service are raised with its message, and as errors of this package."""
+    remote = RemoteRetriever(url, READER)
+    with pytest.raises(ConfigurationError, match=r"422: .*did you mean semantic_weight\?"):
+        remote.invoke(QUESTION, semantic_wieght=1)
+    with pytest.raises(ConfigurationError, match="422: k must be an integer ≥ 0"):
+        list(remote.stream(QUESTION, k=-1))
+    with pytest.raises(ConfigurationError, match="401: the token is missing or wrong"):
+        RemoteRetriever(url, "wrong").invoke(QUESTION)
+    with pytest.raises(ConfigurationError, match="cannot be sent to a service; pass JSON values"):
+        remote.invoke(QUESTION, session=object())
+    with pytest.raises(ConfigurationError, match="the second argument is LangChain's config"):
+        remote.invoke(QUESTION, 5)
+    with pytest.raises(StoreUnavailableError, match="the service cannot be reached"):
+        RemoteRetriever("http://127.0.0.1:1").invoke(QUESTION)
+    with pytest.raises(ConfigurationError, match="404: Not Found"):
+        RemoteRetriever(f"{url}/nowhere", READER).invoke(QUESTION)
+    assert READER not in repr(remote)
+
+
+async def test_errors_in_a_stream(url, monkeypatch):
+    """An error after the beginning of a stream is raised by the stream."""
+
+    async def fails(*arguments, **options):
+        raise KeyError("secret")
+
+    monkeypatch.setattr(HybridRetriever, "aretrieve", fails)
+    with pytest.raises(RetrievalError, match="500: internal error"):
+        [part async for part in RemoteRetriever(url, READER).astream(QUESTION)]

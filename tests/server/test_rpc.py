@@ -1,0 +1,116 @@
+"""gRPC sends the same hits in the same order as the stream over HTTP."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.json_format import MessageToDict, ParseDict
+from grpc_tools import protoc
+
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEvent, RetrieveRequest
+from langchain_hybridgraph.server.rpc import grpc_server
+from tests.server.conftest import ADMIN, OTHER, READER, RED
+from tests.server.test_stream import events_in
+
+ROOT = Path(__file__).parents[2]
+QUESTION = "Who wrote the first program?"
+
+
+@pytest.fixture
+async def retrieve(tenants_app):
+    """Return a function that calls StreamRetrieve with a request and a token."""
+    server = grpc_server(tenants_app.state.service)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.unary_stream(
+            "/hybridgraph.v1.Retrieval/StreamRetrieve",
+            request_serializer=RetrieveRequest.SerializeToString,
+            response_deserializer=RetrieveEvent.FromString,
+        )
+
+        async def retrieve(body, token=READER):
+            metadata = [] if token is None else [("authorization", f"Bearer {token}")]
+            return [event async for event in call(ParseDict(body, RetrieveRequest()), metadata=metadata)]
+
+        yield retrieve
+    await server.stop(None)
+
+
+def plain(document):
+    return {name: value for name, value in document.items() if name != "type"}
+
+
+@pytest.mark.parametrize("name", ["hybrid", "graph", "hierarchical", "advanced"])
+async def test_the_hits_are_those_of_the_stream_over_http(name, retrieve, tenants_client):
+    """The events have the hits, the order and the changes of the server-sent events."""
+    options = {"filter": {"team": {"$in": ["red", "blue"]}}}
+    body = {"retriever": name, "query": QUESTION, "k": 3, **options}
+    headers = {"Authorization": f"Bearer {READER}"}
+    expected = events_in((await tenants_client.post("/search/stream", json=body, headers=headers)).text)
+    *hits, last = await retrieve({"retriever": name, "query": QUESTION, "k": 3, "options": options})
+    assert len(hits) == 3
+    _, answer = expected[-1]
+    assert list(last.answer.order) == answer["order"]
+    assert [event.hit.id for event in hits] == [document["id"] for _, document in expected[:-1]]
+    # A hit that is sent when the search has just ended has its final metadata, and has not changed.
+    received = [*(event.hit for event in hits), *last.answer.changed]
+    received_documents = {each.id: MessageToDict(each, preserving_proto_field_name=True) for each in received}
+    documents = {each["id"]: plain(each) for each in [*(data for _, data in expected[:-1]), *answer["changed"]]}
+    assert received_documents == documents
+    assert list(last.answer.degraded) == answer["degraded"]
+
+
+async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
+    """Wrong tokens, missing rights, invalid options, large messages and failures have their own statuses."""
+    question = {"query": QUESTION}
+    cases = [
+        (question, None, "UNAUTHENTICATED", "the token is missing or wrong"),
+        (question, "wrong", "UNAUTHENTICATED", "the token is missing or wrong"),
+        (question, ADMIN, "PERMISSION_DENIED", "the token does not allow this request"),
+        ({**question, "options": {"tenant": "bolt"}}, READER, "PERMISSION_DENIED", "does not allow"),
+        ({**question, "options": {"semantic_wieght": 1}}, READER, "INVALID_ARGUMENT", "did you mean semantic_weight?"),
+        ({**question, "k": 10**9}, READER, "INVALID_ARGUMENT", "k must be at most 100 here"),
+        ({"query": "x" * 20_000}, READER, "RESOURCE_EXHAUSTED", "larger than max"),
+    ]
+    for body, token, status, message in cases:
+        with pytest.raises(grpc.aio.AioRpcError, match=message.replace("?", r"\?")) as caught:
+            await retrieve(body, token)
+        assert caught.value.code().name == status
+        assert (await retrieve({**question, "k": 1}))[0].hit.id == "ada"
+
+    async def fails(*arguments, **options):
+        raise KeyError("secret")
+
+    monkeypatch.setattr(HybridRetriever, "aretrieve", fails)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await retrieve(question)
+    assert (caught.value.code().name, caught.value.details()) == ("INTERNAL", "internal error")
+
+
+async def test_tenants_and_filters(retrieve):
+    """A call sees only the tenant and the filter of its token."""
+    ids = {event.hit.id for event in await retrieve({"query": "The secret of acme."}, OTHER)}
+    assert "bolt-only" in ids
+    assert "acme-only" not in ids
+    red = {event.hit.id for event in await retrieve({"query": "A machine, a parcel, a program"}, RED)} - {""}
+    assert red == {"ada", "parcel"}
+
+
+def test_the_generated_code_is_current(tmp_path):
+    """The generated code describes the same messages as hybridgraph.proto."""
+    result = tmp_path / "descriptors"
+    source = "langchain_hybridgraph/server/hybridgraph.proto"
+    assert (
+        protoc.main(["protoc", f"-I{ROOT}", f"-I{Path(protoc.__file__).parent / '_proto'}", f"-o{result}", source]) == 0
+    )
+    (compiled,) = FileDescriptorSet.FromString(result.read_bytes()).file
+    generated = FileDescriptorProto()
+    DESCRIPTOR.CopyToProto(generated)
+    fields = [field for message in compiled.message_type for field in message.field]
+    assert len(fields) > 10
+    for field in fields:
+        field.ClearField("json_name")  # derived from the name
+    assert compiled == generated

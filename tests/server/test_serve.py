@@ -1,0 +1,137 @@
+"""``hybridgraph serve`` serves an index as a process, indexes changed files, and refuses to be open to everyone."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+from google.protobuf.json_format import ParseDict
+from typer.testing import CliRunner
+
+from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.server.hybridgraph_pb2 import RetrieveEvent, RetrieveRequest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def index(tmp_path):
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        store.add_texts(["Ada wrote the first program.", "A parcel takes two days."], ids=["ada", "parcel"])
+    return tmp_path / "index"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def serving(*arguments, port, log):
+    """Run the command; the value is the process, once it is ready."""
+    command = [sys.executable, "-m", "langchain_hybridgraph.cli", "serve", "--port", str(port), *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with log.open("w") as output, subprocess.Popen(command, stderr=output, env=environment, cwd=log.parent) as process:
+        try:
+            eventually(lambda: httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200, process)
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def eventually(condition, process=None, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert process is None or process.poll() is None
+        try:
+            if condition():
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError("the condition did not become true in time")
+
+
+def texts(port, query):
+    answer = httpx.post(f"http://127.0.0.1:{port}/search", json={"query": query, "k": 1}).json()
+    return [document["page_content"] for document in answer["documents"]]
+
+
+def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
+    """A process answers over HTTP and gRPC, indexes a new file, deletes a removed one, logs JSON, and stops cleanly."""
+    files, port, grpc_port, log = tmp_path / "files", free_port(), free_port(), tmp_path / "log"
+    files.mkdir()
+    (files / "whale.md").write_text("# Whales\n\nWhales sing long songs.\n")
+    with serving("--index", index, "--watch", files, "--grpc-port", grpc_port, port=port, log=log) as process:
+        assert texts(port, "whales sing") == ["# Whales\n\nWhales sing long songs."]
+        with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
+            call = channel.unary_stream(
+                "/hybridgraph.v1.Retrieval/StreamRetrieve",
+                request_serializer=RetrieveRequest.SerializeToString,
+                response_deserializer=RetrieveEvent.FromString,
+            )
+            first, *_ = call(ParseDict({"query": "first program", "k": 1}, RetrieveRequest()), timeout=30)
+            assert first.hit.id == "ada"
+        (files / "owl.md").write_text("# Owls\n\nOwls hoot at night.\n")
+        eventually(lambda: texts(port, "owls hoot") == ["# Owls\n\nOwls hoot at night."])
+        (files / "whale.md").unlink()
+        eventually(lambda: texts(port, "whales sing") != ["# Whales\n\nWhales sing long songs."])
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", headers={"Host": "evil.example"}).status_code == 400
+    assert process.returncode == -signal.SIGTERM
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    requests = [line for line in lines if line["logger"] == "langchain_hybridgraph.server" and "route" in line]
+    assert {"time", "level", "message", "request_id", "method", "route", "status", "took_ms"} <= requests[0].keys()
+    assert "whales sing" not in log.read_text()
+    assert [line["message"] for line in lines][-2:] == ["Application shutdown complete.", lines[-1]["message"]]
+
+
+@pytest.mark.parametrize("connections", [100, pytest.param(10_000, marks=pytest.mark.faults)])
+def test_half_open_connections(connections, index, tmp_path):
+    """Connections that never send a complete request keep no one out, and are closed after a while."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * connections + 1_000), hard))  # also of the process
+    port = free_port()
+    try:
+        with serving("--index", index, port=port, log=tmp_path / "log"), ExitStack() as stack:
+            opened = []
+            for place in range(connections):
+                opened.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
+                opened[-1].sendall(b"POST /search HTTP/1.1\r\nHost: localh" if place % 2 else b"")
+            assert texts(port, "first program") == ["Ada wrote the first program."]
+            for each in opened[-20:]:
+                each.settimeout(30)
+                assert each.recv(1) == b""  # closed by the service
+            assert texts(port, "first program") == ["Ada wrote the first program."]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "0.0.0.0"], "no tokens are configured: pass --tokens FILE, set HYBRIDGRAPH_TOKENS"),
+        (["--tokens", "NOWHERE"], "NOWHERE cannot be read"),
+        (["--rate", "0"], "rate must be a number > 0, got 0"),
+        (["--index", "NOWHERE"], "contains no index: create one with hybridgraph ingest"),
+        (["--tenant", "ada"], "was made without tenants"),
+        (["--index", "milvus://nowhere", "--read-only"], "--read-only is for an index in a folder"),
+    ],
+)
+def test_wrong_usage(arguments, message, index):
+    """Wrong options are reported on one line, with the way to fix them, before anything listens."""
+    result = CliRunner().invoke(app, ["serve", "--index", str(index), *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
