@@ -167,7 +167,9 @@ def search(
         arguments: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
         retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **arguments)
         if messages:
-            advanced = AdvancedRetriever(retriever, **settings.arguments("advanced"))
+            advanced_arguments = settings.arguments("advanced")
+            advanced_arguments.pop("retriever", None)  # --graph selects the retriever
+            advanced = AdvancedRetriever(retriever, **advanced_arguments)
             result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
         else:
             result = retriever.retrieve(replace_surrogates(query), filter=filter)
