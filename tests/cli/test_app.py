@@ -141,7 +141,7 @@ def test_every_format_is_found(read_index, question, source):
 )
 @pytest.mark.parametrize("more", [(), ("--graph",)])
 def test_a_question_after_a_conversation(read_index, tmp_path, monkeypatch, conversation, more):
-    """A conversation given as lines, a JSON list or JSON Lines completes a follow-up question, whatever the settings."""
+    """A conversation given as lines, a JSON list or JSON Lines completes a question, whatever the settings."""
     monkeypatch.setenv("HYBRIDGRAPH_ADVANCED_RETRIEVER", "graph")
     (tmp_path / "history").write_text(conversation, encoding="utf-8")
     result = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "history", *more)

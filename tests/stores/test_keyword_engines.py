@@ -103,9 +103,9 @@ def test_operators_are_ignored(make, text):
 
 
 def test_a_question_of_100000_characters(make):
-    """A query of 100,000 characters finds the texts it consists of, including one with its most informative word."""
+    """The first 10,000 of 100,000 characters find the texts they consist of, even one with their rarest word."""
     texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
-    question = " ".join([*texts, *["zebra"] * 9])
+    question = " ".join([*["zebra"] * 9, *texts])
     index = make(*texts, "zebra")
     assert len(question) > 100_000
     assert 200 in search(index, question, 300)
