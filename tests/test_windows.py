@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 # The modules and functions are removed before the package is imported, but after the libraries that test sys.platform.
 WINDOWS = """
 import os, select, signal, sys
-import chromadb, langchain_chroma, langchain_core.vectorstores, platformdirs, tantivy
+import chromadb, langchain_chroma, langchain_core.vectorstores, mcp.server.mcpserver, platformdirs, tantivy
 from chromadb.api import rust  # imports resource, except on Windows
 from chromadb.utils.embedding_functions import onnx_mini_lm_l6_v2
 

@@ -21,11 +21,10 @@ with warnings.catch_warnings():
         DocumentCompressorPipeline,
         EmbeddingsFilter,
         LLMChainExtractor,
-        LLMChainFilter,
         LLMListwiseRerank,
     )
     from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
-    from langchain_community.document_transformers import EmbeddingsRedundantFilter, LongContextReorder
+    from langchain_community.document_transformers import EmbeddingsRedundantFilter
 
 QUERY = "red car"
 TEXTS = {"a": "a blue boat", "b": "a red car", "c": "a red boat", "d": "cars"}
@@ -99,12 +98,6 @@ def test_llm_chain_extractor_drops_and_shortens():
     ]
 
 
-def test_llm_chain_filter():
-    """LLMChainFilter drops the hits for which the model answers "no"."""
-    answers = FakeListLLM(responses=["NO", "YES", "NO", "YES"])
-    assert reranked(LLMChainFilter.from_llm(answers)) == {"b": 1.0, "d": 0.5}
-
-
 def test_listwise_rerank():
     """The hits have the order in which the listwise reranker returns them."""
     ranking = RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (3, 1, 0)])
@@ -124,13 +117,6 @@ def test_a_pipeline_that_splits():
     assert reranked(pipeline, candidates) == {"a": 1.0, "b": 0.5}
 
 
-def test_a_transformer_that_reorders():
-    """The order of LongContextReorder, with the best at both ends, is kept."""
-    pipeline = DocumentCompressorPipeline(transformers=[LongContextReorder()])
-    expected = LongContextReorder().transform_documents([Document(id) for id in TEXTS])
-    assert list(reranked(pipeline)) == [document.page_content for document in expected]
-
-
 # -- scores
 
 
@@ -142,11 +128,6 @@ def scored(**scores):
         return documents
 
     return Compressor(of=of)
-
-
-def test_relevance_scores_are_used():
-    """Hits are ordered by the numbers in ``relevance_score``, not by the order of the Documents."""
-    assert reranked(scored(a=0.1, b=0.9, c=0.3, d=0.2)) == {"b": 0.9, "c": 0.3, "d": 0.2, "a": 0.1}
 
 
 def test_a_stored_relevance_score_is_ignored():

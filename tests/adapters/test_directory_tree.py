@@ -1,6 +1,5 @@
 """HierarchicalRetriever over other vector stores whose texts can be listed."""
 
-import asyncio
 import random
 import threading
 import warnings
@@ -99,19 +98,6 @@ def test_results_equal_those_of_the_embedded_store(retriever_over_store, own, qu
     assert [each.score for each in result] == pytest.approx([each.score for each in expected], abs=1e-5)
     assert result.degraded == expected.degraded
     assert "no-layers" in result.degraded
-
-
-def test_retrieve_and_aretrieve_equal_the_embedded_store(retriever_over_store, own):
-    """``retrieve`` and ``aretrieve`` give the same ids as the package's store."""
-    expected = [document.id for document in own.retrieve("Which pets purr?")]
-    assert [document.id for document in retriever_over_store.retrieve("Which pets purr?")] == expected
-    assert [document.id for document in asyncio.run(retriever_over_store.aretrieve("Which pets purr?"))] == expected
-
-
-def test_texts_are_read_by_their_uri(retriever_over_store, own):
-    """abstract, overview and read return the layers of a document by its uri."""
-    for layer in ("abstract", "overview", "read"):
-        assert getattr(retriever_over_store, layer)("food/soup/3.md") == getattr(own, layer)("food/soup/3.md")
 
 
 def test_a_search_limits_each_type(retriever_over_store, own):

@@ -22,9 +22,9 @@ from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.settings import HybridGraphSettings
 from tests.support.stores.bare_store import BareStore
-from tests.support.stores.real_stores import CLOSED, STORES, TEXTS, close
+from tests.support.stores.real_stores import STORES, TEXTS, close
 
-LISTABLE = [kind for kind in STORES if kind not in CLOSED]
+LISTABLE = ["chroma", "faiss l2", "qdrant", "milvus cosine", "in memory", "llama_index"]  # one of each kind
 EMBEDDING = DeterministicFakeEmbedding(size=8)
 OPENED = "import sys; from tests.adapters.test_kept_index import "
 
@@ -95,16 +95,6 @@ def test_other_options_have_their_own_index(tmp_path, options):
     one, other = HybridRetriever(store), HybridRetriever(store, index=options)
     assert one.index.adapter.texts is not other.index.adapter.texts
     assert len(other.index.adapter.texts.chunks) == 20
-
-
-def test_passed_documents_have_their_own_index():
-    """A retriever with documents= does not share the index of the store's texts."""
-    store = InMemoryVectorStore.from_texts(["coal", "iron"], EMBEDDING)
-    shared = HybridRetriever(store)
-    HybridRetriever(store, [Document("coal")])
-    assert len(HybridRetriever(store).index.adapter.texts.chunks) == 2
-    shared.refresh([Document("tin", id="t")])
-    assert len(HybridRetriever(store).index.adapter.texts.chunks) == 2
 
 
 def test_the_index_lives_as_long_as_the_store():
@@ -215,8 +205,18 @@ def overwrite(file):
         stream.write(b"\x00garbage\xff")
 
 
-@pytest.mark.parametrize("damage", [truncate, overwrite, os.remove], ids=["truncated", "garbage", "missing"])
-@pytest.mark.parametrize("file", ["texts", "rows.jsonl", "keywords/meta.json", "keywords/*.idx", "keywords/*.term"])
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("texts", truncate),
+        ("texts", overwrite),
+        ("rows.jsonl", overwrite),
+        ("rows.jsonl", os.remove),
+        ("keywords/meta.json", os.remove),
+        ("keywords/*.idx", overwrite),
+        ("keywords/*.term", truncate),
+    ],
+)
 def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
     """If any file is damaged, the index is built again and the reason is logged."""
     (path,) = (folder_index / "index" / generation(folder_index)).glob(file)
@@ -225,13 +225,6 @@ def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
     assert "damaged" in caplog.text
     assert (len(ask(retriever, "pump")), ask(retriever, "code4")) == (20, ["p4"])
     assert retriever.index.adapter.texts._generation is not None
-
-
-def test_a_damaged_pointer_is_replaced(folder_index):
-    """If the file that names the index is damaged, the index is built again and the old files are deleted."""
-    (folder_index / "index" / "current").write_bytes(b"../\xff")
-    assert ask(opened(notes(folder_index), folder_index), "code4") == ["p4"]
-    assert len([each for each in (folder_index / "index").iterdir() if each.is_dir()]) == 1
 
 
 def build_slowly(folder):
@@ -354,15 +347,6 @@ def test_metadata_that_json_would_change_are_not_kept(tmp_path, caplog):
     retriever = opened(store, tmp_path)
     assert retriever.invoke("coal")[0].metadata == {"day": datetime(2024, 5, 1)}
     assert "'day'" in caplog.text
-
-
-def test_refresh_writes_to_the_folder(folder_index):
-    """Texts changed in place are also changed in the folder after refresh()."""
-    store = notes(folder_index)
-    retriever = opened(store, folder_index)
-    store.update_document("p5", Document("Valve part5 leaks.", metadata={"number": 5}))
-    assert retriever.refresh().changed == 1
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'part5')") == "['p5']"
 
 
 def test_wrong_uses_of_a_path_are_errors(tmp_path):

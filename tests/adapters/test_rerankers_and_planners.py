@@ -24,6 +24,7 @@ def application(monkeypatch):
     module.shout = lambda mark="!": lambda query, turns: query + mark
     module.broken = lambda: 1 / 0
     monkeypatch.setitem(sys.modules, "my_application", module)
+    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
     module.__spec__ = type(sys.__spec__)("my_application", None)
 
 

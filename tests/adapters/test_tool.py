@@ -1,7 +1,5 @@
 """Every retriever as a tool of an agent."""
 
-import asyncio
-
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
@@ -48,14 +46,6 @@ def test_the_answer_has_text_and_documents(store, kind):
     assert message.content.startswith(head)
     assert message.content.splitlines()[1] == PAGES["trains.md"] == best.page_content
     assert (len(message.artifact), message.status) == (2, "success")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_async_calls_give_the_same_answer(store, kind):
-    """The tool gives the same answer by invoke and ainvoke."""
-    tool = kind(store).as_tool()
-    call = {"name": tool.name, "args": {"query": "coal", "k": 2}, "id": "1", "type": "tool_call"}
-    assert asyncio.run(tool.ainvoke(call)).content == tool.invoke(call).content
 
 
 def test_the_schema_describes_the_arguments(store):
@@ -124,11 +114,6 @@ def test_other_errors_are_raised(store):
     retriever.tenant = "b"
     with pytest.raises(ValueError, match="tenant"):
         call_tool(retriever.as_tool(), query="coal")
-
-
-def test_a_string_is_the_query(store):
-    """A tool called with a string searches for it and returns only the formatted texts."""
-    assert HybridRetriever(store).as_tool().invoke("coal trains").splitlines()[1] == PAGES["trains.md"]
 
 
 def test_custom_arguments(store):

@@ -5,10 +5,9 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 
@@ -57,12 +56,6 @@ def test_documents_with_the_applications_ids(store):
     result = HybridRetriever(store, documents()).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
-
-
-async def test_sync_and_async_agree(store):
-    """invoke and ainvoke return the same documents in the same order."""
-    retriever = HybridRetriever(store, documents())
-    assert await retriever.ainvoke(QUESTION) == retriever.invoke(QUESTION)
 
 
 def test_documents_without_ids_take_the_stores(store, kind):
@@ -249,15 +242,6 @@ def test_metadata_that_only_the_documents_have(store):
         assert [(document.id, document.metadata["kind"]) for document in result] == [("ada", "ada")]
 
 
-def test_a_parent_that_only_the_store_has():
-    """A parent that only the store has is read by its id."""
-    children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "zebra"}) for id in ("ada", "engine")]
-    store = InMemoryVectorStore.from_documents(documents(), Fixed())
-    store.add_documents(children)
-    result = HybridRetriever(store, children).retrieve(QUESTION)
-    assert (ids(result), result.degraded) == (["zebra"], ())
-
-
 def test_a_missing_parent():
     """If a parent does not exist, its children are returned and the result reports parents-failed."""
     children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "lost"}) for id in ("ada", "engine")]
@@ -269,14 +253,6 @@ def test_a_missing_parent():
 # -- no texts, wrong texts ---------------------------------------------------------------------------------------
 
 
-def test_an_empty_list_of_documents_is_reported(store):
-    """An empty list of documents, which may be a mistake, is reported as no-keyword-index."""
-    result = HybridRetriever(store, []).retrieve(QUESTION)
-    assert "no-keyword-index" in result.degraded
-    assert "documents=" in result.plan["remarks"]["no-keyword-index"]
-    assert len(result) == 3
-
-
 @pytest.mark.parametrize("wrong", [["a string"], "a string", documents()[0], [{"page_content": "a"}], [None]])
 def test_anything_but_documents_is_an_error(wrong):
     """The error for values that are not Documents describes how to create Documents."""
@@ -285,13 +261,6 @@ def test_anything_but_documents_is_an_error(wrong):
         HybridRetriever(store, documents=wrong)
     with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
         HybridRetriever.from_documents(wrong, Fixed())
-
-
-@pytest.mark.parametrize("kind_of_retriever", [HybridRetriever, GraphRetriever, MemoryRetriever, AdvancedRetriever])
-def test_from_config_names_its_argument(kind_of_retriever):
-    """Passing vector_store to from_config raises an error that names the argument store."""
-    with pytest.raises(ConfigurationError, match=r"from_config\(path, store=vector_store\)"):
-        kind_of_retriever.from_config(vector_store=InMemoryVectorStore(Fixed()))
 
 
 # -- diversity ---------------------------------------------------------------------------------------------------
