@@ -423,7 +423,7 @@ def traversal_form(traversal: traversals.Traversal) -> dict[str, Any]:
 
     Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
 
-    >>> traversal_form(BFS(relations={"cites"}))["relations"]
+    >>> traversal_form(traversals.BFS(relations={"cites"}))["relations"]
     ['cites']
     """
     return to_config("traversal", traversal, TRAVERSALS)

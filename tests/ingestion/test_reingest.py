@@ -119,7 +119,7 @@ def test_a_touched_file_is_compared_and_not_split(docs, opened, monkeypatch):
     one = store()
     ingest(read_files(docs), one)
     os.utime(docs / "cats.md", ns=(1, 1))
-    monkeypatch.setattr("langchain_hybridgraph.ingestion.pipeline.Cutter.cut", None)
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.splitting.Cutter.cut", None)
     opened.clear()
     ingest(read_files(docs), one)
     ingest(read_files(docs), one)

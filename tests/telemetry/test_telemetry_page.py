@@ -59,8 +59,8 @@ def test_the_stages_are_those_of_the_code():
 def test_the_metrics_are_those_of_the_sink():
     """The page's table lists exactly the metrics of PrometheusSink, with their labels."""
 
-    counted = PrometheusSink(REGISTRY)._metrics
-    metrics = (counted.duration, counted.documents, counted.degraded, counted.errors)
+    sink = PrometheusSink(REGISTRY)
+    metrics = (sink._duration, sink._documents, sink._degraded, sink._errors)
     table = dict(re.findall(r"^\| `(rag_\w+)` \| \w+ \| (.*?) \|", PAGE, re.MULTILINE))
     exported = {each._name + ("_total" if each._type == "counter" else ""): each._labelnames for each in metrics}
     assert {name: tuple(re.findall(r"`(\w+)`", labels)) for name, labels in table.items()} == exported
