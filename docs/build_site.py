@@ -122,10 +122,13 @@ API: Mapping[str, tuple[str, str, list[str]]] = {
         ],
     ),
     "integrations": (
-        "LlamaIndex and LangGraph",
-        "See [Use LlamaIndex](../how-to/llama-index.md) and [LangGraph's long-term memory](../how-to/langgraph.md).",
+        "LlamaIndex, LangGraph and the service",
+        "See [Use LlamaIndex](../how-to/llama-index.md) [LangGraph's long-term memory](../how-to/langgraph.md) and [the service](../how-to/serve.md).",
         [
             "langgraph.HybridGraphMemory",
+            "server.client.RemoteRetriever",
+            "server.app.create_app",
+            "server.mcp.create_server",
             "llama_index.LlamaIndexRetriever",
             "llama_index.LlamaIndexVectorStore",
             "llama_index.RerankPostprocessor",
