@@ -123,7 +123,8 @@ API: Mapping[str, tuple[str, str, list[str]]] = {
     ),
     "integrations": (
         "LlamaIndex, LangGraph and the service",
-        "See [Use LlamaIndex](../how-to/llama-index.md) [LangGraph's long-term memory](../how-to/langgraph.md) and [the service](../how-to/serve.md).",
+        "See [Use LlamaIndex](../how-to/llama-index.md), [LangGraph's long-term memory](../how-to/langgraph.md) and "
+        "[the service](../how-to/serve.md).",
         [
             "langgraph.HybridGraphMemory",
             "server.client.RemoteRetriever",
