@@ -252,3 +252,13 @@ def test_all_public_names_can_be_imported():
     package = importlib.import_module(PACKAGE)
     assert len(package.__all__) > 20
     assert [name for name in package.__all__ if getattr(package, name) is None] == []
+
+
+def test_benchmarks_can_be_imported():
+    """No benchmark uses a name that the package no longer has."""
+    folder = ROOT.parent / "benchmarks"
+    names = sorted(file.stem for file in folder.glob("*.py"))
+    code = f"import importlib, sys; sys.path.insert(0, {str(folder)!r}); [*map(importlib.import_module, {names!r})]"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert names
+    assert done.returncode == 0, done.stderr
