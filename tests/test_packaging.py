@@ -52,7 +52,7 @@ FEATURES = {
         "assert 'Dogs' in asyncio.run(server.call_tool('search', {'query': 'Who barks?'})).content[0].text",
     ),
     "milvus": (
-        "pymilvus",
+        "pymilvus grpc",
         "import tempfile\nfrom langchain_hybridgraph import HybridRetriever, MilvusStore\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    from langchain_core.embeddings import DeterministicFakeEmbedding\n"
@@ -123,6 +123,7 @@ def test_the_wheel_contains_only_the_package(wheel):
         "memory/english_words.txt",
         "search/small_talk.txt",
         "server/hybridgraph.proto",
+        "server/page.html",
         "server/hybridgraph_pb2.pyi",
         "stores/schema.sql",
         "text/function_words.txt",
