@@ -46,8 +46,7 @@ def run(name, only_new=False, **names):
 
 @pytest.fixture(autouse=True)
 def _no_collections():
-    """Delete Chroma's in-memory collections after each test, since the process shares them."""
-    yield
+    """Delete Chroma's in-memory collections before each test, since all tests of the process share them."""
     client = chromadb.Client()
     for collection in client.list_collections():
         if collection.name in ("langchain", "pieces", "animals", "summaries"):
