@@ -46,11 +46,17 @@ def run(name, only_new=False, **names):
 
 @pytest.fixture(autouse=True)
 def _no_collections():
-    """Delete Chroma's in-memory collections before each test, since all tests of the process share them."""
-    client = chromadb.Client()
-    for collection in client.list_collections():
-        if collection.name in ("langchain", "pieces", "animals", "summaries"):
-            client.delete_collection(collection.name)
+    """Delete Chroma's in-memory collections before and after each test, since all tests of the process share them."""
+
+    def delete_collections():
+        client = chromadb.Client()
+        for collection in client.list_collections():
+            if collection.name in ("langchain", "pieces", "animals", "summaries"):
+                client.delete_collection(collection.name)
+
+    delete_collections()
+    yield
+    delete_collections()
 
 
 @pytest.fixture
