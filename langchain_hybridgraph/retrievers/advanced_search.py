@@ -34,20 +34,10 @@ from langchain_hybridgraph.options.conversations import ConversationCall
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.search.conversation import (
-    AppendHistory,
-    AsyncExpander,
-    ExpandedQuery,
-    HistoryTerms,
-    StripQuestion,
-    Turn,
-    is_small_talk,
-    turns,
-)
+from langchain_hybridgraph.search.conversation import ExpandedQuery, Turn, expander_call, is_small_talk, turns
 from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
 from langchain_hybridgraph.search.planner import has_messages, messages_call
 from langchain_hybridgraph.stores.generations import FittedEmbedding
-from langchain_hybridgraph.stores.protocols import implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
@@ -84,7 +74,7 @@ class ConversationSearch:
         self.expanded_query = ExpandedQuery(call.query or "")
         self.until = part_of_deadline(call.deadline, 0.5)
         turns_before = yield from self._read_history()
-        last = [turn.line for turn in turns_before[-1:]]
+        last = turns_before[-1].text if turns_before else ""
         is_question = bool(self.expanded_query.text.strip())
         if is_question and call.options.get("vector") is None and is_small_talk(self.expanded_query.text, last):
             trace.degrade("small-talk")
@@ -114,15 +104,7 @@ class ConversationSearch:
 
     def _expand(self, turns_before: Sequence[Turn]) -> Search[None]:
         """Expand the question, which stays unchanged if the expander fails."""
-        expander, text = self.expander, self.expanded_query.text
-        call = Effect(
-            "expander",
-            lambda: expander(text, turns_before),
-            (lambda: expander.acall(text, turns_before)) if implements(expander, AsyncExpander) else None,
-            quick=isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion)),
-            lane=lane_of("expander", expander),
-            deadline=self.until,
-        )
+        call = expander_call(self.expander, self.expanded_query.text, turns_before, deadline=self.until)
         try:
             with self.call.trace.stage("expand-query"):
                 (answer,) = yield from ask_or_raise(call)
