@@ -529,7 +529,7 @@ def _descend(
     roots = _roots(tree, context_type, request)
     with trace.stage("walk"):
         starts = nodes.starts(roots, request.start_k, request.start_documents)
-        yield from nodes.prefetch_scores(starts)
+        yield from nodes.add_scores(list(map(nodes.below, starts)))
         levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
         descent = yield from descend(named_roots, levels, nodes.score_children, request.descent)
