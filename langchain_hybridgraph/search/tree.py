@@ -68,7 +68,8 @@ class ScoredLevel(NamedTuple):
     def at(self, places: Sequence[int]) -> ScoredLevel:
         """Return the entries at these positions."""
         names = [self.names[place] for place in places]
-        return ScoredLevel(self.nodes[places], names, *(column[places] for column in self[2:]))
+        columns: Any = (column[places] for column in self[2:])
+        return ScoredLevel(self.nodes[places], names, *columns)
 
 
 class ReachedNode(NamedTuple):
