@@ -1,6 +1,6 @@
 """RemoteRetriever returns what the local retriever returns."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
@@ -11,11 +11,12 @@ from langchain_hybridgraph import (
     AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
+    HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError
-from langchain_hybridgraph.filters import by_meta
+from langchain_hybridgraph.filters import by_meta, parse_filter
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.client import RemoteRetriever
@@ -75,6 +76,67 @@ async def test_the_results_are_those_of_the_local_retriever(name, url, store):
         local_result.degraded,
     )
     assert list(await remote.aretrieve(QUESTION, **options)) == list(result)
+
+
+DAY, INSTANT = date(2024, 5, 1), datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+OF_DATES = [
+    *({"when": {operator: INSTANT}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
+    *({"when": {operator: DAY}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "=", "!=", "<>")),
+    {"when": DAY},
+    {"when": {"$in": [DAY, INSTANT]}},
+    {"when": {"$nin": (DAY, INSTANT)}},
+    {"all": {"$contains": DAY}},
+    {"all": {"$not_contains": INSTANT}},
+    {"all": {"$eq": [DAY]}},
+    {"all": {"$in": [[INSTANT], [DAY]]}},
+    {"by": {"$eq": {"from": DAY}}},
+    {"when": {"$exists": True}, "$or": [{"when": INSTANT}, {"$not": {"when": {"$lt": DAY}}}]},
+    {"$nor": [{"when": {"$not": {"$eq": DAY}}}]},
+]
+
+
+@pytest.fixture(scope="module")
+def dated_store():
+    times = [
+        "2024-05-01",
+        "2024-05-01T00:00:00Z",
+        "2024-05-01T12:00:00+02:00",
+        "2024-05-01T10:00:00",
+        "2023-01-01",
+        "2025-01-01",
+    ]
+    with HybridGraphStore(None) as store:
+        for n, time in enumerate([*times, datetime(2024, 5, 1, tzinfo=UTC), INSTANT, 5, None, "May"]):
+            moment = time.isoformat() if isinstance(time, date) else time
+            metadata = {} if time is None else {"when": time, "all": [moment], "by": {"from": moment}}
+            store.add_texts([f"A program of number {n}."], [metadata], ids=[str(n)])
+        yield store
+
+
+@pytest.fixture(scope="module")
+def dated_url(dated_store):
+    with running(create_app(dated_store, limits=Limits(rate=1e6, burst=10**6))) as url:
+        yield url
+
+
+@pytest.mark.parametrize("filter", OF_DATES, ids=str)
+def test_dates_in_filters(filter, dated_url, dated_store):
+    """A filter with dates selects the same Documents from a service as from the store, as a mapping and as a Filter."""
+    expected = [each.id for each in HybridRetriever(dated_store).invoke("program", k=20, filter=filter)]
+    assert 0 < len(expected) < 11
+    remote = RemoteRetriever(dated_url, options={"k": 20})
+    assert [each.id for each in remote.invoke("program", filter=filter)] == expected
+    assert [each.id for each in remote.invoke("program", filter=parse_filter(filter))] == expected
+    graph = {"seed_filter": filter}
+    local = [each.id for each in GraphRetriever(dated_store).invoke("program", k=20, graph=graph)]
+    remote = RemoteRetriever(dated_url, retriever="graph", options={"k": 20})
+    assert [each.id for each in remote.invoke("program", graph=graph)] == local
+
+
+def test_a_wrong_date_in_a_filter(dated_url):
+    """A date that cannot be read is refused, with the form to write."""
+    with pytest.raises(ConfigurationError, match="422: 'May' is not a time; a time is an ISO 8601 string such as"):
+        RemoteRetriever(dated_url).invoke("program", filter={"when": {"$eq": {"$date": "May"}}})
 
 
 def test_an_empty_answer(url, store):
