@@ -197,7 +197,9 @@ class Maintenance:
                 catalog_writes.delete_lost_edges(connection)
                 if repaired := catalog_memory.repair(connection, self._index.clock()):
                     catalog_writes.log_changes(connection, repaired)
-            self._index.snapshot()
+            matrix = self._index.snapshot().generation.matrix
+            if matrix is not None and not matrix.is_readable:
+                self._writer.pack()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._index.keywords.rebuild(self._index.rows.version)
             self._writer.flush()
