@@ -239,7 +239,7 @@ class Generation:
         matrix = self.matrix
         for rows, vectors, texts in pages:
             matrix = self.create_matrix(vectors.shape[1]) if matrix is None else matrix
-            for start, stop in _runs(rows):
+            for start, stop in runs(rows):
                 matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
         if matrix is not None:
             matrix.sync()
@@ -264,7 +264,7 @@ def remove_others(current: Generation) -> None:
                 file.unlink(missing_ok=True)
 
 
-def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the positions [start, stop) of each run of consecutive rows. Such a run can be written in one call."""
     start = 0
     for stop in range(1, len(rows) + 1):

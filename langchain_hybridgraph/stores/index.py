@@ -87,7 +87,7 @@ class _OpenParts:
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
     guard: CloseGuard = field(default_factory=CloseGuard)
     is_known_embedding: bool = False
-    loss: Mapping[str, int] | None = None
+    loss: Mapping[str, Any] | None = None
     mirrors: dict[type, Any] = field(default_factory=dict)
 
 
@@ -315,8 +315,8 @@ class IndexFolder:
         return state.snapshot
 
     @property
-    def loss(self) -> Mapping[str, int] | None:
-        """Numbers of ``commits`` and ``texts`` that the catalog has lost, and of ``returned`` older texts, or None.
+    def loss(self) -> Mapping[str, Any] | None:
+        """Number of ``commits`` and rows ``missing`` that the catalog has lost, and ``returned`` older rows, or None.
 
         The keyword index shows the loss; the catalog records it until a repair.
         """

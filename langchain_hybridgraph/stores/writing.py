@@ -342,6 +342,7 @@ class Writer(Reader):
                 return
             index.use_generation(fresh)
             index.snapshot()
+        catalog.checkpoint("PASSIVE")  # otherwise, without its log, the catalog would refer to the old files
         remove_others(fresh)
 
     # -- fitting --------------------------------------------------------------------------------------------
@@ -412,6 +413,7 @@ class Writer(Reader):
                 catalog_writes.log_changes(connection, [])
             index.use_generation(fresh)
             index.snapshot()
+        catalog.checkpoint("PASSIVE")
         remove_others(fresh)
         return chunks
 
