@@ -19,7 +19,6 @@ from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient
-    from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
 TIMEOUT = 10.0
 """Default time limit for a call to the server, in seconds."""
@@ -172,19 +171,6 @@ class MilvusConnection:
                     raise
                 await client.load_collection(arguments["collection_name"], timeout=self.timeout)
                 return await getattr(client, method)(timeout=self.timeout, **arguments)
-
-    def upsert(self, request: UpsertRequest) -> None:
-        """Send an upsert request. Raises the same errors as :meth:`call`."""
-        with self._translating_errors("upsert"):
-            client = self._client()
-            client._get_connection().upsert(
-                request.collection_name,
-                [],
-                timeout=self.timeout,
-                context=client._generate_call_context(),
-                schema={"fields": []},  # a complete request needs no schema, but pymilvus would fetch a missing one
-                upsert_param=request,
-            )
 
     def run(self, calls: Calls[Result]) -> Result:
         """Run a generator that yields calls to the server, and return its result."""
