@@ -163,8 +163,7 @@ def open_collections(
 ) -> CollectionSettings:
     """Create the collections that do not exist, load all of them, and return the store's settings.
 
-    Raises the errors of :meth:`CollectionSettings.read` and :meth:`CollectionSettings.check`, and NotAnIndexError for a
-    collection with other fields.
+    Raises the errors of :meth:`CollectionSettings.read` and :meth:`CollectionSettings.check`.
     """
     stored = stored_facts(connection, names)
     facts = requested if stored is None else stored
@@ -172,18 +171,6 @@ def open_collections(
     for name, schema in zip(names, collection_schemas(facts), strict=True):
         if not connection.call("has_collection", collection_name=name):
             _create_collection(connection, name, schema)
-        described = connection.call("describe_collection", collection_name=name)["fields"]
-        present = {field["name"]: getattr(field["type"], "name", str(field["type"])) for field in described}
-        lacking = [
-            f"{field.name} ({field.dtype.name} expected, {present.get(field.name, 'none')} found)"
-            for field in schema.fields
-            if present.get(field.name) != field.dtype.name
-        ]
-        if lacking:
-            raise errors.NotAnIndexError(
-                f"{_where(name, connection)} does not have the fields of a store: {', '.join(lacking)}; let the store "
-                'create its collections (choose another name with collection="…", or drop this one)'
-            )
         state = connection.call("get_load_state", collection_name=name)["state"]
         if getattr(state, "name", state) != "Loaded":
             connection.call("load_collection", collection_name=name)
