@@ -40,7 +40,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.write import Writer
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
-from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class MilvusChunkStore:
         """Return the part of the graph that is visible in a scope (see ``stores.protocols.HasGraph``)."""
         return FetchedGraph(self._index, scope, edge_filter)
 
-    def scoped_tree(self, scope: Scope) -> ScopedTree:
+    def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree of directories and documents, limited to what is visible in a scope.
 
         The tree is read again after a write and after two seconds, with one call per 16,384 chunks, so it suits
@@ -282,7 +282,7 @@ class MilvusChunkStore:
         rows = index.tree
         if rows is None or index.written_at > rows.read_at or time.monotonic() > rows.read_at + search.FRESH:
             rows = index.tree = _TreeRows(index)
-        return ScopedTree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
+        return Tree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
