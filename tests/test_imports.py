@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 ORDER = [
     *("errors", "degradation", "times"),
     *("registry", "settings_file", "text"),
-    *("filters", "chunks", "records", "execution", "memory", "stores", "testing", "display", "search"),
+    *("filters", "chunks", "records", "execution", "memory", "stores", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "options", "settings", "adapters", "result", "vectorstores"),
     *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "server", "cli"),
 ]

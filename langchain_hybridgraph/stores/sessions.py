@@ -94,13 +94,16 @@ def _seconds(ttl: float | timedelta | None) -> float | None:
 
 
 class FileRecords:
-    """Records of ingested files (see ``stores.protocols.FileRecords``)."""
+    """Records of the files that documents were read from."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def read(self) -> list[FileRecord]:
-        """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
+
+        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
+        """
         documents: dict[str, list[str]] = {}
         for source, document in self._query(
             "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place"
@@ -117,7 +120,7 @@ class FileRecords:
         return {source for (source,) in self._query("SELECT source FROM files WHERE tenant = ?")}
 
     def paths(self) -> dict[str, bytes]:
-        """Return the absolute paths of the files whose documents are in the index, keyed by source."""
+        """Return the absolute path of each file with documents in the index, by source, with or without a record."""
         rows = self._query(
             "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
             "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
