@@ -262,8 +262,8 @@ def add_memory(router: APIRouter, service: Service) -> None:
         owner = getattr(service.store(access.tenant), part)
         try:
             method = getattr(owner, verb)
-        except AttributeError as error:
-            raise Refusal(501, str(error)) from None
+        except AttributeError:
+            raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead") from None
         return method(*arguments, **options)
 
     def check_ids(access: Access, ids: Sequence[str]) -> None:
