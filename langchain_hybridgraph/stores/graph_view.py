@@ -204,8 +204,7 @@ class GraphView:
                 np.column_stack([entities, -is_entity, is_entity]),
             ]
         )
-        nothing = np.zeros(0, np.int64)
-        return GraphState.empty().updated(Changes(nothing, nodes, nothing, edges), codes)
+        return GraphState.of(nodes, edges, codes)
 
     def _follow(self, last: GraphState, position: int) -> GraphState:
         """Return the graph after the changes since ``position``; a changed node is logged as a pair with itself."""
