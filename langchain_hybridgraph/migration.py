@@ -100,9 +100,9 @@ def migrate(
     with showing(progress):
         for tenant in tenants:
             scope = Scope(tenant=tenant)
-            with closing(old.open(tenant, model, read_only=True)) as read, closing(new.open(tenant, model)) as written:
-                resumed |= _copy(read, written, scope, old, new)
-                before, after = _counts_and_checksums(read, scope), _counts_and_checksums(written, scope)
+            with closing(old.open(tenant, model, read_only=True)) as source, closing(new.open(tenant, model)) as target:
+                resumed |= _copy(source, target, scope, old, new)
+                before, after = _counts_and_checksums(source, scope), _counts_and_checksums(target, scope)
                 copied.update({kind: count for kind, (count, _) in before.items()})
                 kinds = sorted(kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind))
                 if kinds:

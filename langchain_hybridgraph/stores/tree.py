@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
-    from langchain_hybridgraph.stores.protocols import Nodes
+
+    Nodes = NDArray[np.int64]
 
 # Deepest level of directories; documents in deeper directories belong to the directory at this level.
 DEEPEST = 64
