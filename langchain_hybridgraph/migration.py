@@ -100,9 +100,9 @@ def migrate(
     with showing(progress):
         for tenant in tenants:
             scope = Scope(tenant=tenant)
-            with closing(old.open(tenant, model, read_only=True)) as source, closing(new.open(tenant, model)) as target:
-                resumed |= _copy(source, target, scope, old, new)
-                before, after = _counts_and_checksums(source, scope), _counts_and_checksums(target, scope)
+            with closing(old.open(tenant, model, read_only=True)) as reader, closing(new.open(tenant, model)) as writer:
+                resumed |= _copy(reader, writer, scope, old, new)
+                before, after = _counts_and_checksums(reader, scope), _counts_and_checksums(writer, scope)
                 copied.update({kind: count for kind, (count, _) in before.items()})
                 kinds = sorted(kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind))
                 if kinds:
@@ -110,8 +110,8 @@ def migrate(
                         f"the {' and '.join(kinds)} in {new} differ from those in {old}: if it was written to during "
                         "the migration, stop writing, delete the destination and run the same command again"
                     )
-                if isinstance(written, EmbeddedStore):
-                    problems += written.admin.check().problems
+                if isinstance(writer, EmbeddedStore):
+                    problems += writer.admin.check().problems
     seconds = time.monotonic() - started_at
     return MigrationReport(str(old), str(new), dict(copied), resumed, seconds, tuple(problems))
 
