@@ -25,7 +25,7 @@ from langchain_hybridgraph.search.planner import RulePlanner, as_session
 from langchain_hybridgraph.search.tree import BestFirstSettings
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.protocols import Tree
+    from langchain_hybridgraph.stores.tree import Tree
 
 
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):

@@ -613,7 +613,7 @@ def test_as_a_tool(hybrid):
     retriever = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get)
     tool = retriever.as_tool(name="cars", description="Finds cars.")
     message = tool.invoke(call(query="and how fast?"), {"configurable": {"thread_id": "a"}})
-    assert (ids(message.artifact), message.content.splitlines()[1]) == (["roadster"], TEXTS["roadster"])
+    assert (ids(message.artifact), message.content.splitlines()[2]) == (["roadster"], TEXTS["roadster"])
     assert ids(tool.invoke(call(query="salt", k=3, filter={"n": {"$lt": 5}})).artifact)[0] == "bread"
 
 
@@ -631,7 +631,7 @@ def test_in_an_agent_of_two_threads(hybrid):
         def _generate(self, messages, **kwargs):
             last = messages[-1]
             message = AIMessage("", tool_calls=[call(query=last.content)])
-            self.answer = AIMessage(last.content.splitlines()[1]) if isinstance(last, ToolMessage) else message
+            self.answer = AIMessage(last.content.splitlines()[2]) if isinstance(last, ToolMessage) else message
             return super()._generate(messages, **kwargs)
 
     memory = InMemorySaver()
@@ -769,8 +769,8 @@ def test_a_tool_takes_the_conversation(hybrid):
     tool = AdvancedRetriever(hybrid, k=1).as_tool()
     assert set(tool.args) == {"query", "k", "filter", "conversation_history"}
     message = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
-    assert message.splitlines()[1] == TEXTS["roadster"]
-    assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[1] == TEXTS["bread"]
+    assert message.splitlines()[2] == TEXTS["roadster"]
+    assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[2] == TEXTS["bread"]
     fetched = AdvancedRetriever(hybrid, k=1, get_session_history=lambda _: HISTORY).as_tool()
     assert set(fetched.args) == {"query", "k", "filter"}
 
