@@ -22,9 +22,7 @@ from langchain_hybridgraph.server.access import Access
 from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
-
-LONGEST_TTL = 100 * 365 * 86_400.0
-"""Largest time to live of a turn, in seconds: a century."""
+from langchain_hybridgraph.stores.sessions import LONGEST_TTL
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 
