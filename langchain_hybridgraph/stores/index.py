@@ -250,6 +250,11 @@ class IndexFolder:
         check_tenancy(facts, settings)
         return OpenFolder.of(settings.path)
 
+    def query(self, sql: str, *values: Any) -> list[Any]:
+        """Return all rows of a SELECT statement, in which ?1 is the tenant and ``values`` are numbered from ?2."""
+        with self.guard:
+            return self.catalog.query(sql, (self.rows.tenant, *values))
+
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
         tenant = self.settings.tenant

@@ -223,9 +223,12 @@ class _Splitter:
         self.analyzer = Analyzer(language)
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
+        self.fields_of: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[str, str]:
         """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
+        if self.fields_of and (fields := self.fields_of.pop(text, None)) is not None:
+            return fields
         runs = text.split()
         forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
         words = {run: words for run, (words, _) in forms.items() if words is not None}
@@ -253,6 +256,12 @@ class _Splitter:
 @functools.cache
 def _splitter(language: str) -> _Splitter:
     return _Splitter(language)
+
+
+def prepare(language: str, text: str) -> None:
+    """Analyse a text that will be added to an index soon, while the caller waits for the next texts."""
+    splitter = _splitter(language)
+    splitter.fields_of[text] = splitter(text)
 
 
 def text_document(row: int, fields: AnalyzedTexts) -> tantivy.Document:
@@ -533,6 +542,7 @@ class TantivyIndex(KeywordIndex):
                 writer.delete_documents_by_term("mark", True)
                 writer.add_document(mark_document(version, self.analyzer.name))
                 writer.commit()
+            _splitter(self.analyzer.language).fields_of.clear()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)

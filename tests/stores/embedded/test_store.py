@@ -28,8 +28,8 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores import catalog_writes, index, reading, vectors
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-from langchain_hybridgraph.testing import HashedWords, StoreSuite
 from tests.support.models.fitted_words import FittedWords
+from tests.support.stores.suite import HashedWords, StoreSuite
 from tests.support.stores.words import open_named
 
 PLACES = ["disk", "memory"]
