@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope
 
 MEMORY_TYPE = "episodic"
+LONGEST_TTL = 100 * 365 * 86_400.0
+"""Largest time to live of a turn, in seconds: a century."""
 # Number of turns that are read at once.
 PAGE = 100
 
@@ -93,8 +95,11 @@ class Sessions:
 
 def _seconds(ttl: float | timedelta | None) -> float | None:
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"ttl must be a timedelta or a number of seconds above 0, got {quote_value(ttl)}")
+    if seconds is not None and not 0 < seconds <= LONGEST_TTL:
+        raise ValueError(
+            f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}; leave "
+            "it out for turns that do not expire"
+        )
     return seconds
 
 

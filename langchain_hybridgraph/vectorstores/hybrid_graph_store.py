@@ -172,7 +172,7 @@ class MessageSessions(Sessions):
         A turn is a LangChain message with text or a (role, text) pair, stored as a chunk. To ``metadata`` are added
         ``session_id``, ``turn`` (its number), ``role``, ``created_at`` (default: now) and ``memory_type`` (default:
         "episodic"). ``memory.expire`` deletes turns older than ``ttl`` (seconds or a timedelta). Raises ValueError for
-        a ``ttl`` that is not above 0 and for metadata that cannot be stored.
+        a ``ttl`` that is not above 0 or exceeds 100 years, and for metadata that cannot be stored.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
