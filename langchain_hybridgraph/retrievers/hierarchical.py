@@ -280,7 +280,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         described = prepared_search.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,
-            "session_context": answer.plan.session_context,
         }
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
@@ -93,8 +93,8 @@ class KeywordEngine:
             self._complete = index, index.applied_version
         return True
 
-    def lost_commits(self) -> dict[str, int] | None:
-        """Return the numbers of ``commits`` and ``texts`` that only the index has, and of ``returned`` texts, or None.
+    def lost_commits(self) -> dict[str, Any] | None:
+        """Return the number of ``commits`` and the rows that only the index has, and the ``returned`` rows, or None.
 
         Commits are written to the catalog first, so the catalog is older only if its log was lost or damaged, or if it
         was restored from a backup. Texts that the lost commits deleted or replaced have returned.
@@ -110,7 +110,7 @@ class KeywordEngine:
         except StoreError:  # the index is rebuilt
             return None
         commits = index.applied_version - version
-        return {"commits": commits, "texts": len(indexed - stored), "returned": len(stored - indexed)}
+        return {"commits": commits, "missing": sorted(indexed - stored), "returned": sorted(stored - indexed)}
 
     def follow(self, version: int, floor: int) -> None:
         """Bring the index up to ``version``; rebuild it if that fails, if it is incomplete or older than ``floor``.

@@ -100,16 +100,13 @@ def _seconds(ttl: float | timedelta | None) -> float | None:
 
 
 class FileRecords:
-    """Records of the files that documents were read from."""
+    """Records of ingested files (see ``stores.protocols.FileRecords``)."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def read(self) -> list[FileRecord]:
-        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
-
-        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
-        """
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
         documents: dict[str, list[str]] = {}
         for source, document in self._index.query(
             "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place"

@@ -121,6 +121,17 @@ _FOOTER_MAGIC = 1337
 _CHECKED = (".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term")  # files of a segment, each with a footer
 
 
+def _listed_files(folder: Path) -> set[str]:
+    """Return the names of the files of the last commit; others are left over from earlier or interrupted ones."""
+    names = set()
+    for segment in json.loads((folder / "meta.json").read_bytes())["segments"]:
+        stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
+        names |= {f"{stem}{suffix}" for suffix in _CHECKED}
+        if deletes is not None:
+            names.add(f"{stem}.{deletes['opstamp']}.del")
+    return names
+
+
 def _is_intact(path: Path) -> bool:
     """Return whether a file has the CRC-32 in its footer: JSON, its length and a number that marks a footer."""
     try:
@@ -193,9 +204,12 @@ class _Splitter:
         self.analyzer = Analyzer(language)
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
+        self.prepared: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[str, str]:
         """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
+        if self.prepared and (fields := self.prepared.pop(text, None)) is not None:
+            return fields
         runs = text.split()
         forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
         words = {run: words for run, (words, _) in forms.items() if words is not None}
@@ -223,6 +237,12 @@ class _Splitter:
 @functools.cache
 def _splitter(language: str) -> _Splitter:
     return _Splitter(language)
+
+
+def prepare(language: str, text: str) -> None:
+    """Analyse a text that will be added to an index soon, while the caller waits for the next texts."""
+    splitter = _splitter(language)
+    splitter.prepared[text] = splitter(text)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
@@ -376,15 +396,9 @@ class TantivyIndex(KeywordIndex):
         if self._path is None:
             return []
         try:
-            segments = json.loads((self._path / "meta.json").read_bytes())["segments"]
+            names = _listed_files(self._path)
         except (OSError, ValueError, LookupError, TypeError):
             return ["meta.json"]
-        names = []
-        for segment in segments:  # other files are left over from a commit that a power failure has interrupted
-            stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
-            names += [f"{stem}{suffix}" for suffix in _CHECKED]
-            if deletes is not None:
-                names.append(f"{stem}.{deletes['opstamp']}.del")
         return [name for name in sorted(names) if not _is_intact(self._path / name)]
 
     @override
@@ -462,11 +476,11 @@ class TantivyIndex(KeywordIndex):
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
         with writing():
             writer = self._index.writer(_SMALL_HEAP if is_small else _HEAP, _THREADS)
-            writer.garbage_collect_files()  # deletes a killed process's files, which would make the commit fail
         # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
         # would die in a fork, and an aborted batch would be part of the next commit.
         try:
             with writing():
+                self._delete_leftovers()
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
             texts = iter(add)
@@ -486,12 +500,24 @@ class TantivyIndex(KeywordIndex):
                 mark = {"row": _MARK_ROW, "mark": True, "version": version, "analysis": self.analyzer.name}
                 writer.add_document(document(mark))
                 writer.commit()
+            _splitter(self.analyzer.language).prepared.clear()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)
             raise
         self._close_writer(writer)
         self._share()
+
+    def _delete_leftovers(self) -> None:
+        """Delete files of earlier commits, and of a killed process, which would make the next commit fail.
+
+        Tantivy deletes only files that this process knows, so those of other writers would accumulate.
+        """
+        if self._path is not None:
+            listed_files = _listed_files(self._path)
+            for file in self._path.glob("[0-9a-f]" * 32 + ".*"):
+                if file.name not in listed_files:
+                    file.unlink(missing_ok=True)
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
         """Wait for the writer's merges, discard uncommitted changes, and close the writer."""

@@ -15,7 +15,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.suite import HashedWords
 
 pytest.importorskip("milvus_lite")
 

@@ -24,8 +24,8 @@ from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.llama_index import LlamaIndexRetriever
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.testing import HashedWords
 from langchain_hybridgraph.times import parse_time
+from tests.support.stores.suite import HashedWords
 
 WORDS = ("boiler", "grinder", "roses", "compost", "ferry", "visa", "drummer", "choir")
 TIMES = [f"20{year}-06-01T12:00:00Z" for year in range(20, 26)]

@@ -10,7 +10,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.suite import HashedWords
 
 PARENT = Document("The boiler of the machine, in full.", id="machine", metadata={"owner": "bob"})
 CHILD = Document("Descale the boiler in spring.", id="spring", metadata={"owner": "ada", "parent_id": "machine"})

@@ -17,8 +17,8 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search import verdict as emptiness
-from langchain_hybridgraph.testing import HashedWords
 from tests.support.stores.bare_store import BareStore
+from tests.support.stores.suite import HashedWords
 
 REASON = "filter-matches-nothing"
 NOTES = [

@@ -14,8 +14,8 @@ from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
 from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
-from langchain_hybridgraph.testing import HashedWords
 from tests.support.samples.filter_strategies import filters, metadatas
+from tests.support.stores.suite import HashedWords
 
 ROWS = [
     {},

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
-from langchain_hybridgraph.testing import StoreSuite
+from tests.support.stores.suite import StoreSuite
 
 pytest.importorskip("milvus_lite")
 

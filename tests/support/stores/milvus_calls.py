@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.suite import HashedWords
 
 
 class WordEmbeddings(HashedWords, Embeddings):

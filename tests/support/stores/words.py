@@ -5,7 +5,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.stores.folder import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore
-from langchain_hybridgraph.testing import HashedWords
+from tests.support.stores.suite import HashedWords
 
 
 class Words(HashedWords, Embeddings):

@@ -1,9 +1,9 @@
-"""StoreSuite skips tests of features that a store lacks; HashedWords, its embedding."""
+"""The suite for stores skips tests of features that a store lacks; HashedWords, its embedding."""
 
 import pytest
 
 from langchain_hybridgraph.stores.graph import InMemoryGraph
-from langchain_hybridgraph.testing import HashedWords, StoreSuite
+from tests.support.stores.suite import HashedWords, StoreSuite
 
 
 def test_a_declared_lack_skips_with_its_reason():

@@ -1,4 +1,4 @@
-"""Test suite for stores, which requires pytest.
+"""Test suite for stores.
 
 To test a store, subclass the suite in a test file:
 
