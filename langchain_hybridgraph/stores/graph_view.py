@@ -1,4 +1,4 @@
-"""Graph and directory tree of an index, cached in memory."""
+"""Graph and directory tree of an index, in memory."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.stores.bm25 import Field, IndexedText
+    from langchain_hybridgraph.stores.bm25 import IndexedText
 
     Rows = NDArray[np.int64]
     Scores = NDArray[np.float64]
@@ -146,7 +146,7 @@ class _Statistics(NamedTuple):
 
     rows: Rows
     postings: dict[str, dict[str, list[int]]]
-    engines: dict[Field, Any]
+    engines: dict[str, Any]
 
     @classmethod
     def of(cls, texts: Mapping[int, _Terms]) -> _Statistics:
@@ -154,7 +154,7 @@ class _Statistics(NamedTuple):
         from rank_bm25 import BM25Plus
 
         rows, postings = sorted(texts), dict[str, dict[str, list[int]]]()
-        engines: dict[Field, Any] = {}
+        engines: dict[str, Any] = {}
         columns = zip(*(texts[row] for row in rows), strict=True) if rows else ([],) * 4
         for field, lists in zip(_Terms._fields, columns, strict=True):
             postings[field] = defaultdict(list)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.protocols import Nodes
+
+    Nodes = NDArray[np.int64]
 
 # Deepest level of directories; documents in deeper directories belong to the directory at this level.
 DEEPEST = 64
