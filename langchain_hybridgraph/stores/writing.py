@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.processes import report
-from langchain_hybridgraph.records import checked_edges
+from langchain_hybridgraph.records import checked_edges, heaviest_edges
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
@@ -129,7 +129,7 @@ class Writer(Reader):
 
         Equal edges count once; only the heaviest is written.
         """
-        edges_by_key = _heaviest(checked_edges(edges))
+        edges_by_key = heaviest_edges(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
         with self._index.writer():
             sources_read = leaving.union(edge.source for edge in edges_by_key.values())
@@ -413,15 +413,6 @@ def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 def _key(edge: Edge) -> tuple[str, str, str]:
     return edge.source, edge.target, edge.relation
-
-
-def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
-    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
-    heaviest: dict[tuple[str, str, str], Edge] = {}
-    for edge in edges:
-        if edge.weight > heaviest.setdefault(_key(edge), edge).weight:
-            heaviest[_key(edge)] = edge
-    return heaviest
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
