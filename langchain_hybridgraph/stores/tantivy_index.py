@@ -54,25 +54,11 @@ def tantivy_errors(what: str) -> Iterator[None]:
 _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
-class LinkedFolder:
-    """Temporary folder with links to an index without write permission, in which Tantivy can create its lock file."""
-
-    def __init__(self, original: Path) -> None:
-        self._original = original
-        self._holder = tempfile.TemporaryDirectory(prefix="hybridgraph-")
-        self.folder = Path(self._holder.name)
-        self.renew()
-
-    def renew(self) -> None:
-        """Add links to the files that are new since the last call."""
-        for file in self._original.iterdir():
-            link = self.folder / file.name
-            if file.name not in _LOCKS and not link.is_symlink():
-                link.symlink_to(file.resolve())
-
-    def remove(self) -> None:
-        """Delete the folder; the files of the index are kept."""
-        self._holder.cleanup()
+def link_files(original: Path, folder: Path) -> None:
+    """Add links to the new files of an index without write permission to a folder in which Tantivy can lock it."""
+    for file in original.iterdir():
+        if file.name not in _LOCKS and not (folder / file.name).is_symlink():
+            (folder / file.name).symlink_to(file.resolve())
 
 
 if TYPE_CHECKING:
@@ -288,7 +274,7 @@ class TantivyIndex(KeywordIndex):
         super().__init__(language)
         self._path = path
         self._writable = writable or path is None
-        self._mirror: LinkedFolder | None = None
+        self._mirror: tempfile.TemporaryDirectory[str] | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
         self._questions: dict[str, Question] = {}
@@ -405,7 +391,8 @@ class TantivyIndex(KeywordIndex):
     def reload(self) -> None:
         with tantivy_errors(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
-                self._mirror.renew()
+                assert self._path is not None
+                link_files(self._path, Path(self._mirror.name))
             self._index.reload()
             searcher = self._index.searcher()
             self.applied_version = self._read_mark(searcher)
@@ -419,7 +406,7 @@ class TantivyIndex(KeywordIndex):
         with self._writing:
             self._searcher, self._questions = None, {}
             if self._mirror is not None:
-                self._mirror.remove()
+                self._mirror.cleanup()
 
     def _open(self) -> tantivy.Index:
         import tantivy
@@ -433,8 +420,9 @@ class TantivyIndex(KeywordIndex):
         if not self._writable and not (self._path / "meta.json").exists():
             raise StoreError(f"there is no keyword index in {self._path}; opening it for writing creates one")
         if is_locked_out:
-            self._mirror = LinkedFolder(self._path)
-        return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
+            self._mirror = tempfile.TemporaryDirectory(prefix="hybridgraph-")
+            link_files(self._path, Path(self._mirror.name))
+        return tantivy.Index(self._schema, self._mirror.name if self._mirror else str(self._path))
 
     def _open_searcher(self) -> tantivy.Searcher:
         if self._searcher is None:
