@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.groups import OptionGroup, groups_of, stage_forms
+from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_forms
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
 from langchain_hybridgraph.registry import is_factory, name_of
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
@@ -59,52 +59,43 @@ _URI = Notation(
 )
 
 
-class StoreFields(BaseModel):
+class StoreFields(OptionModel):
     """Arguments of HybridGraphStore that a file can set."""
 
-    path: Path | None = Field(
-        None, description="Folder of the index. In a settings file, a relative path starts at the file's folder."
-    )
-    embedding: Annotated[Any, _EMBEDDING] = Field(
-        None, description="Embedding model; unset: the model with which the index was built."
-    )
+    path: Path | None = None
+    """Folder of the index. In a settings file, a relative path starts at the file's folder."""
+    embedding: Annotated[Any, _EMBEDDING] = None
+    """Embedding model; unset: the model with which the index was built."""
     language: models.LanguageOption = Field(None, description=settings_file.LANGUAGE)
     tenant: str | None = Field(None, description=settings_file.TENANT)
-    read_only: bool = Field(False, description="Whether to open the store read-only.")
-    write_timeout: float = Field(
-        WRITE_TIMEOUT,
-        ge=0,
-        description="Maximum time, in seconds, that a write waits for writes of other threads and processes.",
-    )
-    near_duplicate: float = Field(
-        NEAR_DUPLICATE,
-        gt=0,
-        le=1,
-        description="Minimum cosine similarity at which remember merges a memory with an existing one.",
-    )
+    read_only: bool = False
+    """Whether to open the store read-only."""
+    write_timeout: float = Field(WRITE_TIMEOUT, ge=0)
+    """Maximum time, in seconds, that a write waits for writes of other threads and processes."""
+    near_duplicate: float = Field(NEAR_DUPLICATE, gt=0, le=1)
+    """Minimum cosine similarity at which remember merges a memory with an existing one."""
 
 
-class ServerFields(BaseModel):
+class ServerFields(OptionModel):
     """Arguments of MilvusStore that a file can set. Those shared with HybridGraphStore are in :class:`StoreFields`."""
 
-    uri: Annotated[Any, _URI] = Field(
-        None, description="URI of a Milvus server that stores the index, instead of a folder."
-    )
-    token: str | None = Field(
-        None,
-        description="Token of the server, or user:password. Set it in an environment variable rather than in a file.",
-    )
-    collection: str = Field(COLLECTION, description="Prefix of the names of the collections.")
-    consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = Field(
-        "Session", description="Consistency level of reads."
-    )
-    timeout: float = Field(TIMEOUT, gt=0, description="Time limit of a call to the server, in seconds.")
+    uri: Annotated[Any, _URI] = None
+    """URI of a Milvus server that stores the index, instead of a folder."""
+    token: str | None = None
+    """Token of the server, or user:password. Set it in an environment variable rather than in a file."""
+    collection: str = COLLECTION
+    """Prefix of the names of the collections."""
+    consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = "Session"
+    """Consistency level of reads."""
+    timeout: float = Field(TIMEOUT, gt=0)
+    """Time limit of a call to the server, in seconds."""
 
 
-class InnerRetriever(BaseModel):
+class InnerRetriever(OptionModel):
     """Settings of the retriever that an AdvancedRetriever creates."""
 
-    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to wrap.")
+    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = "hybrid"
+    """Retriever to wrap."""
 
 
 MODELS: Mapping[str, tuple[type[BaseModel], ...]] = {

@@ -883,8 +883,8 @@ def test_the_default_traversal_by_name_is_the_default():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_hops": 2}, r"Give graph={'traversal': {'type': 'bfs', 'max_hops': 2}}"),
-        ({"graph": {"graph_weight": 0.2}}, r"Give graph={'score': {'type': 'hop_decay', 'graph_weight': 0.2}}"),
+        ({"max_hops": 2}, r"graph={'traversal': {'type': 'bfs', 'max_hops': 2}}"),
+        ({"graph": {"graph_weight": 0.2}}, r"write {'score': {'type': 'hop_decay', 'graph_weight': 0.2}}"),
         ({"graph": {"traversal": "dfs"}}, "bfs"),
         ({"graph": {"score": {"type": "hop_decay", "decay": 1}}}, "hop_decay"),
         ({"preset": "best"}, "evidence"),
