@@ -103,7 +103,7 @@ def test_the_error_lists_all_settings_if_none_is_similar(store):
 
 def test_a_retriever_as_a_store_is_rejected(store):
     """Passing a retriever as the store raises an error with the correct line."""
-    with pytest.raises(ValueError, match=r"a VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
+    with pytest.raises(ValueError, match=r"class VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
         HybridRetriever(store.as_retriever())
     with pytest.raises(ValueError, match=r"GraphRetriever\(store, keyword_retriever=retriever\)"):
         GraphRetriever(HybridRetriever(store))
@@ -113,7 +113,7 @@ def test_a_collection_of_chromadb_is_rejected():
     """Passing a chromadb collection raises an error with the line that opens it with langchain_chroma."""
     client = pytest.importorskip("chromadb").EphemeralClient()
     collection = client.get_or_create_collection("notes")
-    with pytest.raises(ValueError, match=r"a Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
+    with pytest.raises(ValueError, match=r"class Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
         HybridRetriever(collection)
 
 
@@ -134,7 +134,7 @@ def test_the_error_shows_how_to_create_a_store(argument, message):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        (42, r"Expected a LangChain retriever. This is an int; pass HybridRetriever\(store\)"),
+        (42, r"Expected a LangChain retriever. This is an object of the class int; write AdvancedRetriever.from_store\("),
         (None, "Expected a LangChain retriever. This is None; "),
         ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
         ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
@@ -149,8 +149,8 @@ def test_the_error_shows_how_to_create_a_retriever(argument, message):
 
 
 def test_a_store_as_a_retriever_is_rejected(store):
-    """The error for a store as the inner retriever shows how to wrap it in a HybridRetriever."""
-    message = r"This is a HybridGraphStore, which is a store; write AdvancedRetriever\(HybridRetriever\(store\)\)"
+    """The error for a store as the inner retriever shows how to create a retriever over it."""
+    message = r"class HybridGraphStore, which is a store; write AdvancedRetriever.from_store\(store\)"
     with pytest.raises(ValueError, match=message):
         AdvancedRetriever(store)
 

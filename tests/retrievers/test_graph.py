@@ -1070,10 +1070,10 @@ def test_a_context_names_the_rarest_shared_name():
 @pytest.mark.parametrize(
     ("seed_ids", "message"),
     [
-        ("A", r"seed_ids must be a list of ids, got the string 'A'; write seed_ids=\['A'\]"),
+        ("A", r"seed_ids must be a list of ids as strings, got 'A'; write seed_ids=\['A'\]"),
         ([1], r"as strings, got \[1\]; write seed_ids=\['1'\]"),
         (["A", None], "ids as strings"),
-        (7, r"seed_ids must be a list of ids, got 7; write seed_ids=\['7'\]"),
+        (7, r"seed_ids must be a list of ids as strings, got 7; write seed_ids=\['7'\]"),
     ],
 )
 def test_seed_ids_must_be_a_list_of_strings(seed_ids, message):
