@@ -113,7 +113,7 @@ def test_a_collection_of_chromadb_is_rejected():
     """Passing a chromadb collection raises an error with the line that opens it with langchain_chroma."""
     client = pytest.importorskip("chromadb").EphemeralClient()
     collection = client.get_or_create_collection("notes")
-    with pytest.raises(ValueError, match=r"class Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
+    with pytest.raises(ValueError, match=r"Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
         HybridRetriever(collection)
 
 
@@ -134,7 +134,7 @@ def test_the_error_shows_how_to_create_a_store(argument, message):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        (42, r"Expected a LangChain retriever. This is an object of the class int; write AdvancedRetriever.from_store\("),
+        (42, r"Expected a LangChain retriever. This is an object of the class int; .*from_store\("),
         (None, "Expected a LangChain retriever. This is None; "),
         ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
         ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
