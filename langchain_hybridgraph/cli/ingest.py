@@ -21,7 +21,7 @@ from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
-from langchain_hybridgraph.ingestion.files import SEVERAL, source_of
+from langchain_hybridgraph.ingestion.files import LINES, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.ingestion.summaries import build_layers
@@ -151,7 +151,7 @@ class DeletedFiles:
             return False
         file = path / inside if inside else path
         if _is_there(file):
-            return file.suffix.lower() in SEVERAL and str(file) not in self._unread
+            return file.suffix.lower() in LINES and str(file) not in self._unread
         former_path = self._former_paths.get(source)
         if former_path is not None and _is_there(Path(os.fsdecode(former_path))):
             return False

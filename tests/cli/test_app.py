@@ -200,15 +200,16 @@ def test_skipped_files_are_counted(docs, index):
 
 def test_unreadable_files_are_counted_and_named(docs, index):
     """Damaged files are counted on stdout, and listed with the reason on stderr and in JSON, in every run."""
-    (docs / "deep.ipynb").write_text("[" * 100_000, encoding="utf-8")
-    (docs / "empty.epub").touch()
+    (docs / "secret.pdf").write_bytes(b"%PDF-1.7 damaged")
+    (docs / "empty.docx").touch()
     answers = [json.loads(hybridgraph("ingest", docs, "--index", index, "--json").stdout) for _ in range(2)]
-    reasons = {str(docs / "deep.ipynb"): "it is nested too deeply", str(docs / "empty.epub"): "it is empty"}
-    assert [each["skipped"] for each in answers] == [{".epub": 1, ".ipynb": 1}] * 2
-    assert [each["unread"] for each in answers] == [reasons] * 2
+    assert [each["skipped"] for each in answers] == [{".docx": 1, ".pdf": 1}] * 2
+    for each in answers:
+        assert each["unread"][str(docs / "empty.docx")] == "it is empty"
+        assert each["unread"][str(docs / "secret.pdf")].startswith("it is damaged")
     done = hybridgraph("ingest", docs, "--index", index)
-    assert "; skipped 1 .epub, 1 .ipynb\n" in done.stdout
-    assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
+    assert "; skipped 1 .docx, 1 .pdf\n" in done.stdout
+    assert f"hybridgraph: skipped {docs / 'empty.docx'}: it is empty\n" in done.stderr
 
 
 def test_a_damaged_line_is_named(docs, index):
@@ -243,19 +244,19 @@ def test_an_unreadable_file_among_several_paths_is_skipped(docs, tmp_path):
     can be read, or the only path cannot be read, the command fails.
     """
     (docs / "locked.pdf").write_bytes(b"%PDF-1.7 damaged")
-    (docs / "empty.epub").touch()
+    (docs / "empty.docx").touch()
     options = ("--index", tmp_path / "index", "--embedding", "lsa")
-    done = hybridgraph("ingest", docs / "notes.txt", docs / "empty.epub", docs / "locked.pdf", *options)
+    done = hybridgraph("ingest", docs / "notes.txt", docs / "empty.docx", docs / "locked.pdf", *options)
     assert done.exit_code == 0
     assert done.stdout.startswith("1 document in")
-    assert f"hybridgraph: skipped {docs / 'empty.epub'}: it is empty\n" in done.stderr
+    assert f"hybridgraph: skipped {docs / 'empty.docx'}: it is empty\n" in done.stderr
     assert f"hybridgraph: skipped {docs / 'locked.pdf'}: " in done.stderr
-    none = hybridgraph("ingest", docs / "empty.epub", docs / "locked.pdf", *options)
+    none = hybridgraph("ingest", docs / "empty.docx", docs / "locked.pdf", *options)
     assert none.exit_code == 1
-    assert f"nothing was read in {docs / 'empty.epub'}, {docs / 'locked.pdf'}: " in none.stderr
-    single = hybridgraph("ingest", docs / "empty.epub", *options)
+    assert f"nothing was read in {docs / 'empty.docx'}, {docs / 'locked.pdf'}: " in none.stderr
+    single = hybridgraph("ingest", docs / "empty.docx", *options)
     assert (single.exit_code, single.stdout) == (1, "")
-    assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.epub'}: it is empty\n")
+    assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.docx'}: it is empty\n")
 
 
 @pytest.mark.parametrize(("split", "parents", "chunks"), [("flat", 0, 7), ("parent-child", 6, 7), ("none", 0, 6)])
