@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from pydantic import ConfigDict, Field, InstanceOf
+from pydantic import InstanceOf
 from pydantic.json_schema import SkipJsonSchema
-from typing_extensions import TypedDict
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import Trace
@@ -56,39 +55,7 @@ _HISTORIES = ("chat_history", "history")
 _SESSIONS = ("session_id", "thread_id")
 
 
-Message = SkipJsonSchema[InstanceOf[BaseMessage]]
-Turn = Annotated[
-    str | tuple[str, str] | dict[str, Any] | Message,
-    Field(description='A text such as "User: red cars", a pair of role and text, or {"role": …, "content": …}.'),
-]
-Question = Annotated[
-    str | list[Turn] | Message,
-    Field(description="The question as a text, or messages, the last user message being the question."),
-]
-History = Annotated[list[Turn] | None, Field(description="Earlier turns of the conversation, oldest first.")]
-
-
-class ConversationInput(TypedDict, total=False):
-    """Question with the conversation before it."""
-
-    __pydantic_config__ = ConfigDict(  # type: ignore[misc]  # read by pydantic, not a key
-        json_schema_extra={
-            "anyOf": [{"required": [name]} for name in _QUESTIONS],
-            "examples": [
-                {"input": "and its price?", "chat_history": ["User: Which car is red?", "Assistant: The roadster."]}
-            ],
-        }
-    )
-
-    input: Question
-    query: Question
-    question: Question
-    messages: Question
-    chat_history: History
-    history: History
-
-
-Input = str | ConversationInput | list[Turn] | Message
+Input = str | dict[str, Any] | list[Any] | SkipJsonSchema[InstanceOf[BaseMessage]]
 
 
 class ConversationCall(NamedTuple):
