@@ -1,6 +1,8 @@
 """Writers killed at any moment: acknowledged writes are stored, others completely or not at all."""
 
+import contextlib
 import json
+import multiprocessing.connection
 import random
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
+from tests.faults import busy_writer
 from tests.faults.busy_writer import IDS, open_store
 
 WRITER = "tests.faults.busy_writer"
@@ -19,9 +22,10 @@ ROOT = Path(__file__).parents[2]
 
 
 class Model:
-    """Expected contents of the store, according to the writer's output."""
+    """Expected contents of the store, according to the output of a writer that changes these ids."""
 
-    def __init__(self):
+    def __init__(self, ids=IDS):
+        self.ids = ids
         self.sure = {}
         self.doubtful = None
 
@@ -65,25 +69,28 @@ def write_until_killed(folder, kind, seed, *, verb, dice, model):
     assert writer.returncode == -9, "the writer failed by itself"
 
 
-def judge(folder, kind, model):
-    """Assert that the catalog, the matrix, Tantivy and Chroma agree with the model."""
+def judge(folder, kind, *models):
+    """Assert that the catalog, the matrix and Tantivy agree with the models of all writers."""
+    expected = {}
     with closing(open_store(folder, kind)) as store:
-        texts = {chunk.id: chunk.text for chunk in store.get(IDS)}
-        model.settle_doubt(texts)
-        assert texts == model.sure
+        for model in models:
+            texts = {chunk.id: chunk.text for chunk in store.get(model.ids)}
+            model.settle_doubt(texts)
+            assert texts == model.sure
+            expected |= texts
         if kind == "fitted":
             store.flush()  # the process may have been killed before the first fit, which check() reports
         assert store.admin.check().problems == ()
-        assert set(store.find(Scope())) == model.sure.keys()
-        ids = sorted(model.sure)
+        assert set(store.find(Scope())) == expected.keys()
+        ids = sorted(expected)
         if ids:
-            vectors = unit(store.embedding.embed_documents([model.sure[id] for id in ids]))
+            vectors = unit(store.embedding.embed_documents([expected[id] for id in ids]))
             assert abs(store.vectors(ids) - vectors).max() < 1e-5
         for id in ids:
-            result = store.keyword_search(Query(model.sure[id].split()[1], 3), 3)
+            result = store.keyword_search(Query(expected[id].split()[1], 3), 3)
             assert ([entry.id for entry in result.entries], result.reason) == ([id], None)
         for id in ids[:: max(1, len(ids) // 20)]:
-            assert len(store.vector_search(Query(model.sure[id], 500), 500).entries) == len(ids)
+            assert len(store.vector_search(Query(expected[id], 2000), 2000).entries) == len(ids)
 
 
 def rounds(folder, kind, count, seed):
@@ -106,6 +113,46 @@ def test_a_store_is_correct_after_two_kills(tmp_path, kind):
 def test_a_store_is_correct_after_many_kills(tmp_path, kind, seed):
     """A store is correct after many rounds of writing and killing, with various seeds."""
     rounds(tmp_path / "index", kind, 20, seed=random.randrange(10**6) if seed else 2)
+
+
+def kill_writers(folder, dice, models):
+    """Start one to three writers, each with the ids of its own model, and kill them; return their number."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([WRITER])
+    writers, listeners = {}, {}
+    for model in dice.sample(models, dice.randint(1, 3)):
+        output, input = context.Pipe(duplex=False)
+        options = {"ids": model.ids, "say": input.send}
+        arguments = folder, dice.random(), "words"
+        writers[output] = context.Process(target=busy_writer.main, args=arguments, kwargs=options)
+        listeners[output] = model
+        writers[output].start()
+        input.close()
+    end = time.monotonic() + 0.2
+    for output, writer in writers.items():
+        end += 0.5 * dice.random() ** 2
+        while (seconds := end - time.monotonic()) > 0:
+            for ready in multiprocessing.connection.wait(listeners, seconds):
+                listeners[ready].hear(ready.recv())
+        writer.kill()
+        writer.join()
+        assert writer.exitcode == -9, "the writer failed by itself"
+        model = listeners.pop(output)
+        with contextlib.suppress(EOFError):
+            while True:
+                model.hear(output.recv())
+    return len(writers)
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.faults)])
+def test_a_store_is_correct_after_kills_of_several_writers(tmp_path, count):
+    """Acknowledged texts of each writer are stored, no matter which of up to three writers are killed when."""
+    dice, kills = random.Random(count), 0
+    models = [Model([f"{place}/{number}" for number in range(400)]) for place in range(3)]
+    while kills < count:
+        kills += kill_writers(tmp_path / "index", dice, models)
+        judge(tmp_path / "index", "words", *models)
+    assert any(model.sure for model in models)
 
 
 ADDER = """
