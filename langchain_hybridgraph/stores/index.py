@@ -20,7 +20,6 @@ from langchain_hybridgraph.errors import (
     ReadOnlyError,
     StoreError,
     StoreLockedError,
-    TenantError,
 )
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
@@ -242,7 +241,7 @@ class IndexFolder:
     def _open_folder(self) -> OpenFolder:
         settings = self.settings
         if settings.path is None:
-            return OpenFolder.in_memory(create_catalog(None, settings))
+            return OpenFolder(None, create_catalog(None, settings))
         facts = read_facts(settings.path)
         if not facts:
             create_index(settings)
@@ -257,17 +256,7 @@ class IndexFolder:
 
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
-        tenant = self.settings.tenant
-        if scope.tenant is None or scope.tenant == tenant:
-            return
-        if tenant is None:
-            raise TenantError(
-                f"the store has no tenants, but the call requests tenant {scope.tenant!r}: leave tenant= out"
-            )
-        raise TenantError(
-            f"the store is open for tenant {tenant!r}, but the call requests tenant {scope.tenant!r}: "
-            "open a store for that tenant"
-        )
+        scope.check_tenant(self.settings.tenant)
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
@@ -412,7 +401,9 @@ class IndexFolder:
         self.shared.pending_rows = 0
         if version - floor > 2 * KEPT_VERSIONS:
             with self.catalog.writing() as connection:
-                catalog_writes.trim_changes(connection, version - KEPT_VERSIONS)
+                # Readers in other processes that lack these changes read all rows again.
+                connection.execute("DELETE FROM changes WHERE version <= ?", (version - KEPT_VERSIONS,))
+                catalog_writes.set_facts(connection, floor=version - KEPT_VERSIONS)
 
     def _catch_up(self) -> None:
         """Bring the keyword index up to date, unless the index is read-only or another process is writing."""

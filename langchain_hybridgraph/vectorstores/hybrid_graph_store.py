@@ -15,7 +15,6 @@ from langchain_hybridgraph.embeddings import default_embedding, embedding_name, 
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
-from langchain_hybridgraph.options.groups import check_store_arguments
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
@@ -225,13 +224,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     ['cat']
     """
 
-    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
-
-        def __new__(cls, *arguments: Any, **options: Any) -> Self:
-            """Raise TypeError for arguments of other vector stores, with the line to write."""
-            check_store_arguments(cls.__name__, options)
-            return super().__new__(cls)
-
     def __init__(
         self,
         path: str | Path | None = None,
@@ -326,7 +318,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         **kwargs: Any,
     ) -> Self:
         """Add texts to the store in the folder ``path`` (None: in memory), and return the store."""
-        check_store_arguments(f"{cls.__name__}.from_texts", kwargs, "texts")
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store
