@@ -34,7 +34,7 @@ _RAW_COLUMNS = ("tenant", "id", "uri", "context_type", "kind", "document", "pare
 _RAW_NODES = "SELECT node, row, text_hash, content_hash, {} FROM nodes".format(
     ", ".join(f"CAST({name} AS BLOB)" for name in _RAW_COLUMNS)
 )
-# Nodes with an edge or a learned value that differs from its copy in an index. The condition prevents SQLite from reading
+# Nodes with an edge or a learned value that differs from its copy in an index. Without the condition, SQLite would read
 # the copies twice.
 _ALTERED_VALUES = " UNION ".join(
     f"SELECT {node} FROM "

@@ -32,8 +32,8 @@ def step(dice, ids):
     """Choose the next step, which changes some of these ids."""
     verb = dice.choices(["upsert", "remove", "flush"], [6, 2, 2])[0]
     if verb == "upsert":
-        chosen = dice.sample(ids, dice.choice([1, 3, 40, 200]))
-        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in chosen}}
+        some = dice.sample(ids, dice.choice([1, 3, 40, 200]))
+        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in some}}
     return {"remove": dice.sample(ids, dice.choice([1, 20]))} if verb == "remove" else {"flush": True}
 
 
