@@ -177,10 +177,7 @@ def test_a_rewrite_replaces_the_question(hybrid):
         assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
 
 
-NOTED = ("vector_score", "bm25_score", "rerank_score")
-
-
-# -- explain and picture ----------------------------------------------------------------------------------------------
+# -- explain ----------------------------------------------------------------------------------------------
 
 
 def test_explain_shows_the_question_searched(hybrid):
@@ -194,12 +191,6 @@ def test_explain_shows_the_question_searched(hybrid):
 def test_explain_lists_the_texts_of_a_foreign_retriever():
     """explain over a foreign retriever lists the texts without scores or sources."""
     assert AdvancedRetriever(Words(), k=1).explain("coal trains") == f"coal trains\n1. {TEXTS['train']}"
-
-
-def test_picture_draws_the_result(hybrid):
-    """picture draws the result of the search as a matplotlib figure."""
-    pytest.importorskip("matplotlib")
-    assert AdvancedRetriever(hybrid).picture("and its price?", HISTORY, k=2).get_size_inches()[0] == 10
 
 
 # -- options ------------------------------------------------------------------------------------------------------
@@ -232,18 +223,16 @@ def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
     """A misspelt option raises a TypeError that suggests the correct one and lists all options."""
     both = {"HybridRetriever": hybrid, "AdvancedRetriever(HybridRetriever)": AdvancedRetriever(hybrid)}
     for name, retriever in both.items():
-        message = f"{name} does not take filtre per call; did you mean filter?; the options"
+        message = f"{name} does not take filtre per call; did you mean 'filter'?; the options"
         with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
             retriever.retrieve("why?", filtre={"n": 1})
-    with pytest.raises(TypeError, match=r"did you mean conversation_history\?; .*conversation_history, deadline_ms"):
+    with pytest.raises(TypeError, match=r"did you mean 'conversation_history'\?; .*conversation_history, deadline_ms"):
         AdvancedRetriever(hybrid).retrieve("and its price?", conversation_histroy=HISTORY)
 
 
 def test_a_history_by_another_name_is_an_error_with_advice(hybrid):
     """A call with ``chat_history=``, and an input with a misspelt key of the history, suggest the correct name."""
-    with pytest.raises(TypeError, match="pass chat_history to an AdvancedRetriever as conversation_history="):
-        hybrid.retrieve("and its price?", chat_history=HISTORY)
-    with pytest.raises(TypeError, match="per call; pass chat_history as conversation_history="):
+    with pytest.raises(TypeError, match=r"per call; write retriever.invoke\(query, conversation_history="):
         AdvancedRetriever(hybrid).retrieve("and its price?", chat_history=HISTORY)
     with pytest.raises(ConfigurationError, match="has the key 'history_chat'; did you mean 'history'"):
         AdvancedRetriever(hybrid).invoke({"input": "and its price?", "history_chat": HISTORY})
@@ -611,21 +600,6 @@ def test_with_message_history(hybrid):
     assert say("Which trains carry coal?", "b") == "Trains."
     assert say("how slow?", "b") == "Trains."
     assert say("how fast?", "a") == "The red roadster by Tesla."
-
-
-@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-@pytest.mark.parametrize("keys", [{"input_messages_key": "input", "history_messages_key": "chat_history"}, {}])
-def test_documents_are_not_kept_as_messages(hybrid, keys):
-    """RunnableWithMessageHistory around the retriever raises an error that names two alternatives."""
-    with pytest.raises(ConfigurationError, match=r"RunnablePassthrough\.assign.*get_session_history="):
-        RunnableWithMessageHistory(AdvancedRetriever(hybrid), lambda session_id: StoredHistory(), **keys)
-
-
-def test_listeners_are_called(hybrid):
-    """Listeners added by with_listeners are called."""
-    events = []
-    AdvancedRetriever(hybrid).with_listeners(on_end=events.append).invoke("coal trains")
-    assert len(events) == 1
 
 
 def call(**arguments):
