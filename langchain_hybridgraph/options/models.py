@@ -296,11 +296,6 @@ class IndexOptions(OptionGroup):
         description="When to compare the index with the vector store: at each search (auto), never, or at most once "
         "per this number of seconds.",
     )
-    version: Any = Field(
-        default=None,
-        description="Version of the vector store's texts: a value that you change when they change, or a function that "
-        "returns it.",
-    )
     _adapter: Any = PrivateAttr(None)
 
     @field_validator("path", mode="before")
