@@ -390,8 +390,8 @@ def read_files(
     Documents also have a ``title`` and a ``uri``, which equals ``source``; documents from JSON Lines have neither
     unless the line contains them.
 
-    Front matter is removed from the text of Markdown, so ``start_index`` in the metadata of a chunk is a position in
-    the remaining text, not in the file.
+    Front matter, and ids of headings that equal the heading (``## Title { #title }``), are removed from the text of
+    Markdown, so ``start_index`` in the metadata of a chunk is a position in the remaining text, not in the file.
 
     Source code, logs and CSV files are also read, as are PDF, Word, PowerPoint and Excel files if the extra
     ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
@@ -458,7 +458,7 @@ def _document(file: File) -> Document:
     title, metadata = "", dict[str, Any]()
     if suffix in _MARKDOWN and not file.is_text:
         metadata = markdown.front_matter(text)
-        text = text[markdown.front_matter_end(text) :]
+        text = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
         title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)

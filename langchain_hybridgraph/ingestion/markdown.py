@@ -177,6 +177,7 @@ _NEWLINE = re.compile(r"\r\n?|\n")
 _MAYBE_LINK = re.compile(r"\]|<[a-zA-Z]")
 _MARKUP = re.compile(r"[\\`*_\[\]<>&!]")
 _ATTRIBUTES = re.compile(r"[ \t]{0,99}\{:?(?=[^{}\n]{0,300}[#.=])(?P<attributes>[^{}\n]{0,300})\}[ \t]{0,99}\Z")
+_HAS_ID = re.compile(r"\{:?[^{}\n]{0,300}#[^{}\n]{1,300}\}[ \t]{0,99}$", re.MULTILINE)
 _ID = re.compile(r"#([\w.:-]{1,300})")
 _TAG_LINK = re.compile(r"<a\s(?:[^<>]{0,500}?\s)?href\s{0,9}=\s{0,9}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
@@ -240,6 +241,22 @@ def outline(text: str, *, headings: bool = True) -> Outline:
 def _outline(text: str, headings: bool) -> Outline:
     # Pass positional arguments only: lru_cache does not recognise equal calls that pass arguments differently.
     return _BlockReader(text, {}).outline(headings=headings)
+
+
+def without_heading_ids(text: str) -> str:
+    """Remove the ids at the end of headings, except those that differ from the anchor made from the heading.
+
+    >>> without_heading_ids("# Run it { #run-it }\\nNow.\\n## Use { #how }\\nEasy.\\n")
+    '# Run it\\nNow.\\n## Use { #how }\\nEasy.\\n'
+    """
+    parts, before = [], 0
+    for start, name in outline(text).anchors if _HAS_ID.search(text) else ():
+        line = text[start : start + _LONGEST_HEADING].partition("\n")[0].rstrip("\r")
+        ids = _ATTRIBUTES.search(line)
+        if ids and folded_anchor(line[: ids.start()]) == folded_anchor(name):
+            parts.append(text[before : start + ids.start()])
+            before = start + len(line)
+    return "".join([*parts, text[before:]])
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
