@@ -176,7 +176,12 @@ class _HTMLReader(HTMLParser):
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?:[\w.+-]+:)?(?P<name>[\w.+-]+)::(?:\s+(?P<argument>.*))?")
 _OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
-_CODE = _tags("code code-block sourcecode parsed-literal doctest testcode")
+_CODE = _tags("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
+_WITHOUT_TEXT = _tags(
+    "image figure contents highlight index raw meta tabularcolumns sectionauthor moduleauthor default-role role "
+    "testsetup testcleanup testoutput graphviz math csv-table replace unicode module automodule currentmodule program "
+    "toctree include literalinclude"
+)
 # Roles are replaced by their text, and links to documents by links in Markdown.
 _INLINE = (
     (re.compile(r"(?<!`):(?!doc:)[a-z:+-]{1,40}:`[~!]?([^`<>]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`"), r"\1"),
@@ -189,7 +194,7 @@ def from_rst(source: str) -> MarkdownText:
     """Convert the titles, code and links of reStructuredText to Markdown.
 
     Levels of headings follow the order in which the adornments first appear. Directives are replaced by their argument
-    and content; comments and options are dropped.
+    and content; comments, options and images are dropped.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :ref:`install` or run::\\n\\n   make\\n")
     MarkdownText(text='# Guide\\n\\nSee install or run:\\n\\n```\\nmake\\n```', title='Guide')
@@ -207,7 +212,7 @@ def from_rst(source: str) -> MarkdownText:
             level = levels.setdefault(style, len(levels) + 1)
             parts += ["", "#" * min(level, 6) + " " + _rst_inline(title), ""]
             at = end
-        elif directive and directive["name"] not in _CODE:
+        elif directive and directive["name"] not in _CODE | _WITHOUT_TEXT:
             parts += ["", directive["argument"] or "", ""]
             while at < len(lines) and _OPTION.match(lines[at]):
                 at += 1
@@ -218,7 +223,9 @@ def from_rst(source: str) -> MarkdownText:
             code = [line for line in lines[start:at] if not (directive and _OPTION.match(line))]
             if not line.startswith(".."):
                 parts.append(line[:-1] if line != "::" else "")
-            if any(code) and (directive or not line.startswith("..")):
+            elif not directive or directive["name"] not in _CODE:
+                code = []
+            if any(code):
                 parts += ["", "```", textwrap.dedent("\n".join(code)).strip("\n"), "```", ""]
         else:
             parts.append(line)

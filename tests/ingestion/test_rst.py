@@ -29,18 +29,20 @@ def text(source):
             "A\n\nA thing.\n\nb()\n\nDoes.\n\nEnd.",
         ),
         ("Write ``:ref:`a``` and ``x``.", "Write ``:ref:`a``` and ``x``."),
-        (".. literalinclude:: a.py\n   :lines: 1-3\n\ntext", "a.py\n\ntext"),
+        (".. role:: python(code)\n\ntext", "text"),
+        (".. literalinclude:: a.py\n   :lines: 1-3\n\ntext", "text"),
         (".. _target:\n\nPart\n----\n\ntext", "# Part\n\ntext"),
-        (".. a comment\n   of two lines\n\ntext", "text"),
+        (".. a comment\n   of two lines\n\n.. image:: a.png\n   :alt: b\n\ntext", "text"),
         (
             ":func:`asyncio.run`, :py:class:`~a.B`, :py:mod:`!c`, :ref:`the part <part>`, :file:`a.py`",
             "asyncio.run, a.B, c, the part, a.py",
         ),
         ("`text <b.rst>`_ and :doc:`b`", "[text](b.rst) and [b](b)"),
+        (".. toctree::\n   :maxdepth: 2\n\n   install\n   Use it <use/index>\n\ntext", "text"),
     ],
 )
 def test_the_visible_text(source, expected):
-    """Titles, code and links become Markdown, and roles text; comments, targets and options are removed."""
+    """Titles and code become Markdown, and roles text; comments, targets, images and options are removed."""
     assert text(source) == expected
 
 
