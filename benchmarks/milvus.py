@@ -32,7 +32,6 @@ from quality import ndcg
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores.milvus import write as milvus_write
 from langchain_hybridgraph.stores.milvus.connection import MilvusConnection
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -162,10 +161,15 @@ def prepare_batches(
     """Return the rows that a store would write, without writing them."""
     batches: list[list[dict[str, Any]]] = []
 
-    def record(collection: str, rows: list[dict[str, Any]], kinds: dict[str, str]) -> None:
-        batches.append([row | {"vector": row["vector"].tolist()} for row in rows])
+    call = MilvusConnection.call
 
-    with patch.object(milvus_write, "upsert_request", record), patch.object(MilvusConnection, "upsert"):
+    def record(connection: MilvusConnection, method: str, **arguments: Any) -> Any:
+        if method == "upsert":
+            batches.append(arguments["data"])
+            return None
+        return call(connection, method, **arguments)
+
+    with patch.object(MilvusConnection, "call", record):
         write(store, chunks, vectors)
     return batches
 

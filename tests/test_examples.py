@@ -119,7 +119,7 @@ def test_agent(run):
     def answer(request):
         last = request["messages"][-1]
         if last["role"] == "tool":
-            return f"So it is: {last['content'].splitlines()[1]}"
+            return f"So it is: {last['content'].splitlines()[2]}"
         area = "billing" if "invoices" in last["content"] else "import"
         return {"query": last["content"], "filter": {"year": 2025, "area": area}}
 
@@ -163,12 +163,12 @@ def test_memory_agent(run):
             then = {"as_of": "2023-06-01"} if "June 2023" in answers else {}
             return Reply({"query": "Where does the user live?", **then}, tool="recall")
         if "?" in answers:
-            return last["content"].splitlines()[1]
+            return last["content"].splitlines()[2]
         if len(messages) > 4:
             return "Noted."
         if "Lisbon" in answers:
             return Reply({"text": "The user lives in Lisbon.", "since": "2021-05-01"}, tool="note")
-        old = last["content"].splitlines()[0].split("id: ")[1].split(",")[0]
+        old = last["content"].splitlines()[1].split("id: ")[1].split(",")[0]
         return Reply({"text": "The user lives in Porto.", "since": "2024-04-01", "replaces": old}, tool="note")
 
     printed, requests = run("memory_agent.py", answer)

@@ -42,13 +42,13 @@ from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.chunk_rows import TreePosition
-from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.protocols import Tree
+    from langchain_hybridgraph.stores.tree import Tree
 
 
 # Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.
@@ -88,12 +88,12 @@ class ListedTree:
         self._places = UriNumbers()
         self._state: _ListedRows | None = None
 
-    def scoped(self, scope: Scope) -> ScopedTree:
+    def scoped(self, scope: Scope) -> Tree:
         """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
         state = self._latest()
         mask = self._texts.allowed_rows(scope)
         allowed_rows = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
-        return ScopedTree(state.tree_state, state, allowed_rows)
+        return Tree(state.tree_state, state, allowed_rows)
 
     def _latest(self) -> _ListedRows:
         with self._growing:

@@ -6,6 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from weakref import WeakValueDictionary
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).
-LARGE_PAGE = 5_000
+LARGE_PAGE = 2_500
 # Maximum size in bytes of the vectors that are kept in memory.
 MOST_KEPT = 128 * 2**20
 # Number of searches that read vectors after which all vectors of a collection of at most this size are read, once. It
@@ -349,13 +350,16 @@ class ChromaAdapter(StoreAdapter):
         return [vector for page in pages for vector in page]
 
     def _pages(self, include: list[str]) -> Iterator[Mapping[str, Any]]:
-        start = 0
-        while True:
-            page = self._store.get(limit=LARGE_PAGE, offset=start, include=include)
-            yield page
-            start += len(page["ids"])
-            if len(page["ids"]) < LARGE_PAGE:
-                return
+        read = partial(self._store.get, limit=LARGE_PAGE, include=include)
+        page = read(offset=0)
+        with ThreadPoolExecutor(1) as reader:  # the next page is read while the caller processes this one
+            for start in itertools.count(LARGE_PAGE, LARGE_PAGE):
+                is_last = len(page["ids"]) < LARGE_PAGE
+                following = None if is_last else reader.submit(read, offset=start)
+                yield page
+                if following is None:
+                    return
+                page = following.result()
 
 
 def _units(vectors: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -58,12 +58,21 @@ class StoreContents(NamedTuple):
     error: str | None = None
 
 
-def read_store(adapter: StoreAdapter, version: Any = None) -> StoreContents | None:
-    """Read all texts of a store, or return None if its texts cannot be listed."""
+def read_store(
+    adapter: StoreAdapter, version: Any = None, prepare: Callable[[str], object] | None = None
+) -> StoreContents | None:
+    """Read all texts of a store, or return None if its texts cannot be listed.
+
+    ``prepare`` is called for each text while the store reads the next ones.
+    """
     if not adapter.can_list:
         return None
-    state = state_of(adapter, version)
-    return StoreContents(list(adapter.documents()), state)
+    state, documents = state_of(adapter, version), []
+    for document in adapter.documents():
+        documents.append(document)
+        if prepare is not None:
+            prepare(document.page_content)
+    return StoreContents(documents, state)
 
 
 def state_of(adapter: StoreAdapter, version: Any) -> StoreState:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.result import RetrievalResult
     from langchain_hybridgraph.search.hierarchy import FindResult
-    from langchain_hybridgraph.stores.protocols import Tree
+    from langchain_hybridgraph.stores.tree import Tree
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 _HEADINGS = re.compile(r"\A(\s*#{1,6} [^\n]*\n)+(?=.)", re.DOTALL)

@@ -41,7 +41,8 @@ Details of missing values, equality, times and keys:
 - A time is a ``datetime``, a ``date`` or a string such as ``2024-05-01``, ``2024-05-01T10:00``,
   ``2024-05-01 10:00:00.5+02:00``; a time without a time zone is in UTC. Times are ordered by instant. Two strings are
   equal only if they are identical, but a ``datetime`` on either side equals every time of the same instant. Inside a
-  list or an object, a ``datetime`` is compared as an ISO 8601 string.
+  list or an object, a ``datetime`` is compared as an ISO 8601 string. In JSON, ``{"$date": "2024-05-01"}`` is a
+  ``datetime``: ``{"created": {"$eq": {"$date": "2024-05-01"}}}``.
 - Dots in a key lead into objects, never into lists. Write ``\.`` for a dot in a name, ``\\`` for a backslash and
   ``\$`` for a dollar sign.
 - ``None`` and ``{}`` mean no filter: everything matches. ``{}`` inside a filter is an error.

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
@@ -79,12 +79,22 @@ def _check_value(key: str, operator: str, operand: Any) -> Any:
     try:
         if not _is_value(operand):
             raise unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand))
-        value = canonical(operand)
+        value = canonical(_with_times(operand))
         if _has_nan(value):
             raise unusable_operand(key, operator, operand, "a value other than NaN, which equals nothing", 0)
     except RecursionError:
         raise unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
     return value
+
+
+def _with_times(operand: Any, is_nested: bool = False) -> Any:
+    """Replace ``{"$date": "2024-05-01"}`` by the datetime or, inside a list or an object, by the string."""
+    if isinstance(operand, Mapping):
+        if operand.keys() == {"$date"}:
+            time = datetime.fromtimestamp(parse_time(operand["$date"]), UTC)
+            return operand["$date"] if is_nested else time
+        return {key: _with_times(item, True) for key, item in operand.items()}
+    return [_with_times(item, True) for item in operand] if isinstance(operand, (list, tuple)) else operand
 
 
 def _is_value(operand: Any) -> bool:
@@ -337,7 +347,7 @@ def _parts(operator: str, value: Any) -> Sequence[Any]:
 
 def _parse_field(key: str, value: Any, depth: int) -> Filter:
     _check_depth(depth)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value.keys() != {"$date"}:
         if not value:
             raise FilterError(f"{as_json({key: value})} has no operator; write {as_json({key: {'$exists': True}})}")
         return join_filters(And, [_parse_operator(key, name, operand, depth) for name, operand in value.items()])

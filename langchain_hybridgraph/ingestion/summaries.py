@@ -28,8 +28,8 @@ from langchain_hybridgraph.ingestion.markdown import outline
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.splitting import position
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.stores.protocols import Tree
 from langchain_hybridgraph.stores.summaries import STATE
+from langchain_hybridgraph.stores.tree import Tree
 from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH, abstract_of, clip
 
 _TERMS_LENGTH = 800  # number of characters of an overview reserved for distinctive terms

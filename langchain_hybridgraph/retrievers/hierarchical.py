@@ -26,7 +26,7 @@ from langchain_hybridgraph.search.planner import RulePlanner, as_session
 from langchain_hybridgraph.search.tree import BestFirstSettings
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.protocols import Tree
+    from langchain_hybridgraph.stores.tree import Tree
 
 
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
@@ -280,7 +280,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         described = prepared_search.plan() | {
             "queries": [each.plan() for each in answer.results],
             "reasoning": answer.plan.reasoning,
-            "session_context": answer.plan.session_context,
         }
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
 

@@ -38,7 +38,7 @@ from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import check_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.stores import protocols
+from langchain_hybridgraph.stores import protocols, tantivy_index
 from langchain_hybridgraph.stores.folder import CATALOG
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
@@ -157,7 +157,10 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
             if with_folder is not None:
                 return with_folder
-        store_contents = _read(adapter, options.version, documents)
+        prepare = None
+        if documents is None and options.engine == "tantivy":
+            prepare = partial(tantivy_index.prepare, language_name(options.language))
+        store_contents = _read(adapter, options.version, documents, prepare)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:
             indexed = index_refresh.without_copies(indexed)
@@ -469,11 +472,14 @@ _shared_indexes: WeakKeyDictionary[index_refresh.Freshness, Any] = WeakKeyDictio
 
 
 def _read(
-    adapter: StoreAdapter, version: Any, documents: Sequence[Document] | None
+    adapter: StoreAdapter,
+    version: Any,
+    documents: Sequence[Document] | None,
+    prepare: Callable[[str], object] | None,
 ) -> index_refresh.StoreContents | None:
     """Return the texts of the store, or None if they are not available and, after a failure, not needed."""
     try:
-        return index_refresh.read_store(adapter, version)
+        return index_refresh.read_store(adapter, version, prepare)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
         failure = index_refresh.StoreContents([], index_refresh.StoreState(), describe_error(error))
         return failure if documents is None else None

@@ -41,7 +41,7 @@ from langchain_hybridgraph.text.sentences import OVERVIEW_LENGTH, abstract_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.stores.protocols import Level, Tree
+    from langchain_hybridgraph.stores.tree import Level, Tree
 
 
 # Records for the results of a hierarchical search.

@@ -25,7 +25,9 @@ from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.protocols import CurrentSummaries, Level, Nodes, Tree, Weights
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
+    from langchain_hybridgraph.stores.summaries import CurrentSummaries
+    from langchain_hybridgraph.stores.tree import Level, Tree
 
 
 # Best-first search of a tree of directories.

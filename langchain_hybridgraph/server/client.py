@@ -135,6 +135,7 @@ class RemoteRetriever(StreamingRetriever):
     def _body(self, query: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
         of_call = {name: value for name, value in options.items() if value is not None}
         body = {"retriever": self.retriever, "query": query, **self.options, **of_call}
+        body = {name: value.isoformat() if isinstance(value, date) else value for name, value in body.items()}
         return {"content": json.dumps(body, default=_as_json), "headers": {"Content-Type": "application/json"}}
 
 
@@ -143,8 +144,8 @@ def _as_json(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, BaseMessage):
         return {"role": value.type, "content": value.text}
-    if isinstance(value, date):
-        return value.isoformat()
+    if isinstance(value, date):  # in a filter; other times are options by themselves
+        return {"$date": value.isoformat()}
     if isinstance(value, Set):
         return sorted(value)
     if isinstance(value, Mapping):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing, suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from langchain_core.documents import Document
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,10 +19,11 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
 from langchain_hybridgraph.server.access import Access
-from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
+from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
 
+Result = TypeVar("Result")
 LONGEST_TTL = 100 * 365 * 86_400.0
 """Largest time to live of a turn, in seconds: a century."""
 
@@ -133,20 +134,40 @@ def _search_schema(service: Service) -> dict[str, Any]:
 SearchBody = Annotated[dict[str, Any], Body()]
 
 
+async def _while_connected(request: Request, search: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of a search, which is cancelled if the client closes the connection."""
+    searching = asyncio.create_task(search)
+
+    async def cancel_if_closed() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        searching.cancel()
+
+    watching = asyncio.create_task(cancel_if_closed())
+    try:
+        return await searching
+    except asyncio.CancelledError:
+        if not watching.done():
+            raise
+        raise Refusal(CLIENT_CLOSED, "the client has closed the connection") from None
+    finally:
+        watching.cancel()
+
+
 def add_searches(router: APIRouter, service: Service) -> None:
     """Add the endpoints that search."""
 
     of_search: dict[str, Any] = {"openapi_extra": _search_schema(service), "tags": ["search"]}
 
     @router.post("/search", **of_search)
-    async def search(body: SearchBody, access: CanRead) -> Response:
+    async def search(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Return the best hits, with their scores, and how they were found."""
-        return Json((await service.search(access, service.read(body))).to_dict())
+        return Json((await _while_connected(request, service.search(access, service.read(body)))).to_dict())
 
     @router.post("/explain", **of_search)
-    async def explain(body: SearchBody, access: CanRead) -> Response:
+    async def explain(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Explain the answer of a search in words."""
-        result = await service.search(access, service.read(body))
+        result = await _while_connected(request, service.search(access, service.read(body)))
         hits = [{"id": hit.id, "explanation": hit.explain()} for hit in result.hits]
         return Json({"explanation": explain_result(result), "hits": hits})
 
@@ -241,8 +262,8 @@ def add_memory(router: APIRouter, service: Service) -> None:
         owner = getattr(service.store(access.tenant), part)
         try:
             method = getattr(owner, verb)
-        except AttributeError as error:
-            raise Refusal(501, str(error)) from None
+        except AttributeError:
+            raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead") from None
         return method(*arguments, **options)
 
     def check_ids(access: Access, ids: Sequence[str]) -> None:
@@ -289,10 +310,10 @@ def add_memory(router: APIRouter, service: Service) -> None:
         return Json({"admissions": to_json(admissions)})
 
     @router.post("/memory/recall", **memory)
-    async def recall(body: SearchBody, access: CanRead) -> Response:
+    async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Search memories; the body is that of ``/search`` for the retriever ``memory``."""
-        request = service.read({"retriever": "memory", **body})
-        return Json((await service.search(access, request)).to_dict())
+        search = service.search(access, service.read({"retriever": "memory", **body}))
+        return Json((await _while_connected(request, search)).to_dict())
 
     @router.post("/memory/feedback", **memory)
     async def feedback(body: Feedback, access: CanWrite) -> Response:

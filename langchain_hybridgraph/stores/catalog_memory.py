@@ -110,38 +110,12 @@ _BY_ROW = (
     "iif(valid_until IS expires_at, valid_until, NULL), "
     "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {condition}"
 )
-_FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", condition="row >= ?2 AND row < ?3")
-_CHANGED = _BY_ROW.format(
+FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", condition="row >= ?2 AND row < ?3")
+CHANGED = _BY_ROW.format(
     source="(SELECT DISTINCT node FROM learned_changes WHERE number > ?2) CROSS JOIN nodes USING (node) "
     "CROSS JOIN learned USING (node)",
     condition="row NOT NULL",
 )
-
-
-def position(connection: sqlite3.Connection) -> int:
-    """Return the number of the last change in the log of learned values."""
-    return int(connection.execute("SELECT ifnull(max(number), 0) FROM learned_changes").fetchone()[0])
-
-
-def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether changes after this number have left the log, so that all states must be read (−1: none were)."""
-    first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
-    return number < 0 or (first is not None and first > number + 1)
-
-
-def next_row(connection: sqlite3.Connection) -> int:
-    """Return the next unused row, which is one more than the largest row ever used."""
-    return int(connection.execute("SELECT value FROM about WHERE name = 'next_row'").fetchone()[0])
-
-
-def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -> list[ByRow]:
-    """Return the states of a tenant's chunks in the rows [start, stop)."""
-    return connection.execute(_FROM_ROW, (tenant, start, stop)).fetchall()
-
-
-def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the current states of a tenant's chunks that have changed since the change with this number."""
-    return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
@@ -231,56 +205,12 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
     return {id: StoredMemory(node, row, metadata, MemoryValues(*values)) for id, node, row, metadata, *values in rows}
 
 
-def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
-    """Count one more use of each of these chunks and parents; return how many of them exist."""
-    return connection.execute(
-        "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
-        "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
-        (now, tenant, json_list(ids)),
-    ).rowcount
-
-
-def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
-    """Add ``ok`` confirmations and ``bad`` refutations to the counts of a source."""
-    connection.execute(
-        "INSERT INTO credibility VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
-        (tenant, source, ok, bad),
-    )
-
-
-def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
-    """Return how often statements from a source were confirmed and how often they were refuted."""
-    rows = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
-    return rows.fetchone() or (0, 0)
-
-
-def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks and parents that have expired according to their metadata."""
-    rows = connection.execute(
-        "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
-    )
-    return [id for (id,) in rows]
-
-
 def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
     """Return the number of turns of each session, keyed by session id."""
     rows = connection.execute(
         "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session IS NOT NULL GROUP BY session", (tenant,)
     )
     return dict(rows.fetchall())
-
-
-def session_ids(connection: sqlite3.Connection, tenant: str, session: str) -> list[str]:
-    """Return the ids of a session's turns, retracted or not."""
-    rows = connection.execute("SELECT id FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
-    return [id for (id,) in rows]
-
-
-def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
-    """Return the number for the next turn of a session; numbers start at 1."""
-    rows = connection.execute("SELECT max(turn) FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
-    return int(rows.fetchone()[0] or 0) + 1
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from langchain_hybridgraph.records import CONTAINS, ENTITY, MENTIONS, TITLE, Edge
+from langchain_hybridgraph.records import CONTAINS, ENTITY, MENTIONS, TITLE, Edge, FileRecord
 from langchain_hybridgraph.stores.chunk_rows import (
     GRAPH,
     INVALID_EDGES,
@@ -20,7 +20,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     mode_name,
     number_list,
 )
-from langchain_hybridgraph.stores.protocols import FileRecord
 
 # The log of graph changes is cut when it exceeds _KEPT_CHANGES plus the number of nodes divided by _KEPT_SHARE. A
 # reader that has missed more changes reads the full graph, which is faster than following such a long log.

@@ -23,9 +23,9 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
 from langchain_hybridgraph.stores.catalog import DamagedNode
-from langchain_hybridgraph.stores.chunk_rows import text_hash
+from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
 from langchain_hybridgraph.stores.folder import copy_index
-from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe
+from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe, runs
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.stores.writing import Writer
@@ -113,7 +113,7 @@ class Maintenance:
                 edges = self._index.catalog.count_edges()
             rows = list(texts)
             if loss := self._index.loss:
-                problems.append(f"catalog: {_description(loss)}; repair() accepts the loss")
+                problems.append(f"catalog: {self._description(loss)}; repair() accepts the loss")
             problems += self._vector_faults(texts)
             faults = self._keyword_faults(version, set(rows), is_writer)
             problems += faults or []
@@ -144,12 +144,23 @@ class Maintenance:
         facts = self._index.catalog.facts()
         return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
 
-    def _list(self, nodes: Sequence[DamagedNode]) -> str:
+    def _list(self, nodes: Sequence[DamagedNode | StoredChunk]) -> str:
         """Return the number of nodes, and the ids of those of this tenant."""
         ids = [quote_value(each.id) for each in nodes if each.tenant == self._index.rows.tenant]
         names = ", ".join(ids[:NAMED_CHUNKS]) + ", …" * (len(ids) > NAMED_CHUNKS)
         others = f"{len(nodes) - len(ids)} of other tenants" if len(ids) < len(nodes) else ""
         return f"{len(nodes)} chunks ({'; '.join(filter(None, (names, others)))})"
+
+    def _description(self, loss: Mapping[str, Any]) -> str:
+        rows = loss["missing"]
+        spans = [f"{rows[start]} to {rows[stop - 1]}" for start, stop in runs(rows)]
+        numbers = f" (rows {', '.join(spans)})" if spans and self._index.settings.tenant is None else ""
+        return (
+            f"the last {loss['commits']} commits are missing, because the write-ahead log was lost or damaged or an "
+            f"older catalog was restored; {len(rows)} texts are missing{numbers} and cannot be restored, because only "
+            f"the catalog has ids and texts; {self._list(self._index.catalog.read_rows(loss['returned']))} are back "
+            "although they were deleted or replaced"
+        )
 
     def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
         if not is_writer:
@@ -181,6 +192,7 @@ class Maintenance:
         with self._index.writer():
             self._try_step()
             loss, damaged = self._index.loss, self._index.catalog.damaged_nodes()
+            description = loss and self._description(loss)
             is_probe_undecodable = self._is_probe_undecodable()
             with self._index.catalog.writing() as connection:
                 if is_probe_undecodable:
@@ -197,14 +209,16 @@ class Maintenance:
                 catalog_writes.delete_lost_edges(connection)
                 if repaired := catalog_memory.repair(connection, self._index.clock()):
                     catalog_writes.log_changes(connection, repaired)
-            self._index.snapshot()
+            matrix = self._index.snapshot().generation.matrix
+            if matrix is not None and not matrix.is_readable:
+                self._writer.pack()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._index.keywords.rebuild(self._index.rows.version)
             self._writer.flush()
         self._repair_summaries()
         report, notes = self.check(), []
-        if loss:
-            notes.append(f"{_description(loss)}; add the missing texts again, since only the catalog contained them")
+        if description:
+            notes.append(f"{description}; add the missing texts again")
         if damaged.undecodable:
             notes.append(f"{self._list(damaged.undecodable)} were deleted; add them again")
         if damaged.altered:
@@ -352,14 +366,6 @@ class Maintenance:
             with self._index.catalog.writing() as connection:
                 catalog_writes.log_changes(connection, [])  # makes other processes read the vectors again
             self._index.snapshot()
-
-
-def _description(loss: Mapping[str, int]) -> str:
-    return (
-        f"the last {loss['commits']} commits are missing, because the write-ahead log was lost or damaged or an older "
-        f"catalog was restored; {loss['texts']} texts are missing, and {loss['returned']} deleted or replaced texts "
-        "are back"
-    )
 
 
 def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:

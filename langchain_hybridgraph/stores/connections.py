@@ -194,10 +194,13 @@ class CatalogConnections:
         except sqlite3.Error as error:
             raise StoreError(f"{path} cannot be written: {error}") from error
 
-    def checkpoint(self) -> None:
-        """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads."""
+    def checkpoint(self, mode: str = "TRUNCATE") -> None:
+        """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
+
+        With ``mode="PASSIVE"``, it is not emptied, so there is no wait for readers.
+        """
         with self._lock, self._borrowed() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute(f"PRAGMA wal_checkpoint({mode})")
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are returned."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, runtime_checkab
 import numpy as np
 
 from langchain_hybridgraph.errors import StoreError
-from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums, owners, unit
+from langchain_hybridgraph.stores.vectors import Packing, VectorMatrix, checksums, owners, packed_rows, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,16 +118,25 @@ class Generation:
     """Vectors of an index, with the fitted model that computed them, if any.
 
     Generation N has the files ``vectors-N.f32`` (with checksums ``.crc`` and ``.own``) and ``model-N.npz``; one commit
-    of the catalog switches to N + 1. ``folder`` None means in memory. ``unusable_files`` names missing or damaged ones.
+    of the catalog switches to N + 1, or to ``vectors-N.P.f32`` (and ``.rows``), the P-th packing of the vectors.
+    ``folder`` None means in memory. ``unusable_files`` names missing or damaged ones.
     """
 
-    def __init__(self, folder: Path | None, number: int, dimension: int | None, embedding: Embedding) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        number: int,
+        dimension: int | None,
+        embedding: Embedding,
+        packing: Packing | None = None,
+    ) -> None:
         self.folder = folder
         self.number = number
         self.unusable_files: tuple[str, ...] = ()
         self._embedding = embedding
         self._unread: tuple[BinaryIO, Callable[[BinaryIO], Embedding]] | None = None
         self._reading = threading.Lock()
+        self.packing = packing
         self.matrix = None if dimension is None else self._open_matrix(dimension)
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
@@ -174,7 +183,13 @@ class Generation:
     @property
     def model_file(self) -> Path | None:
         """Path of this generation's fitted model, or None for an index in memory."""
-        return self._file("model", ".npz")
+        return None if self.folder is None else self.folder / f"model-{self.number}.npz"
+
+    @property
+    def matrix_file(self) -> Path | None:
+        """Path of this generation's vectors, or None for an index in memory."""
+        packing = "" if self.packing is None else f".{self.packing.number}"
+        return None if self.folder is None else self.folder / f"vectors-{self.number}{packing}.f32"
 
     def sample(self, allowed_rows: Mask, version: int | None) -> NDArray[np.float32] | None:
         """Return the vectors of up to 128 allowed rows, evenly spaced, or None if too few; cached per ``version``."""
@@ -191,8 +206,16 @@ class Generation:
 
     def create_matrix(self, dimension: int) -> VectorMatrix:
         """Create and return the matrix for vectors of this dimension."""
-        self.matrix = VectorMatrix(self._file("vectors", ".f32"), dimension)
+        self.matrix = VectorMatrix(self.matrix_file, dimension)
         return self.matrix
+
+    def packed(self, end: int, rows: NDArray[np.int64]) -> Generation:
+        """Return a copy that has, of the rows below ``end``, only the vectors of ``rows``; write its files to disk."""
+        assert self.matrix is not None, "only vectors are packed"
+        matrix = self.matrix.packed(end, rows)
+        fresh = Generation(self.folder, self.number, None, self.embedding, matrix.packing)
+        fresh.matrix = matrix
+        return fresh
 
     def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Yield rows and their vectors in batches; rows beyond the end of the matrix are left out."""
@@ -202,13 +225,6 @@ class Generation:
             part = np.asarray(rows[start : start + BATCH], np.int64)
             part = part[part < len(self.matrix)]
             yield part, self.matrix.take(part)
-
-    def remove(self) -> None:
-        """Delete the generation's files. Processes that have mapped the matrix can still read it."""
-        matrix = self._file("vectors", ".f32")
-        for file in (matrix, matrix and checksums(matrix), matrix and owners(matrix), self.model_file):
-            if file is not None:
-                file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Release the files of this generation."""
@@ -223,35 +239,32 @@ class Generation:
         matrix = self.matrix
         for rows, vectors, texts in pages:
             matrix = self.create_matrix(vectors.shape[1]) if matrix is None else matrix
-            for start, stop in _runs(rows):
+            for start, stop in runs(rows):
                 matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
         if matrix is not None:
             matrix.sync()
 
     def _open_matrix(self, dimension: int) -> VectorMatrix:
-        file = self._file("vectors", ".f32")
-        if file is not None and not file.exists():
+        file = self.matrix_file
+        matrix = VectorMatrix(file, dimension, self.packing)
+        if file is not None and not (file.exists() and matrix.is_readable):
             self.unusable_files += ("vectors",)
-        return VectorMatrix(file, dimension)
-
-    def _file(self, stem: str, suffix: str = "") -> Path | None:
-        return None if self.folder is None else self.folder / f"{stem}-{self.number}{suffix}"
+        return matrix
 
 
-def remove_leftovers(current: Generation) -> None:
-    """Delete files of other generations that are left over from a crash during a switch."""
-    folder = current.folder
-    if folder is None:
+def remove_others(current: Generation) -> None:
+    """Delete the files of other generations and packings. Processes that have mapped vectors can still read them."""
+    matrix, model = current.matrix_file, current.model_file
+    if matrix is None or model is None:
         return
-    names = [path.name for stem in ("vectors", "model") for path in folder.glob(f"{stem}-*")]
-    numbers = {name.partition("-")[2].partition(".")[0] for name in names}
-    for half in folder.glob("model-*.tmp"):
-        half.unlink()
-    for number in filter(str.isdecimal, numbers - {str(current.number)}):
-        Generation(folder, int(number), None, current.embedding).remove()
+    present = {matrix, checksums(matrix), owners(matrix), packed_rows(matrix), model}
+    for pattern in ("vectors-[0-9]*", "model-[0-9]*"):
+        for file in matrix.parent.glob(pattern):
+            if file not in present:
+                file.unlink(missing_ok=True)
 
 
-def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Yield the positions [start, stop) of each run of consecutive rows. Such a run can be written in one call."""
     start = 0
     for stop in range(1, len(rows) + 1):

@@ -42,10 +42,10 @@ from langchain_hybridgraph.stores.generations import (
     Generation,
     has_damaged_probe,
     is_embedding_of,
-    remove_leftovers,
+    remove_others,
 )
 from langchain_hybridgraph.stores.row_table import Rows
-from langchain_hybridgraph.stores.vectors import unit
+from langchain_hybridgraph.stores.vectors import Packing, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,7 +87,7 @@ class _OpenParts:
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
     guard: CloseGuard = field(default_factory=CloseGuard)
     is_known_embedding: bool = False
-    loss: Mapping[str, int] | None = None
+    loss: Mapping[str, Any] | None = None
     mirrors: dict[type, Any] = field(default_factory=dict)
 
 
@@ -242,6 +242,11 @@ class IndexFolder:
         check_tenancy(facts, settings)
         return OpenFolder.of(settings.path)
 
+    def query(self, sql: str, *values: Any) -> list[Any]:
+        """Return all rows of a SELECT statement, in which ?1 is the tenant and ``values`` are numbered from ?2."""
+        with self.guard:
+            return self.catalog.query(sql, (self.rows.tenant, *values))
+
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
         tenant = self.settings.tenant
@@ -288,7 +293,7 @@ class IndexFolder:
         with self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout), self.guard:
             self.snapshot()
             if not self.shared.is_tidy:
-                remove_leftovers(self.generation)
+                remove_others(self.generation)
                 self.shared.is_tidy = True
             yield
 
@@ -315,8 +320,8 @@ class IndexFolder:
         return state.snapshot
 
     @property
-    def loss(self) -> Mapping[str, int] | None:
-        """Numbers of ``commits`` and ``texts`` that the catalog has lost, and of ``returned`` older texts, or None.
+    def loss(self) -> Mapping[str, Any] | None:
+        """Number of ``commits`` and rows ``missing`` that the catalog has lost, and ``returned`` older rows, or None.
 
         The keyword index shows the loss; the catalog records it until a repair.
         """
@@ -347,13 +352,15 @@ class IndexFolder:
 
     def _latest_generation(self, facts: Mapping[str, Any]) -> Generation:
         number, dimension = int(facts["generation"]), facts.get("dimension")
+        packing = Packing(*json.loads(facts["packing"])) if "packing" in facts else None
         present = self.generation
-        if number == present.number and (present.matrix is not None or dimension is None):
+        is_present = (number, packing) == (present.number, present.packing)
+        if is_present and (present.matrix is not None or dimension is None):
             if present.matrix is not None:
                 present.matrix.remap()
             return present
         settings = self.settings
-        generation = Generation(settings.path, number, dimension, settings.embedding)
+        generation = Generation(settings.path, number, dimension, settings.embedding, packing)
         if settings.load is not None and settings.path is not None and number > 0:
             generation.load(settings.load)
         return generation

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
     from langchain_hybridgraph.memory.scores import MemoryColumns
     from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, Scope, SourceResult
+    from langchain_hybridgraph.stores.sessions import FileRecords
+    from langchain_hybridgraph.stores.summaries import Summaries
+    from langchain_hybridgraph.stores.tree import Tree
 
 
 # Protocols for stores and engines.
@@ -240,43 +243,6 @@ class AcceptsChunks(Protocol):
         """Delete chunks and parents together with their edges; return the number deleted."""
 
 
-class FileRecord(NamedTuple):
-    """State of a file when an ingest read it.
-
-    ``stamp`` is its size, times and inode, or "" if these may miss a change. ``digest`` is that of its bytes (b"": only
-    ``documents`` and ``path`` are stored), ``made_by`` that of everything else the chunks and edges depend on. ``path``
-    is absolute, in the file system's encoding, or b"".
-    """
-
-    source: str
-    stamp: str
-    digest: bytes
-    made_by: bytes
-    chunks: int
-    parents: int
-    documents: tuple[str, ...]
-    path: bytes = b""
-
-
-class FileRecords(Protocol):
-    """Records of the files that documents were read from."""
-
-    def read(self) -> list[FileRecord]:
-        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
-
-        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
-        """
-
-    def sources(self) -> set[str]:
-        """Return the sources of the files that :meth:`read` returns."""
-
-    def paths(self) -> Mapping[str, bytes]:
-        """Return the absolute path of each file with documents in the store, by source, with or without a record."""
-
-    def write(self, records: Sequence[FileRecord]) -> None:
-        """Insert or replace the records of files."""
-
-
 @runtime_checkable
 class RecordsFiles(Protocol):
     """A store that records from which files its documents were read."""
@@ -373,113 +339,12 @@ class SearchableStore(ReadsChunks, SearchesVectors, SearchesKeywords, Protocol):
     """A store that returns chunks by id and can be searched by vector and by keywords."""
 
 
-class Level(NamedTuple):
-    """Children of one directory, sorted by uri.
-
-    The masks are the results of the :class:`Tree` methods with the same names. ``chunks`` are the ids of each child's
-    chunks in turn, and ``owners`` the positions of their children in ``nodes``.
-    """
-
-    nodes: Nodes
-    uris: Sequence[str]
-    chunks: Sequence[str]
-    owners: Nodes
-    is_directory: Mask
-    is_document: Mask
-    is_fully_visible: Mask
-
-
-class Tree(Protocol):
-    """Snapshot of the directories and documents that one call may see: those with a chunk in scope at or below them.
-
-    A node is a number for a directory, a document or both.
-    """
-
-    def __len__(self) -> int:
-        """Return the number of directories and documents."""
-
-    def node(self, uri: str) -> int:
-        """Return the number of a directory or document, or -1 if the tree does not contain it."""
-
-    def uri(self, node: int) -> str:
-        """Return the uri of a node."""
-
-    def parent(self, node: int) -> int:
-        """Return the directory that contains a node, or -1 for a node at the top of the tree."""
-
-    def top(self) -> list[int]:
-        """Return the nodes that are not in any directory, sorted by uri."""
-
-    def children(self, node: int) -> list[int]:
-        """Return the children of a directory, sorted by uri."""
-
-    def level(self, nodes: Iterable[int]) -> Level:
-        """Return a :class:`Level` with these nodes, as if they were the children of one directory."""
-
-    def child_level(self, node: int) -> Level:
-        """Return the children of a directory as a :class:`Level`; pass -1 for the top of the tree."""
-
-    def is_directory(self, node: int) -> bool:
-        """Return whether the node has children."""
-
-    def is_document(self, node: int) -> bool:
-        """Return whether the node has chunks of its own."""
-
-    def is_fully_visible(self, node: int) -> bool:
-        """Return whether the call may see all chunks at and below the node."""
-
-    def chunks(self, node: int) -> list[str]:
-        """Return the ids of a document's chunks in the order of their last change; [] for a directory alone."""
-
-    def state(self, node: int) -> str:
-        """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed."""
-
-    def context_type(self, node: int) -> str | None:
-        """Return ``context_type`` from the document's metadata, or None."""
-
-    def types(self) -> set[str]:
-        """Return all values of ``context_type`` in the metadata, perhaps also of deleted documents."""
-
-    def nodes(self, ids: Sequence[str]) -> list[int]:
-        """Return the node of each chunk, or -1 for a chunk that the call may not see."""
-
-    def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
-        """Return at most ``n`` of these nodes: those whose own chunks are most similar to a unit vector, nearest first.
-
-        If none of the nodes has chunks of its own, return the first ``n``.
-        """
-
-
 @runtime_checkable
 class HasTree(Protocol):
     """A store whose chunks are organised in directories."""
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree of the directories and documents that a call with this scope may see."""
-
-
-class CurrentSummaries(Protocol):
-    """A snapshot of a store's directory summaries."""
-
-    @property
-    def store(self) -> SearchableStore:
-        """Store for searching all summaries; each summary is a chunk whose id is the uri of its directory."""
-
-    def __len__(self) -> int:
-        """Return the number of summaries, including outdated ones."""
-
-    def is_current(self, uri: str) -> bool:
-        """Return whether the directory has a summary that is up to date."""
-
-    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
-        """Return the up-to-date summaries of these directories, by uri."""
-
-
-class Summaries(Protocol):
-    """Access to the summaries of a store's directories."""
-
-    def current(self) -> CurrentSummaries | None:
-        """Return a snapshot of the summaries, or None if no directory has a summary."""
 
 
 @runtime_checkable
@@ -582,23 +447,3 @@ def wrong_declarations(store: Any) -> list[str]:
             problem = f"lacks {name!r} but implements" if name in lacks else f"does not declare {name!r} but lacks"
             wrong.append(f"{type(store).__name__} {problem} {protocol.__name__}")
     return wrong
-
-
-def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a Markdown table of features by store, then the reasons from each store's ``lacks`` in ``lacking``.
-
-    >>> table = feature_table({"Tiny": {"edges": "It has no graph."}, "Full": {}})
-    >>> [line for line in table.splitlines() if line.startswith(("| edges", "- "))]
-    ['| edges | graph retrieval | – | yes |', '- **edges**: It has no graph. (Tiny)']
-    """
-    lines = [f"| Feature | Meaning | {' | '.join(lacking)} |", "|---|---|" + "---|" * len(lacking)]
-    for name, meaning, _ in FEATURES:
-        cells = ("–" if name in lacks else "yes" for lacks in lacking.values())
-        lines.append(f"| {name} | {meaning} | {' | '.join(cells)} |")
-    stores: dict[tuple[str, str], list[str]] = {}
-    for name, _, _ in FEATURES:
-        for title, lacks in lacking.items():
-            if name in lacks:
-                stores.setdefault((name, lacks[name]), []).append(title)
-    notes = [f"- **{name}**: {why} ({', '.join(titles)})" for (name, why), titles in stores.items()]
-    return "\n".join([*lines, "", "Reasons for missing features, and the stores to which they apply:", "", *notes])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.folder import IndexSettings
     from langchain_hybridgraph.stores.generations import Embedding
     from langchain_hybridgraph.stores.graph import ScopedGraph
-    from langchain_hybridgraph.stores.tree import ScopedTree
+    from langchain_hybridgraph.stores.tree import Tree
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -155,6 +155,6 @@ class EmbeddedStore(Writer):
         """Return the part of the graph that a call with this scope may see (see ``stores.protocols.HasGraph``)."""
         return self.graph.scoped(scope, edge_filter)
 
-    def scoped_tree(self, scope: Scope) -> ScopedTree:
+    def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
         return self._tree.scoped(scope)

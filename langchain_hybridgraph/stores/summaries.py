@@ -24,13 +24,13 @@ from langchain_hybridgraph.stores.writing import Writer
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.stores.generations import Generation
-    from langchain_hybridgraph.stores.protocols import Tree
+    from langchain_hybridgraph.stores.tree import Tree
 
 logger = logging.getLogger(__name__)
 
 FOLDER = "layers"
 STATE = "state"
-"""Metadata key for the state of the directory when it was summarised (see ``stores.protocols.Tree``)."""
+"""Metadata key for the state of the directory when it was summarised (see ``stores.tree.Tree``)."""
 
 
 class SummaryIndex(Writer):

@@ -133,6 +133,17 @@ _FOOTER_MAGIC = 1337
 _CHECKED = (".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term")  # files of a segment, each with a footer
 
 
+def _listed_files(folder: Path) -> set[str]:
+    """Return the names of the files of the last commit; others are left over from earlier or interrupted ones."""
+    names = set()
+    for segment in json.loads((folder / "meta.json").read_bytes())["segments"]:
+        stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
+        names |= {f"{stem}{suffix}" for suffix in _CHECKED}
+        if deletes is not None:
+            names.add(f"{stem}.{deletes['opstamp']}.del")
+    return names
+
+
 def _is_intact(path: Path) -> bool:
     """Return whether a file has the CRC-32 in its footer: JSON, its length and a number that marks a footer."""
     try:
@@ -212,9 +223,12 @@ class _Splitter:
         self.analyzer = Analyzer(language)
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
+        self.fields_of: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[str, str]:
         """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
+        if self.fields_of and (fields := self.fields_of.pop(text, None)) is not None:
+            return fields
         runs = text.split()
         forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
         words = {run: words for run, (words, _) in forms.items() if words is not None}
@@ -242,6 +256,12 @@ class _Splitter:
 @functools.cache
 def _splitter(language: str) -> _Splitter:
     return _Splitter(language)
+
+
+def prepare(language: str, text: str) -> None:
+    """Analyse a text that will be added to an index soon, while the caller waits for the next texts."""
+    splitter = _splitter(language)
+    splitter.fields_of[text] = splitter(text)
 
 
 def text_document(row: int, fields: AnalyzedTexts) -> tantivy.Document:
@@ -420,15 +440,9 @@ class TantivyIndex(KeywordIndex):
         if self._path is None:
             return []
         try:
-            segments = json.loads((self._path / "meta.json").read_bytes())["segments"]
+            names = _listed_files(self._path)
         except (OSError, ValueError, LookupError, TypeError):
             return ["meta.json"]
-        names = []
-        for segment in segments:  # other files are left over from a commit that a power failure has interrupted
-            stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
-            names += [f"{stem}{suffix}" for suffix in _CHECKED]
-            if deletes is not None:
-                names.append(f"{stem}.{deletes['opstamp']}.del")
         return [name for name in sorted(names) if not _is_intact(self._path / name)]
 
     @override
@@ -507,11 +521,12 @@ class TantivyIndex(KeywordIndex):
         writing = TantivyErrors(f"cannot write to the keyword index {self._path or 'in memory'}")
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
         with writing:
-            writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
+            writer = self._index.writer(_SMALL_HEAP if is_small else _HEAP, _THREADS)
         # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
         # would die in a fork, and an aborted batch would be part of the next commit.
         try:
             with writing:
+                self._delete_leftovers()
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
             analyzed = ordered_map(partial(analyze, self.analyzer.language), batches(add))
@@ -527,6 +542,7 @@ class TantivyIndex(KeywordIndex):
                 writer.delete_documents_by_term("mark", True)
                 writer.add_document(mark_document(version, self.analyzer.name))
                 writer.commit()
+            _splitter(self.analyzer.language).fields_of.clear()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)
@@ -534,11 +550,16 @@ class TantivyIndex(KeywordIndex):
         self._close_writer(writer)
         self._share()
 
-    def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete a killed process's files, which would make the next commit fail."""
-        writer = self._index.writer(heap, _THREADS)
-        writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
-        return writer
+    def _delete_leftovers(self) -> None:
+        """Delete files of earlier commits, and of a killed process, which would make the next commit fail.
+
+        Tantivy deletes only files that this process knows, so those of other writers would accumulate.
+        """
+        if self._path is not None:
+            listed_files = _listed_files(self._path)
+            for file in self._path.glob("[0-9a-f]" * 32 + ".*"):
+                if file.name not in listed_files:
+                    file.unlink(missing_ok=True)
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
         """Wait for the writer's merges, discard uncommitted changes, and close the writer."""

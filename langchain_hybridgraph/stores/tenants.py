@@ -13,6 +13,7 @@ from langchain_hybridgraph.errors import NotAnIndexError, TenantError, as_path
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
+from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX
 from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import BATCH, Generation, NoEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
@@ -38,7 +39,12 @@ def list_tenants(path: str | Path) -> dict[str, int]:
     path = as_path("path", path)
     _check_tenancy(path)
     with closing(Catalog(path / CATALOG)) as catalog:
-        return catalog.tenants()
+        results = catalog.query(
+            "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
+            f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
+            "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named ORDER BY tenant"
+        )
+    return dict(results)
 
 
 def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:

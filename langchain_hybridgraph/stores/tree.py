@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from langchain_hybridgraph.chunks import directory_of, plain_uri, reference
-from langchain_hybridgraph.stores.protocols import Level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
-    from langchain_hybridgraph.stores.protocols import Nodes
+
+    Nodes = NDArray[np.int64]
 
 # Deepest level of directories; documents in deeper directories belong to the directory at this level.
 DEEPEST = 64
@@ -41,12 +41,12 @@ class DirectoryTree:
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
-    def scoped(self, scope: Scope) -> ScopedTree:
+    def scoped(self, scope: Scope) -> Tree:
         """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
         self._index.check_scope(scope)
         with self._index.guard:
             snapshot, state = self._latest()
-            return ScopedTree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
+            return Tree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
 
     def _latest(self) -> tuple[Snapshot, TreeState]:
         mirror = self._index.mirror(_TreeMirror, _TreeMirror)
@@ -58,7 +58,9 @@ class DirectoryTree:
             if places is None or len(places.of_row) > len(snapshot.rows):
                 places = mirror.places = UriNumbers()
             start, end = len(places.of_row), len(snapshot.rows)
-            places.grow(end, self._index.catalog.places(start, end, snapshot.rows.tenant))
+            # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
+            sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
+            places.grow(end, self._index.query(sql, start, end))
             mirror.state = snapshot, TreeState.of(places, snapshot.rows.alive())
             return mirror.state
 
@@ -208,8 +210,27 @@ class TreeState:
         return sums
 
 
-class ScopedTree:
-    """Tree in one state, limited to what one call may see (see ``stores.protocols.Tree``)."""
+class Level(NamedTuple):
+    """Children of one directory, sorted by uri.
+
+    The masks are the results of the :class:`Tree` methods with the same names. ``chunks`` are the ids of each child's
+    chunks in turn, and ``owners`` the positions of their children in ``nodes``.
+    """
+
+    nodes: Nodes
+    uris: Sequence[str]
+    chunks: Sequence[str]
+    owners: Nodes
+    is_directory: Mask
+    is_document: Mask
+    is_fully_visible: Mask
+
+
+class Tree:
+    """Snapshot of the directories and documents that one call may see: those with a chunk in scope at or below them.
+
+    A node is a number for a directory, a document or both.
+    """
 
     def __init__(self, tree_state: TreeState, rows: TreeRows, allowed_rows: Mask) -> None:
         self._tree_state, self._tree_rows, self._allowed_rows = tree_state, rows, allowed_rows

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import copy
+import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.records import checked_edges
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
-from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, TransformsFitted, probe_facts
+from langchain_hybridgraph.stores.generations import (
+    FittedEmbedding,
+    Generation,
+    TransformsFitted,
+    probe_facts,
+    remove_others,
+)
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.reading import Reader
 from langchain_hybridgraph.stores.vectors import unit
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Edge
+
+logger = logging.getLogger(__name__)
 
 # Largest number of texts to which an embedding is fitted, chosen at regular intervals from all texts.
 FIT_TEXTS = 100_000
@@ -86,7 +97,7 @@ class Writer(Reader):
             self._commit(changed, rows, stored_hashes, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
             if self._index.shared.pending_rows >= STEP_ROWS:
-                self._index.sync_keywords()
+                self._update_engines()
         updated = sum(entry.id in stored_hashes and stored_hashes[entry.id].kind != GRAPH for entry in changed)
         return {
             "added": len(changed) - updated,
@@ -103,7 +114,7 @@ class Writer(Reader):
                 if not self._is_flushed():
                     if self._is_fit_due():
                         embedded = self.refit()
-                    self._index.sync_keywords()
+                    self._update_engines()
                     self._index.shared.flushed_version = self._index.catalog.version()
         if self._after_flush is not None:
             self._after_flush()
@@ -149,7 +160,7 @@ class Writer(Reader):
                 if count:
                     catalog_writes.log_changes(connection, dead)
             self._index.snapshot()
-            self._index.sync_keywords()
+            self._update_engines()
         return count
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
@@ -301,6 +312,39 @@ class Writer(Reader):
             return None
         return own
 
+    # -- the engines ----------------------------------------------------------------------------------------
+
+    def _update_engines(self) -> None:
+        """Bring the keyword index up to date, and pack the vectors if many belong to deleted or replaced texts."""
+        self._index.sync_keywords()
+        matrix, end = self._index.generation.matrix, int(self._index.catalog.facts()["next_row"])
+        if matrix is not None and matrix.is_full_of_dead(end, len(self._index.keywords.index)):
+            self.pack()
+            self._index.sync_keywords()
+
+    def pack(self) -> None:
+        """Write the vectors of existing rows to new files, in which they are next to each other, and switch to them.
+
+        Without enough space on the disk, the old files stay in use. The caller must hold the write lock.
+        """
+        index, catalog, old = self._index, self._index.catalog, self._index.generation
+        rows = [row for (row,) in catalog.query("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
+        remove_others(old)
+        with index.refresh_lock:
+            try:
+                fresh = old.packed(int(catalog.facts()["next_row"]), np.array(rows, np.int64))
+                with catalog.writing() as connection:
+                    catalog_writes.set_facts(connection, packing=json.dumps(fresh.packing))
+                    catalog_writes.log_changes(connection, [])
+            except (OSError, StoreError):
+                logger.warning("the space of deleted vectors in %s was not freed", index.settings.path, exc_info=True)
+                remove_others(old)
+                return
+            index.use_generation(fresh)
+            index.snapshot()
+        catalog.checkpoint("PASSIVE")  # otherwise, without its log, the catalog would refer to the old files
+        remove_others(fresh)
+
     # -- fitting --------------------------------------------------------------------------------------------
 
     def _is_fit_due(self) -> bool:
@@ -348,8 +392,8 @@ class Writer(Reader):
             fitted = fitted.fit(texts)
         del texts
         old = index.generation
+        remove_others(old)
         fresh = Generation(index.settings.path, old.number + 1, None, fitted)
-        fresh.remove()
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
@@ -365,10 +409,12 @@ class Writer(Reader):
                     fitted_texts=chunks,
                     **probe_facts(index.settings.name, fresh.matrix, row, text),
                 )
+                catalog_writes.delete_facts(connection, "packing")
                 catalog_writes.log_changes(connection, [])
             index.use_generation(fresh)
             index.snapshot()
-        old.remove()
+        catalog.checkpoint("PASSIVE")
+        remove_others(fresh)
         return chunks
 
     def _embedded_pages(

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores import index, writing
+from langchain_hybridgraph.stores import index, vectors, writing
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.words import open_named, open_words
 
@@ -43,8 +43,8 @@ def say(line):
 
 
 def main(folder, seed, kind, steps=None):
-    # Small limits make index steps between flushes and a trimmed outbox frequent.
-    writing.STEP_ROWS, index.KEPT_VERSIONS = 150, 6
+    # Small limits make index steps between flushes, a trimmed outbox and packed vectors frequent.
+    writing.STEP_ROWS, index.KEPT_VERSIONS, vectors.MOST_DEAD = 150, 6, 30
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

@@ -357,6 +357,18 @@ def test_repr_is_python_code():
     assert repr(filter_) == "parse_filter({'$and': [{'source': {'$in': ['a']}}, {'$not': {'year': {'$eq': 2024}}}]})"
 
 
+@pytest.mark.parametrize("operator", ["$eq", "$ne", "$lte", "$contains"])
+def test_datetimes_in_json(operator):
+    """{"$date": …} is a datetime as an operand, and its string in a list or an object."""
+    time = {"$date": MAY.isoformat()}
+    assert parse_filter({"t": {operator: time}}) == parse_filter({"t": {operator: MAY}})
+    assert parse_filter({"t": time}) == parse_filter({"t": MAY})
+    assert parse_filter({"t": {"$in": [time]}}) == parse_filter({"t": {"$in": [MAY]}})
+    assert parse_filter({"t": {"$eq": [{"a": time}]}}) == parse_filter({"t": {"$eq": [{"a": MAY.isoformat()}]}})
+    with pytest.raises(ValueError, match="'May' is not a time; a time is an ISO 8601 string"):
+        parse_filter({"t": {operator: {"$date": "May"}}})
+
+
 def test_a_datetime_round_trips_through_to_dict():
     """A datetime operand is the same instant after a round trip through to_dict()."""
     filter_ = parse_filter({"a": {"$in": [MAY.astimezone(timezone(timedelta(hours=3)))]}})

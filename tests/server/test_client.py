@@ -1,26 +1,30 @@
 """RemoteRetriever returns what the local retriever returns."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
+    HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError
-from langchain_hybridgraph.filters import by_meta
+from langchain_hybridgraph.filters import by_meta, parse_filter
+from langchain_hybridgraph.llama_index import LlamaIndexRetriever, ingest_nodes
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.client import RemoteRetriever
 from langchain_hybridgraph.telemetry import flush
-from tests.server.conftest import READER
+from tests.server.conftest import READER, TEXTS
 from tests.support.servers.running_service import running
 
 QUESTION = "Who wrote the first program?"
@@ -77,12 +81,88 @@ async def test_the_results_are_those_of_the_local_retriever(name, url, store):
     assert list(await remote.aretrieve(QUESTION, **options)) == list(result)
 
 
+DAY, INSTANT = date(2024, 5, 1), datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+OF_DATES = [
+    *({"when": {operator: INSTANT}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
+    *({"when": {operator: DAY}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "=", "!=", "<>")),
+    {"when": DAY},
+    {"when": {"$in": [DAY, INSTANT]}},
+    {"when": {"$nin": (DAY, INSTANT)}},
+    {"all": {"$contains": DAY}},
+    {"all": {"$not_contains": INSTANT}},
+    {"all": {"$eq": [DAY]}},
+    {"all": {"$in": [[INSTANT], [DAY]]}},
+    {"by": {"$eq": {"from": DAY}}},
+    {"when": {"$exists": True}, "$or": [{"when": INSTANT}, {"$not": {"when": {"$lt": DAY}}}]},
+    {"$nor": [{"when": {"$not": {"$eq": DAY}}}]},
+]
+
+
+@pytest.fixture(scope="module")
+def dated_store():
+    times = [
+        "2024-05-01",
+        "2024-05-01T00:00:00Z",
+        "2024-05-01T12:00:00+02:00",
+        "2024-05-01T10:00:00",
+        "2023-01-01",
+        "2025-01-01",
+    ]
+    with HybridGraphStore(None) as store:
+        for n, time in enumerate([*times, datetime(2024, 5, 1, tzinfo=UTC), INSTANT, 5, None, "May"]):
+            moment = time.isoformat() if isinstance(time, date) else time
+            metadata = {} if time is None else {"when": time, "all": [moment], "by": {"from": moment}}
+            store.add_texts([f"A program of number {n}."], [metadata], ids=[str(n)])
+        yield store
+
+
+@pytest.fixture(scope="module")
+def dated_url(dated_store):
+    with running(create_app(dated_store, limits=Limits(rate=1e6, burst=10**6))) as url:
+        yield url
+
+
+@pytest.mark.parametrize("filter", OF_DATES, ids=str)
+def test_dates_in_filters(filter, dated_url, dated_store):
+    """A filter with dates selects the same Documents from a service as from the store, as a mapping and as a Filter."""
+    expected = [each.id for each in HybridRetriever(dated_store).invoke("program", k=20, filter=filter)]
+    assert 0 < len(expected) < 11
+    remote = RemoteRetriever(dated_url, options={"k": 20})
+    assert [each.id for each in remote.invoke("program", filter=filter)] == expected
+    assert [each.id for each in remote.invoke("program", filter=parse_filter(filter))] == expected
+    graph = {"seed_filter": filter}
+    local = [each.id for each in GraphRetriever(dated_store).invoke("program", k=20, graph=graph)]
+    remote = RemoteRetriever(dated_url, retriever="graph", options={"k": 20})
+    assert [each.id for each in remote.invoke("program", graph=graph)] == local
+
+
+def test_a_wrong_date_in_a_filter(dated_url):
+    """A date that cannot be read is refused, with the form to write."""
+    with pytest.raises(ConfigurationError, match="422: 'May' is not a time; a time is an ISO 8601 string such as"):
+        RemoteRetriever(dated_url).invoke("program", filter={"when": {"$eq": {"$date": "May"}}})
+
+
 def test_an_empty_answer(url, store):
     """A stream without hits has one empty list, as the stream of the local retriever."""
     options = {"filter": {"team": "green"}}
     assert RemoteRetriever(url, READER).invoke(QUESTION, **options) == []
     parts = list(RemoteRetriever(url, READER).stream(QUESTION, **options))
     assert parts == list(HybridRetriever(store).stream(QUESTION, **options)) == [[]]
+
+
+async def test_nodes_of_llama_index():
+    """LlamaIndex gets the same nodes from a service as from the store, also with its own filters."""
+    with HybridGraphStore(None) as store:
+        ingest_nodes([TextNode(text=text, id_=id, metadata={"n": len(id)}) for id, text in TEXTS.items()], store)
+        with running(create_app(store)) as url:
+            filters = MetadataFilters(filters=[MetadataFilter(key="n", value=3, operator="<=")])
+            local, remote = (
+                LlamaIndexRetriever(retriever, similarity_top_k=3, filters=filters)
+                for retriever in (GraphRetriever(store), RemoteRetriever(url, retriever="graph"))
+            )
+            nodes = local.retrieve(QUESTION)
+            assert [node.node_id for node in nodes] == ["ada", "cat"]
+            assert remote.retrieve(QUESTION) == await remote.aretrieve(QUESTION) == nodes
 
 
 def test_texts_with_unusual_line_ends(url, store):

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import logging
 import socket
 import threading
 import time
@@ -106,8 +107,10 @@ async def test_an_error_is_an_event(client, monkeypatch):
     assert events_in(answer.text) == [("error", {"status": 500, "detail": "internal error"})]
 
 
-def test_a_search_ends_with_its_client(gate, store, monkeypatch):
-    """When the client closes the connection, the search of its stream is cancelled."""
+@pytest.mark.parametrize("path", ["/search", "/explain", "/memory/recall", "/search/stream"])
+def test_a_search_ends_with_its_client(path, gate, store, monkeypatch, caplog):
+    """When the client closes the connection, its search is cancelled, and the request is logged with status 499."""
+    caplog.set_level(logging.INFO, "langchain_hybridgraph.server")
     cancelled = threading.Event()
     retrieve = HybridRetriever.aretrieve
 
@@ -120,19 +123,28 @@ def test_a_search_ends_with_its_client(gate, store, monkeypatch):
 
     monkeypatch.setattr(HybridRetriever, "aretrieve", watched)
     with running(create_app(store, settings=WITH_RERANKER)) as url:
-        with httpx.stream("POST", f"{url}/search/stream", json={"query": QUESTION, "k": 4}) as answer:
-            first_event(answer.iter_lines())
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(request(path))
+            assert gated_reranker.WAITING.acquire(timeout=30)
         assert cancelled.wait(10)
         gate.set()
         assert httpx.post(f"{url}/search", json={"query": QUESTION, "k": 1}).status_code == 200
+    statuses = [record.status for record in caplog.records if record.msg == "request %s"]
+    assert statuses == [200 if path == "/search/stream" else 499, 200]
+
+
+def request(path):
+    body = json.dumps({"query": QUESTION, "k": 4}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 @pytest.mark.parametrize("clients", [20, pytest.param(1_000, marks=pytest.mark.faults)])
-def test_clients_that_go_away_leave_nothing(clients, gate, store):
-    """After clients have gone away in the middle of a stream, no task, thread or connection of theirs is left."""
+@pytest.mark.parametrize("path", ["/search", "/search/stream"])
+def test_clients_that_go_away_leave_nothing(clients, path, gate, store):
+    """After clients have gone away in the middle of a search, no task, thread or connection of theirs is left."""
     app = create_app(store, settings=WITH_RERANKER, limits=Limits(rate=1e6, burst=10**6))
-    body = json.dumps({"query": QUESTION, "k": 4}).encode()
-    head = b"POST /search/stream HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     with running(app) as url:
         port = int(url.rpartition(":")[2])
 
@@ -142,8 +154,9 @@ def test_clients_that_go_away_leave_nothing(clients, gate, store):
 
         def leave():
             with socket.create_connection(("127.0.0.1", port)) as connection:
-                connection.sendall(head % len(body) + body)
-                received = b""
+                connection.sendall(request(path))
+                assert gated_reranker.WAITING.acquire(timeout=30)
+                received = b"" if path == "/search/stream" else b"event: hit"
                 while b"event: hit" not in received:
                     received += connection.recv(4096)
 

@@ -154,7 +154,8 @@ def test_a_lost_log_is_reported_until_the_repair(folder, is_deleted, read_only):
         assert retrieve(store) == (set(TEXTS), {"commits-lost"})
         (problem,) = store.admin.check().problems
         assert "the last 3 commits are missing" in problem
-        assert "3 texts are missing, and 2 deleted or replaced texts are back" in problem
+        assert "3 texts are missing (rows 8 to 10) and cannot be restored" in problem
+        assert "2 chunks ('c0', 'c1') are back although they were deleted or replaced" in problem
     with closing(open_words(log.parent)) as store:
         store.add_texts(["new common"], ids=["new"])
         assert retrieve(store) == ({*TEXTS, "new"}, {"commits-lost"})

@@ -290,6 +290,19 @@ def test_the_same_answer_from_one_segment_and_from_many():
     assert search(whole, "w1 w5 w9") == search(parts, "w1 w5 w9")
 
 
+def test_files_of_other_writers_do_not_accumulate(tmp_path):
+    """If writers take turns and are opened again, the folder contains little more than the last commit's files."""
+    writers = [TantivyIndex(tmp_path, writable=True), TantivyIndex(tmp_path, writable=True)]
+    for version in range(1, 122):
+        writers[version % 2].apply(version, [(version, f"word{version}")], [version - 10])
+        if version % 20 == 0:
+            place = version // 20 % 2
+            writers[place].close()
+            writers[place] = TantivyIndex(tmp_path, writable=True)
+    segments = json.loads((tmp_path / "meta.json").read_text())["segments"]
+    assert len(list(tmp_path.glob("*.idx"))) <= len(segments) + 1
+
+
 def killed_before_the_commit(path):
     """Create a folder as left by a process killed in a commit: all files of the commit except its list."""
     index = TantivyIndex(path, writable=True)

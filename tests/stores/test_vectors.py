@@ -1,5 +1,8 @@
 """Vector matrix with one float32 row per chunk version."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -131,6 +134,35 @@ def test_every_flipped_bit_is_noticed(tmp_path, offset, change):
     assert matrix.intact([0, 1, 2]).tolist() == [True, True, True]
     damage(tmp_path / "v.f32", offset, change)
     assert VectorMatrix(tmp_path / "v.f32", 8).intact([0, 1, 2]).tolist() == [True, False, True]
+
+
+@given(seed=st.integers(0, 1000), is_on_disk=st.booleans(), packings=st.integers(1, 3))
+def test_a_packed_matrix_answers_like_the_original(seed, is_on_disk, packings):
+    """Remaining and new rows have the same vectors, cosines and ranks, and other rows have none."""
+    generator = np.random.default_rng(seed)
+    with TemporaryDirectory() as folder:
+        original = VectorMatrix(None, 4)
+        packed = VectorMatrix(Path(folder, "v.f32") if is_on_disk else None, 4)
+        alive = np.zeros(0, np.bool_)
+        for _ in range(packings):
+            new = random_units(int(generator.integers(1000)), int(generator.integers(1, 30)), 4)
+            original.write(len(alive), new)
+            packed.write(len(alive), new)
+            alive = np.append(alive, np.ones(len(new), np.bool_)) & (generator.random(len(alive) + len(new)) < 0.6)
+            packed = packed.packed(len(alive), np.flatnonzero(alive))
+        for matrix in (original, packed):
+            matrix.write(len(alive), random_units(5, 3, 4))
+        alive = np.append(alive, [True, False, True])
+        rows, vector = np.flatnonzero(alive), random_units(6, 1, 4)[0]
+        if is_on_disk:
+            packed = VectorMatrix(Path(folder, f"v.{packings}.f32"), 4, packed.packing)
+            assert packed.intact(range(len(alive))).tolist() == [*alive[:-2].tolist(), True, True]
+        assert packed.take(rows).tolist() == original.take(rows).tolist()
+        assert not packed.take(np.flatnonzero(~alive[:-3])).any()
+        assert packed.scores(vector, rows).tolist() == original.scores(vector, rows).tolist()
+        for packed_part, part in zip(packed.search(vector, 9, alive), original.search(vector, 9, alive), strict=True):
+            assert packed_part.tolist() == part.tolist()
+        assert not packed.lacks(alive)
 
 
 def test_unit_has_length_one():

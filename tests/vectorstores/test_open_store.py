@@ -75,20 +75,13 @@ def test_settings_of_two_kinds_of_store_are_refused(settings, message):
 
 
 @pytest.mark.parametrize(
-    ("location", "advice"),
-    [
-        ("milvs:notes.db", "milvus:notes.db"),
-        ("Milvus:notes.db", "milvus:notes.db"),
-        ("mlvus://db/notes", "milvus://db/notes"),
-        ("htps://db", "https://db"),
-        ("redis://db", "one of milvus, http, https"),
-    ],
+    "location", ["milvs:notes.db", "Milvus:notes.db", "mlvus://db/notes", "htps://db", "redis://db"]
 )
-def test_a_misspelt_scheme_does_not_become_a_folder(tmp_path, monkeypatch, location, advice):
-    """The error names the scheme that was meant, and nothing is created."""
+def test_a_misspelt_scheme_does_not_become_a_folder(tmp_path, monkeypatch, location):
+    """The error names the schemes that exist, and nothing is created."""
     monkeypatch.chdir(tmp_path)
     for opened in (open_store, HybridGraphStore):
-        with pytest.raises(ConfigurationError, match=re.escape(advice)):
+        with pytest.raises(ConfigurationError, match="scheme of a store must be milvus, http or https"):
             opened(location, WordEmbeddings())
     with pytest.raises(ConfigurationError, match=re.escape(location)):
         MilvusStore(location, WordEmbeddings())
@@ -101,9 +94,3 @@ def test_a_folder_may_have_a_colon_in_its_name(tmp_path, monkeypatch):
     for location in ("notes:2024", str(tmp_path / "milvs:notes")):
         open_store(location, "lsa").close()
     assert {path.name for path in tmp_path.iterdir()} == {"notes:2024", "milvs:notes"}
-
-
-def test_an_ipv6_address_is_refused():
-    """The client library cannot connect to one, so the error says what can be used."""
-    with pytest.raises(ConfigurationError, match=r"IPv6 address in a URI, got 'milvus://\[::1\]:19530'; use"):
-        open_store("milvus://[::1]:19530", WordEmbeddings())

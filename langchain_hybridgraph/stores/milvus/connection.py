@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -19,7 +17,6 @@ from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 if TYPE_CHECKING:
     from pymilvus import AsyncMilvusClient, MilvusClient
-    from pymilvus.grpc_gen.milvus_pb2 import UpsertRequest
 
 TIMEOUT = 10.0
 """Default time limit for a call to the server, in seconds."""
@@ -35,9 +32,6 @@ MOST_NAME = 4_096
 MOST_ELEMENTS = 4_096
 # Schemes of the URIs of Milvus stores; a location without one of them is a folder.
 SCHEMES = ("milvus", "http", "https")
-# Loggers to which the client writes a traceback for every failed call.
-_CLIENT_LOGGERS = ("pymilvus.decorators", "pymilvus.client.connection_manager")
-_is_translated: ContextVar[bool] = ContextVar("_is_translated", default=False)
 
 
 class Address(NamedTuple):
@@ -73,13 +67,8 @@ class Address(NamedTuple):
             port = parts.port or 19530
         except ValueError:
             raise wrong from None
-        if scheme not in SCHEMES or not parts.hostname:
+        if scheme not in SCHEMES or not parts.hostname or ":" in parts.hostname:  # pymilvus rejects IPv6 addresses
             raise wrong
-        if ":" in parts.hostname:
-            raise errors.ConfigurationError(
-                f"pymilvus cannot connect to an IPv6 address in a URI, got {errors.quote_value(uri)}; use a host name "
-                "that resolves to this address, such as localhost or one from the hosts file"
-            )
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
         protocol = "https" if scheme == "https" else "http"
         return cls(f"{protocol}://{parts.hostname}:{port}", token or user, database or unquote(parts.path.strip("/")))
@@ -106,12 +95,10 @@ def check_scheme(location: str) -> None:
     scheme, colon, rest = location.partition(":")
     if not colon or scheme in SCHEMES or len(scheme) < 2 or not scheme.isalnum():
         return
-    similar = get_close_matches(scheme.lower(), SCHEMES, 1)
-    if similar or rest.startswith("/"):
-        advice = f"write {similar[0]}:{rest}" if similar else f"write one of {', '.join(SCHEMES)}"
+    if rest.startswith("/") or get_close_matches(scheme.lower(), SCHEMES, 1):
         raise errors.ConfigurationError(
-            f"the scheme of a store must be milvus, http or https, got {errors.quote_value(location)}; {advice}; if it "
-            "is the name of a folder, pass its absolute path"
+            f"the scheme of a store must be milvus, http or https, got {errors.quote_value(location)}; if it is the "
+            "name of a folder, pass its absolute path"
         )
 
 
@@ -173,19 +160,6 @@ class MilvusConnection:
                 await client.load_collection(arguments["collection_name"], timeout=self.timeout)
                 return await getattr(client, method)(timeout=self.timeout, **arguments)
 
-    def upsert(self, request: UpsertRequest) -> None:
-        """Send an upsert request. Raises the same errors as :meth:`call`."""
-        with self._translating_errors("upsert"):
-            client = self._client()
-            client._get_connection().upsert(
-                request.collection_name,
-                [],
-                timeout=self.timeout,
-                context=client._generate_call_context(),
-                schema={"fields": []},  # a complete request needs no schema, but pymilvus would fetch a missing one
-                upsert_param=request,
-            )
-
     def run(self, calls: Calls[Result]) -> Result:
         """Run a generator that yields calls to the server, and return its result."""
         try:
@@ -244,17 +218,12 @@ class MilvusConnection:
     def _translating_errors(self, method: str) -> Iterator[None]:
         from pymilvus.exceptions import MilvusException
 
-        for name in _CLIENT_LOGGERS:
-            logging.getLogger(name).addFilter(_is_logged)
-        token = _is_translated.set(True)
         try:
             yield
         except Exception as error:
             if isinstance(error, MilvusException | OSError) or _is_of_grpc(error):
                 raise self._translated(error, method) from error
             raise
-        finally:
-            _is_translated.reset(token)
 
     def _translated(self, error: Exception, method: str) -> errors.StoreError:
         cause = error.__cause__
@@ -286,11 +255,6 @@ def client_library() -> Any:
             'a Milvus store needs pymilvus; install the extra: pip install "langchain-hybridgraph[milvus]"'
         ) from error
     return pymilvus
-
-
-def _is_logged(record: logging.LogRecord) -> bool:
-    """Return whether to keep a log record of pymilvus: during a call, problems are raised instead."""
-    return record.levelno < logging.WARNING or not _is_translated.get()
 
 
 def _is_not_loaded(error: Exception) -> bool:

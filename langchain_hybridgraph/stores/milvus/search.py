@@ -238,33 +238,25 @@ class MilvusIndex:
         results |= {keys[key]: row for key, row in recent.items()}
         return {id: results[id] for id in keys.values() if id in results}
 
-    def has_rows(self, collection: str, *conditions: str) -> bool:
-        """Return whether the tenant has any row in a collection that meets the conditions; the result is cached.
-
-        True is cached for a minute, because it costs only unnecessary work, and False for a minute if there are
-        conditions, and otherwise for ``FRESH`` seconds.
-        """
-        question = " ".join((collection, *conditions))
-        has_any_row, until = self.cache.get(question, (False, 0.0))
-        if time.monotonic() >= until:
-            has_any_row = bool(self.read(collection, self.of_tenant(*conditions), ["key"], 1))
-            duration = COUNTS_FRESH if has_any_row or conditions else FRESH
-            self.cache[question] = has_any_row, time.monotonic() + duration
-        return bool(has_any_row)
-
-    def counted(self, collection: str, filter: str) -> Calls[int]:
-        """Return the number of rows that match an expression."""
+    def counted(self, collection: str, *conditions: str) -> Calls[int]:
+        """Return the number of the tenant's rows in a collection that meet the conditions."""
+        filter = self.of_tenant(*conditions)
         (row,) = yield self.reading("query", collection, filter=filter, output_fields=["count(*)"])
         return int(row["count(*)"])
 
-    def counted_lately(self, collection: str) -> Calls[int]:
-        """Return the number of the tenant's rows in a collection; it may be up to a minute old."""
-        question = f"number of {collection}"
+    def counted_lately(self, collection: str, *conditions: str) -> Calls[int]:
+        """Return the result of :meth:`counted`, which may be a minute old (two seconds for 0 of all rows)."""
+        question = " ".join((collection, *conditions))
         count, until = self.cache.get(question, (0, 0.0))
         if time.monotonic() >= until:
-            count = yield from self.counted(collection, self.of_tenant())
-            self.cache[question] = count, time.monotonic() + COUNTS_FRESH
+            count = yield from self.counted(collection, *conditions)
+            duration = COUNTS_FRESH if count or conditions else FRESH
+            self.cache[question] = count, time.monotonic() + duration
         return count
+
+    def has_rows(self, collection: str, *conditions: str) -> bool:
+        """Return whether :meth:`counted_lately` counts any row."""
+        return self.connection.run(self.counted_lately(collection, *conditions)) > 0
 
     def word_statistics(self) -> Calls[WordStatistics]:
         """Return the word statistics of the tenant's chunks, reading them if more than one chunk in 16 has changed.
@@ -330,33 +322,11 @@ def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[
 
 
 def vector_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
-    """Return the ``n`` chunks with the largest cosine.
-
-    Milvus may return rows that are not in the scope; if fewer than ``n`` others remain, the limit is raised.
-    """
+    """Return the ``n`` chunks with the largest cosine."""
     vector = index.query_vector(query)
     if n < 1 or not vector.any():
         return SourceResult([], reason="query-out-of-vocabulary" if n > 0 and query.vector is None else None)
-    filter, limit = index.in_scope(query.scope), n + SPARE
-    while True:
-        limit = min(limit, MOST_RESULTS)
-        (hits,) = yield index.reading(
-            "search",
-            index.names.chunks,
-            filter=filter,
-            data=[vector.tolist()],
-            anns_field="vector",
-            search_params={"metric_type": "COSINE"},
-            limit=limit,
-            output_fields=list(CHUNK_FIELDS),
-        )
-        rows = _admitted(index, hits, query.scope)
-        if len(rows) >= n or len(hits) < limit or limit == MOST_RESULTS:
-            break
-        limit *= 4
-    statistics = yield from index.word_statistics()
-    entries = _best(((row.chunk.id, cosine) for row, cosine in rows), n)
-    return _nearest(index, query, vector, entries, statistics)
+    return (yield from _search(index, query, "", n, vector)).vector
 
 
 def keyword_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
@@ -370,8 +340,7 @@ def keyword_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResu
 def hybrid_search(index: MilvusIndex, query: Query, n: int) -> Calls[HybridResult]:
     """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
     vector = index.query_vector(query)
-    if n < 1 or query.text is None or not vector.any() or not index.analyzer.words(query.text):
-        # Without words or a vector, at least one of the two searches makes no call.
+    if n < 1 or query.text is None or not vector.any():
         return HybridResult((yield from vector_search(index, query, n)), (yield from keyword_search(index, query, n)))
     return (yield from _search(index, query, query.text, n, vector))
 
@@ -387,8 +356,12 @@ def keyword_scores(index: MilvusIndex, text: str, ids: Sequence[str]) -> Calls[d
 
 
 def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector | None) -> Calls[HybridResult]:
-    scope, words = query.scope, index.analyzer.words(text)
-    if n < 1 or not words:
+    """Search for a text unless it has no words, and for a vector unless it is None, in one call.
+
+    Milvus may return rows that are not in the scope; if too few others remain, the limit is raised.
+    """
+    milvus, scope, words = client_library(), query.scope, index.analyzer.words(text)
+    if n < 1 or not (words or vector is not None):
         return HybridResult(SourceResult([]), SourceResult([]))
     statistics = yield from index.word_statistics()
     scores = TokenScores.of(text, index, statistics, {})
@@ -396,14 +369,39 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     filter, limit = index.in_scope(scope), n + SPARE
     while True:
         limit = min(limit, MOST_RESULTS)
-        requests = {" ".join(scores.query_tokens(words)): limit}
+        searches: list[tuple[str, Any, str, int]] = []
+        if words:
+            searches.append(("bm25", " ".join(scores.query_tokens(words)), "BM25", limit))
         if rare:
-            requests[" ".join(rare)] = min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))
-        (hits,) = yield _hybrid_call(index, vector, requests, filter, limit)
-        rows = [row for row, _ in _admitted(index, hits, scope)]
+            searches.append(("bm25", " ".join(rare), "BM25", min(MOST_RARE, limit, 4 * (FEW + 1) * len(rare))))
+        if vector is not None:
+            searches.append(("vector", vector.tolist(), "COSINE", limit))
+        (hits,) = yield index.reading(
+            "hybrid_search",
+            index.names.chunks,
+            reqs=[
+                milvus.AnnSearchRequest([data], field, {"metric_type": metric}, limit=most, expr=filter)
+                for field, data, metric, most in searches
+            ],
+            ranker=milvus.RRFRanker(),  # the order does not matter, because all results are returned
+            limit=min(sum(most for *_, most in searches), MOST_RESULTS),
+            output_fields=list(SCORED_FIELDS),
+        )
+        rows_by_key = {hit["key"]: schema.stored_row(hit["entity"]) for hit in hits}
+        index.recent.add(rows_by_key)
+        rows = [row for row in rows_by_key.values() if row.is_in(scope)]
         if len(rows) == len(hits) or len(hits) < limit or len(rows) >= 2 * n or limit == MOST_RESULTS:
             break
         limit *= 4  # too many of the selected rows do not match the filter
+    vector_result = SourceResult([])
+    if vector is not None:
+        cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
+        sample = statistics.vectors
+        mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
+        coverage = coverage_of(index.embedding, query)
+        vector_result = SourceResult(_best(cosines, n), vector, background=mean, coverage=coverage)
+    if not words:
+        return HybridResult(vector_result, SourceResult([]))
     tokens = [Tokens.of(row.words) for row in rows]
     rows_with = {
         each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
@@ -423,39 +421,7 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
         exact={rows[place].chunk.id: probability for place, probability in exact.items()},
         words=scores.question.words(max(best, default=0.0), scores.question.texts),
     )
-    if vector is None:
-        return HybridResult(SourceResult([]), keyword)
-    cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
-    return HybridResult(_nearest(index, query, vector, _best(cosines, n), statistics), keyword)
-
-
-def _hybrid_call(
-    index: MilvusIndex, vector: Vector | None, tokens: Mapping[str, int], filter: str, limit: int
-) -> ServerCall:
-    """Return the call that searches for a vector and for each of these strings of tokens, up to its limit."""
-    milvus = client_library()
-    requests = [
-        milvus.AnnSearchRequest([each], "bm25", {"metric_type": "BM25"}, limit=most, expr=filter)
-        for each, most in tokens.items()
-    ]
-    if vector is not None:
-        cosine = {"metric_type": "COSINE"}
-        requests.append(milvus.AnnSearchRequest([vector.tolist()], "vector", cosine, limit=limit, expr=filter))
-    return index.reading(
-        "hybrid_search",
-        index.names.chunks,
-        reqs=requests,
-        ranker=milvus.RRFRanker(),  # the order does not matter, because all results are returned
-        limit=min(sum(tokens.values()) + limit, MOST_RESULTS),
-        output_fields=list(SCORED_FIELDS),
-    )
-
-
-def _admitted(index: MilvusIndex, hits: Any, scope: Scope) -> list[tuple[schema.StoredRow, float]]:
-    """Cache the rows of all hits, and return those that are in a scope, with the server's scores."""
-    rows = {hit["key"]: (schema.stored_row(hit["entity"]), float(hit["distance"])) for hit in hits}
-    index.recent.add({key: row for key, (row, _) in rows.items()})
-    return [(row, score) for row, score in rows.values() if row.is_in(scope)]
+    return HybridResult(vector_result, keyword)
 
 
 # -- words ---------------------------------------------------------------------------------------------------
@@ -602,14 +568,6 @@ class TokenScores(NamedTuple):
         tokens = dict.fromkeys([*map(as_ascii_word, words[:MOST_WORDS]), *names])
         most, (scale, counts) = FEW * (8 if is_restricted else 1), (self.statistics.scale, self.statistics.frequencies)
         return [each for each in tokens if (counts[each] - 1) * scale < most]
-
-
-def _nearest(
-    index: MilvusIndex, query: Query, vector: Vector, entries: list[ScoredId], statistics: WordStatistics
-) -> SourceResult:
-    sample = statistics.vectors
-    mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
-    return SourceResult(entries, vector, background=mean, coverage=coverage_of(index.embedding, query))
 
 
 def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:

@@ -40,7 +40,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
 from langchain_hybridgraph.stores.milvus.write import Writer
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
-from langchain_hybridgraph.stores.tree import ScopedTree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -58,15 +58,6 @@ LACKS: Mapping[str, str] = MappingProxyType(
         "fitted embeddings": "The vectors of a fitted model change with the texts; use a pretrained model.",
     }
 )
-# Alternatives to the attributes that only a store in a folder has.
-INSTEAD: Mapping[str, str] = MappingProxyType(
-    {
-        "admin": "len(store) counts its chunks, and Milvus' own tools, such as Attu and milvus-backup, show, check and "
-        "back up its collections",
-        "files": "ingest reads all files, and neither embeds nor writes what has not changed",
-        "summaries": "directories are ranked by their documents; summaries need a HybridGraphStore",
-    }
-)
 
 
 class MilvusChunkStore:
@@ -77,13 +68,6 @@ class MilvusChunkStore:
     """
 
     lacks = LACKS
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in INSTEAD:
-                raise AttributeError(f"a store in Milvus has no {name}: {INSTEAD[name]}")
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __init__(
         self,
@@ -234,7 +218,7 @@ class MilvusChunkStore:
         return SourceResult([ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
 
     def __len__(self) -> int:
-        return self._index.connection.run(self._index.counted(self._index.names.chunks, self._index.of_tenant()))
+        return self._index.connection.run(self._index.counted(self._index.names.chunks))
 
     # -- searching --------------------------------------------------------------------------------------------
 
@@ -249,10 +233,6 @@ class MilvusChunkStore:
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
         return self._index.connection.run(search.keyword_search(self._index, query, n))
-
-    async def akeyword_search(self, query: Query, n: int) -> SourceResult:
-        """Return the result of :meth:`keyword_search` without blocking the event loop."""
-        return await self._index.connection.arun(search.keyword_search(self._index, query, n))
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
         """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
@@ -291,7 +271,7 @@ class MilvusChunkStore:
         """Return the part of the graph that is visible in a scope (see ``stores.protocols.HasGraph``)."""
         return FetchedGraph(self._index, scope, edge_filter)
 
-    def scoped_tree(self, scope: Scope) -> ScopedTree:
+    def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree of directories and documents, limited to what is visible in a scope.
 
         The tree is read again after a write and after two seconds, with one call per 16,384 chunks, so it suits
@@ -302,7 +282,7 @@ class MilvusChunkStore:
         rows = index.tree
         if rows is None or index.written_at > rows.read_at or time.monotonic() > rows.read_at + search.FRESH:
             rows = index.tree = _TreeRows(index)
-        return ScopedTree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
+        return Tree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
@@ -353,13 +333,6 @@ class MilvusMemory:
     """Memory states of chunks, which change only if a chunk is written again with other metadata."""
 
     mode = None
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"a store in Milvus has no memory.{name}: keep memories in a HybridGraphStore, which records later "
-                "changes to them, or write the changed metadata with upsert"
-            )
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
@@ -383,14 +356,6 @@ class MilvusMemory:
 
 class MilvusSessions:
     """Sessions in Milvus; each turn is a chunk with ``session_id`` and ``turn`` in its metadata."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(
-                f"a store in Milvus has no sessions.{name}: write each turn as a chunk with session_id and turn in its "
-                "metadata, and delete it by its id"
-            )
 
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +19,8 @@ from langchain_hybridgraph.stores.milvus.schema import (
     UNUSED,
     check_row,
     chunk_row,
-    collection_schemas,
     edge_rows,
     neighbours_field,
-    upsert_request,
 )
 from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.vectors import unit
@@ -201,30 +197,10 @@ class Writer:
         index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Write rows in batches; each batch is prepared while the previous one is being written."""
-        running: Future[None] | None = None
-        with ThreadPoolExecutor(1) as sender:
-            for batch in _batches(rows):
-                request = upsert_request(collection, batch, self._kinds[collection])
-                if running is not None:
-                    running.result()
-                running = sender.submit(self._send, request, [row["key"] for row in batch])
-            if running is not None:
-                running.result()
-
-    def _send(self, request: Any, keys: Sequence[str]) -> None:
-        with self._turn():
-            self._index.connection.upsert(request)
-        self._index.note_write(keys)
-
-    @cached_property
-    def _kinds(self) -> dict[str, dict[str, str]]:
-        """Type of each field of each collection, except the field that Milvus computes."""
-        schemas = collection_schemas(self._index.facts)
-        return {
-            name: {field.name: field.dtype.name for field in schema.fields if field.name != "bm25"}
-            for name, schema in zip(self._index.names, schemas, strict=True)
-        }
+        for batch in _batches(rows):
+            with self._turn():
+                self._index.connection.call("upsert", collection_name=collection, data=batch)
+            self._index.note_write([row["key"] for row in batch])
 
     def _delete(self, collection: str, condition: str) -> None:
         with self._turn():

@@ -177,10 +177,7 @@ def test_a_rewrite_replaces_the_question(hybrid):
         assert (result.plan["searched"], ids(result)) == ("expanded", ids(below.invoke(WHOLE)))
 
 
-NOTED = ("vector_score", "bm25_score", "rerank_score")
-
-
-# -- explain and picture ----------------------------------------------------------------------------------------------
+# -- explain ----------------------------------------------------------------------------------------------
 
 
 def test_explain_shows_the_question_searched(hybrid):
@@ -194,12 +191,6 @@ def test_explain_shows_the_question_searched(hybrid):
 def test_explain_lists_the_texts_of_a_foreign_retriever():
     """explain over a foreign retriever lists the texts without scores or sources."""
     assert AdvancedRetriever(Words(), k=1).explain("coal trains") == f"coal trains\n1. {TEXTS['train']}"
-
-
-def test_picture_draws_the_result(hybrid):
-    """picture draws the result of the search as a matplotlib figure."""
-    pytest.importorskip("matplotlib")
-    assert AdvancedRetriever(hybrid).picture("and its price?", HISTORY, k=2).get_size_inches()[0] == 10
 
 
 # -- options ------------------------------------------------------------------------------------------------------
@@ -611,21 +602,6 @@ def test_with_message_history(hybrid):
     assert say("how fast?", "a") == "The red roadster by Tesla."
 
 
-@pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-@pytest.mark.parametrize("keys", [{"input_messages_key": "input", "history_messages_key": "chat_history"}, {}])
-def test_documents_are_not_kept_as_messages(hybrid, keys):
-    """RunnableWithMessageHistory around the retriever raises an error that names two alternatives."""
-    with pytest.raises(ConfigurationError, match=r"RunnablePassthrough\.assign.*get_session_history="):
-        RunnableWithMessageHistory(AdvancedRetriever(hybrid), lambda session_id: StoredHistory(), **keys)
-
-
-def test_listeners_are_called(hybrid):
-    """Listeners added by with_listeners are called."""
-    events = []
-    AdvancedRetriever(hybrid).with_listeners(on_end=events.append).invoke("coal trains")
-    assert len(events) == 1
-
-
 def call(**arguments):
     return {"name": "cars", "args": arguments, "id": "1", "type": "tool_call"}
 
@@ -635,7 +611,7 @@ def test_as_a_tool(hybrid):
     retriever = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get)
     tool = retriever.as_tool(name="cars", description="Finds cars.")
     message = tool.invoke(call(query="and how fast?"), {"configurable": {"thread_id": "a"}})
-    assert (ids(message.artifact), message.content.splitlines()[1]) == (["roadster"], TEXTS["roadster"])
+    assert (ids(message.artifact), message.content.splitlines()[2]) == (["roadster"], TEXTS["roadster"])
     assert ids(tool.invoke(call(query="salt", k=3, filter={"n": {"$lt": 5}})).artifact)[0] == "bread"
 
 
@@ -653,7 +629,7 @@ def test_in_an_agent_of_two_threads(hybrid):
         def _generate(self, messages, **kwargs):
             last = messages[-1]
             message = AIMessage("", tool_calls=[call(query=last.content)])
-            self.answer = AIMessage(last.content.splitlines()[1]) if isinstance(last, ToolMessage) else message
+            self.answer = AIMessage(last.content.splitlines()[2]) if isinstance(last, ToolMessage) else message
             return super()._generate(messages, **kwargs)
 
     memory = InMemorySaver()
@@ -791,8 +767,8 @@ def test_a_tool_takes_the_conversation(hybrid):
     tool = AdvancedRetriever(hybrid, k=1).as_tool()
     assert set(tool.args) == {"query", "k", "filter", "conversation_history"}
     message = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
-    assert message.splitlines()[1] == TEXTS["roadster"]
-    assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[1] == TEXTS["bread"]
+    assert message.splitlines()[2] == TEXTS["roadster"]
+    assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[2] == TEXTS["bread"]
     fetched = AdvancedRetriever(hybrid, k=1, get_session_history=lambda _: HISTORY).as_tool()
     assert set(fetched.args) == {"query", "k", "filter"}
 

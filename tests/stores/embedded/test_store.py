@@ -26,7 +26,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores import reading
+from langchain_hybridgraph.stores import catalog_writes, index, reading, vectors
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.suite import HashedWords, StoreSuite
@@ -842,19 +842,6 @@ def generations(folder):
     return {path.stem.partition("-")[2] for stem in ("vectors", "model") for path in folder.glob(f"{stem}-*")}
 
 
-def once_more_alive(remove, die):
-    """Return a function that calls ``remove``, then ``die``.
-
-    A refit first removes leftovers of the next generation, and the previous generation last.
-    """
-    calls = iter([remove, die])
-
-    def call(generation):
-        next(calls)(generation)
-
-    return call
-
-
 def fitted_folder(opened, *texts):
     store = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
     fill(store, *(chunk(f"c{n}", text) for n, text in enumerate(texts)))
@@ -900,6 +887,89 @@ def test_a_lost_model_is_fitted_again(opened, folder, damage):
     assert any("model" in problem for problem in store.admin.check().problems)
     assert store.admin.repair().problems == ()
     assert by_vector(store, "red")[0] == "c0"
+
+
+# -- space -----------------------------------------------------------------------------------------------------------
+
+
+def replace_many(store, rounds):
+    """Replace 20 of 200 texts per round, and delete 20 others; return the sizes of the folder after each round."""
+    sizes = []
+    for number in rounds:
+        changed = [chunk(f"c{(number * 20 + n) % 200}", f"# {n} of round {number}") for n in range(20)]
+        fill(store, *changed, *(chunk(f"new{n}") for n in range(20)))
+        store.remove([f"new{n}" for n in range(20)])
+        if store.path:
+            store._index.catalog.checkpoint()
+            sizes.append(store.admin.stats()["bytes"])
+    return sizes
+
+
+@pytest.mark.parametrize("kind", ["words", "fitted"])
+def test_the_space_of_deleted_vectors_is_used_again(opened, folder, monkeypatch, kind):
+    """The folder grows by less than 10 %, and an open reader continues to find exactly the present texts."""
+    for module, name in ((vectors, "MOST_DEAD"), (index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+        monkeypatch.setattr(module, name, 10)
+    options = {"embedding": FittedWords(), "name": "fitted", "load": FittedWords.load} if kind == "fitted" else {}
+    store = opened(**options)
+    fill(store, *(chunk(f"c{n}", f"# {n} of round {n // 20}") for n in range(200)))
+    reader = opened(**options, read_only=True)
+    expected = {f"c{n}" for n in range(200)}
+    sizes = replace_many(store, range(10))
+    for first in (10, 20):
+        assert set(by_vector(reader, "#", 300)) == expected
+        sizes += replace_many(store, range(first, first + 10))
+    assert max(sizes[20:]) < 1.1 * max(sizes[10:20])
+    [matrix] = folder.glob("vectors-*.f32")
+    assert matrix.stat().st_size < 1.2 * 200 * store.vectors(["c0"]).nbytes
+    assert set(by_vector(reader, "#", 300)) == expected
+    texts = [entry.text for entry in reader.get(sorted(expected))]
+    assert np.allclose(reader.vectors(sorted(expected)), vectors.unit(store.embedding.embed_documents(texts)))
+    assert store.admin.check().problems == ()
+
+
+def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
+    """After many replacements, an index in memory has the vectors of exactly the present texts."""
+    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    store = opened(None)
+    fill(store, *(chunk(f"c{n}") for n in range(200)))
+    replace_many(store, range(10))
+    assert set(by_vector(store, "text", 300)) == {f"c{n}" for n in range(200)}
+    assert len(store._index.generation.matrix._matrix) < 300
+
+
+def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, monkeypatch):
+    """Without the numbers of packed rows, searches say so, new texts work, and repair() embeds the others again."""
+    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    store = opened()
+    fill(store, *(chunk(f"c{n}") for n in range(200)))
+    replace_many(store, range(3))
+    store.close()
+    [file] = folder.glob("vectors-0.*.rows")
+    file.write_bytes(file.read_bytes()[8:])
+    again = opened()
+    assert again.vector_search(Query("text", 5), 5).reason == "no-vector-index"
+    fill(again, chunk("late"))
+    assert by_vector(again, "text of late")[0] == "late"
+    assert any("no usable vector" in problem for problem in again.admin.check().problems)
+    assert again.admin.repair().problems == ()
+    assert set(by_vector(again, "text", 300)) == {"late", *(f"c{n}" for n in range(200))}
+
+
+def test_a_full_disk_only_delays_the_use_of_free_space(opened, folder, monkeypatch):
+    """If vectors cannot be written again, texts are still deleted, and no partial files are left."""
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(vectors.VectorMatrix, "sync", fail)
+    store = opened()
+    fill(store, *(chunk(f"c{n}") for n in range(200)))
+    replace_many(store, range(3))
+    assert (len(store), generations(folder)) == (200, {"0"})
+    monkeypatch.undo()
+    assert set(by_vector(store, "text", 300)) == {f"c{n}" for n in range(200)}
 
 
 # -- care -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from langchain_hybridgraph.errors import (
     NotAnIndexError,
     TenantError,
 )
-from langchain_hybridgraph.stores.milvus.schema import CollectionSettings
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -65,18 +64,6 @@ def test_a_collection_made_by_hand_is_refused(uri):
         MilvusStore(uri, WordEmbeddings(), collection="hand")
 
 
-def test_a_collection_with_missing_fields_is_refused(uri):
-    """A collection with the package's description but missing fields is refused with the names of the fields."""
-    client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
-    properties = client.describe_collection("plain_chunks")["properties"]["hybridgraph"]
-    facts = CollectionSettings.read(properties, "here")
-    client.create_collection("half_chunks", dimension=64, properties={"hybridgraph": facts.description()})
-    with pytest.raises(
-        NotAnIndexError, match=r"does not have the fields of a store: key \(VARCHAR expected, none found\)"
-    ):
-        MilvusStore(uri, WordEmbeddings(), collection="half")
-
-
 def test_another_format_is_refused(uri):
     """A collection of a later format is refused with an error that contains both formats."""
     client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
@@ -85,7 +72,9 @@ def test_another_format_is_refused(uri):
         MilvusStore(uri, WordEmbeddings(), collection="later")
 
 
-@pytest.mark.parametrize("uri", ["localhost:19530", "ftp://host", "milvus://", "index", "http://host:port"])
+@pytest.mark.parametrize(
+    "uri", ["localhost:19530", "ftp://host", "milvus://[::1]:19530", "milvus://", "index", "http://host:port"]
+)
 def test_a_uri_that_is_not_one_is_refused(uri):
     """An invalid URI raises a ConfigurationError that shows the accepted form."""
     with pytest.raises(ConfigurationError, match="must be milvus://host:19530/database"):

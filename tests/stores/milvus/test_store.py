@@ -40,29 +40,3 @@ class TestMilvus(StoreSuite):
     def open_again(self, uri, store):
         name = store._index.names.chunks.removesuffix("_chunks")
         return lambda: closing(MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=name))
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "advice"),
-    [
-        ("memory", "remember", "keep memories in a HybridGraphStore"),
-        ("memory", "retract", "keep memories in a HybridGraphStore"),
-        ("sessions", "add", "write each turn as a chunk"),
-        (None, "admin", "Milvus' own tools"),
-        (None, "files", "ingest reads all files"),
-    ],
-)
-def test_missing_parts_name_alternatives(uri, part, name, advice):
-    """Each missing part says what to do instead, and is missing for hasattr."""
-    store = MilvusChunkStore(uri, embedding=StoreSuite.embedding, name="hashed words", collection="lacking")
-    owner = store if part is None else getattr(store, part)
-    assert not hasattr(owner, name)
-    with pytest.raises(AttributeError, match=f"a store in Milvus has no .*{name}: .*{advice}"):
-        getattr(owner, name)
-
-
-def test_an_unknown_attribute_is_an_ordinary_error(uri):
-    """Anything else is reported as Python does."""
-    store = MilvusChunkStore(uri, embedding=StoreSuite.embedding, name="hashed words", collection="lacking")
-    with pytest.raises(AttributeError, match="'MilvusChunkStore' object has no attribute 'nonsense'"):
-        store.nonsense  # noqa: B018
