@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
@@ -172,7 +171,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _tree(self, scope: Scope) -> Tree:
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
-            index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())
+            index.adapter.freshness.bring_up_to_date(index.refresh)
         store: Any = self._store
         tree: Tree = store.scoped_tree(scope)
         return tree

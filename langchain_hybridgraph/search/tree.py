@@ -25,8 +25,7 @@ from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.protocols import Nodes, Weights
-    from langchain_hybridgraph.stores.summaries import CurrentSummaries
+    from langchain_hybridgraph.stores.protocols import CurrentSummaries, Nodes, Weights
     from langchain_hybridgraph.stores.tree import Level, Tree
 
 
