@@ -100,9 +100,12 @@ def migrate(
     with showing(progress):
         for tenant in tenants:
             scope = Scope(tenant=tenant)
-            with closing(old.open(tenant, model, read_only=True)) as read, closing(new.open(tenant, model)) as written:
-                resumed |= _copy(read, written, scope, old, new)
-                before, after = _counts_and_checksums(read, scope), _counts_and_checksums(written, scope)
+            with (
+                closing(old.open(tenant, model, read_only=True)) as old_store,
+                closing(new.open(tenant, model)) as new_store,
+            ):
+                resumed |= _copy(old_store, new_store, scope, old, new)
+                before, after = _counts_and_checksums(old_store, scope), _counts_and_checksums(new_store, scope)
                 copied.update({kind: count for kind, (count, _) in before.items()})
                 kinds = sorted(kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind))
                 if kinds:
@@ -110,8 +113,8 @@ def migrate(
                         f"the {' and '.join(kinds)} in {new} differ from those in {old}: if it was written to during "
                         "the migration, stop writing, delete the destination and run the same command again"
                     )
-                if isinstance(written, EmbeddedStore):
-                    problems += written.admin.check().problems
+                if isinstance(new_store, EmbeddedStore):
+                    problems += new_store.admin.check().problems
     seconds = time.monotonic() - started_at
     return MigrationReport(str(old), str(new), dict(copied), resumed, seconds, tuple(problems))
 
@@ -185,10 +188,10 @@ def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
     frontier = sorted(nodes)
     while frontier:
         neighbours: set[str] = set()
-        for part in slices(frontier, PAGE):
-            edges = store.edges(part)
+        for edge_sources in slices(frontier, PAGE):
+            edges = store.edges(edge_sources)
             neighbours.update(edge.target for edge in edges)
-            neighbours.update(edge.source for edge in store.edges(part, backwards=True))
+            neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
             yield _Page(edges=edges)
         frontier = sorted(neighbours - nodes)
         nodes |= neighbours
@@ -236,8 +239,8 @@ class _Location(NamedTuple):
         """Open the store of a tenant."""
         if not self.is_server:
             return EmbeddedStore(IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **model))
-        names = {"token": self.token, "collection": self.collection}
-        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **names, **model)
+        options: dict[str, Any] = {"token": self.token, "collection": self.collection, **model}
+        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
 
 
 class _Vectors:
@@ -259,15 +262,19 @@ def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
         stored = MilvusChunkStore.settings_of(source.location, token=source.token, collection=source.collection)
         if stored is None:
             raise NotAnIndexError(f"{source} does not exist: check the URI and the collection")
-        dimension, name, language = stored.dimension, stored.embedding, stored.language
+        facts: dict[str, Any] = {
+            "dimension": stored.dimension,
+            "embedding": stored.embedding,
+            "language": stored.language,
+        }
         has_tenants = stored.has_tenants
     else:
         facts = read_facts(Path(source.location))
         if not facts:
             raise NotAnIndexError(f"{source} contains no index: check the path")
-        dimension, name, language = facts.get("dimension"), facts.get("embedding", ""), facts["language"]
         has_tenants = facts["tenancy"] == "multi"
-    model = {"embedding": _Vectors(dimension or 1), "name": str(name), "language": str(language)}
+    dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
+    model = {"embedding": _Vectors(dimension or 1), "name": name, "language": str(facts["language"])}
     tenants: list[str | None] = [None]
     if has_tenants and source.is_server:
         with closing(source.open("-", model)) as store:

@@ -652,3 +652,21 @@ class Answerability(Serializable):
                 parts[name] = self.unit * part
             scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
         return scaled
+
+
+class FileRecord(NamedTuple):
+    """State of a file when an ingest read it.
+
+    ``stamp`` is its size, times and inode, or "" if these may miss a change. ``digest`` is that of its bytes (b"": only
+    ``documents`` and ``path`` are stored), ``made_by`` that of everything else the chunks and edges depend on. ``path``
+    is absolute, in the file system's encoding, or b"".
+    """
+
+    source: str
+    stamp: str
+    digest: bytes
+    made_by: bytes
+    chunks: int
+    parents: int
+    documents: tuple[str, ...]
+    path: bytes = b""

@@ -20,7 +20,8 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from langchain_hybridgraph.ingestion.files import File, FileError
-from langchain_hybridgraph.stores.protocols import FileRecord, RecordsFiles
+from langchain_hybridgraph.records import FileRecord
+from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 _PACKAGE = __name__.partition(".")[0]
 # Libraries used to read files or parse text.

@@ -21,7 +21,7 @@ from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments,
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.arguments import check_retriever
+from langchain_hybridgraph.options.arguments import check_first
 from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.options.models import ConversationFields
@@ -120,7 +120,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     @field_validator("retriever", mode="before")
     @classmethod
     def _is_a_retriever(cls, value: Any) -> Any:
-        check_retriever(cls, value)
+        check_first(cls, value, BaseRetriever)
         return value
 
     # -- construction ---------------------------------------------------------------------------------------

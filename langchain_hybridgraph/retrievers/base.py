@@ -62,7 +62,7 @@ class ObservedRetriever(StreamingRetriever):
     """Retriever that reports its searches to its own and the process-wide sinks (``add_sink``), and counts them."""
 
     telemetry: GroupOf[TelemetryOptions] = group_field(
-        TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
+        TelemetryOptions, description="Tracer, logger and sinks of this retriever.", repr=False, exclude=True
     )
 
     _statistics: events.RetrievalStatistics = PrivateAttr(default_factory=events.RetrievalStatistics)

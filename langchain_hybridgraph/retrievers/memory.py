@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -27,7 +27,7 @@ from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
-from langchain_hybridgraph.search.expansion import Expansion, RankedExpansion
+from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.search.scores import NoisyOr
 from langchain_hybridgraph.search.sources import (
@@ -232,11 +232,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
-            return RankedExpansion(
-                **{each.name: getattr(combined, each.name) for each in fields(combined)},
-                share=weight / (searched + weight),
-                rank_constant=self.fusion.rank_constant,
-            )
+            return replace(combined, share=weight / (searched + weight), rank_constant=self.fusion.rank_constant)
         return combined
 
     def _weights(self, options: Options) -> tuple[float, float]:

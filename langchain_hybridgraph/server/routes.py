@@ -22,10 +22,9 @@ from langchain_hybridgraph.server.access import Access
 from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
+from langchain_hybridgraph.stores.sessions import LONGEST_TTL
 
 Result = TypeVar("Result")
-LONGEST_TTL = 100 * 365 * 86_400.0
-"""Largest time to live of a turn, in seconds: a century."""
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 

@@ -183,7 +183,10 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
         "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json_list(ids)),
     ).fetchall()
-    return {row[0]: StoredMemory(*row[1:5], MemoryValues(*row[5:])) for row in rows}
+    return {
+        id: StoredMemory(node, row, digest, metadata, MemoryValues(*values))
+        for id, node, row, digest, metadata, *values in rows
+    }
 
 
 def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:

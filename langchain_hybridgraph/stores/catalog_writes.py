@@ -250,16 +250,24 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def repair_nodes(
-    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[int, bytes, str | None]]
+    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[Any, ...]]
 ) -> None:
-    """Delete nodes that are not valid UTF-8, and accept others with the hashes of their texts and their metadata.
+    """Delete nodes that are not valid UTF-8, and accept others (node, text hash, metadata, uri, context type).
 
     An accepted node has no hash of its contents, so adding the original text again replaces it.
     """
     _delete_nodes(connection, undecodable)
     connection.executemany(
-        "UPDATE nodes SET text_hash = ?2, metadata = ?3, content_hash = x'' WHERE node = ?1", altered
+        "UPDATE nodes SET text_hash = ?2, metadata = ?3, uri = ?4, context_type = ?5, content_hash = x'' "
+        "WHERE node = ?1",
+        altered,
     )
+
+
+def accept_values(connection: sqlite3.Connection) -> None:
+    """Make the indexes agree with the tables, and delete the records of files, so that the next ingest reads them."""
+    connection.execute("REINDEX")
+    connection.execute("DELETE FROM files")
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:

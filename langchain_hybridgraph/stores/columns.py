@@ -74,8 +74,8 @@ class MetadataColumns:
         """Drop all masks, and the columns of these (dotted) keys, after their values have changed in existing rows."""
         dropped = {split_key(key) for key in keys}
         with self._grow_lock:
-            kept = {path: column for path, column in self._built.columns.items() if path not in dropped}
-            self._built = _BuiltColumns(kept, {})
+            others = {path: column for path, column in self._built.columns.items() if path not in dropped}
+            self._built = _BuiltColumns(others, {})
 
     def clear(self) -> None:
         """Drop all columns and masks, after rows have been renumbered."""

@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, Re
 from langchain_hybridgraph.stores.catalog_writes import trim_graph_changes
 
 # Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 # SQLite's own message would contain the text.

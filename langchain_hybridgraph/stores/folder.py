@@ -56,9 +56,10 @@ class IndexSettings:
     def __post_init__(self) -> None:
         if self.tenant is not None:
             check_name(self.tenant, "tenant")
-        if not isinstance(self.write_timeout, int | float) or not self.write_timeout >= 0:
+        timeout: Any = self.write_timeout
+        if not isinstance(timeout, int | float) or not timeout >= 0:
             raise ConfigurationError(
-                f"write_timeout must be a number of seconds, at least 0, got {quote_value(self.write_timeout)}: it is "
+                f"write_timeout must be a number of seconds, at least 0, got {quote_value(timeout)}: it is "
                 "how long a change waits while others write"
             )
         if self.path is not None:

@@ -170,7 +170,15 @@ class IndexFolder:
         state = self._state
         if state.guard.shut():
             state.snapshot.generation.close()
+            # Stores are part of reference cycles, so they are freed much later than they are closed.
+            state.snapshot = self._empty_snapshot()
+            state.columns.clear()
+            state.mirrors.clear()
             state.release()
+
+    def _empty_snapshot(self) -> Snapshot:
+        settings = self.settings
+        return Snapshot(Rows(settings.tenant or ""), Generation(settings.path, -1, None, settings.embedding))
 
     @property
     def _state(self) -> _OpenParts:
@@ -193,7 +201,7 @@ class IndexFolder:
         settings, tenant = self.settings, self.settings.tenant or ""
         self._opened = _OpenParts(
             folder,
-            Snapshot(Rows(tenant), Generation(settings.path, -1, None, settings.embedding)),
+            self._empty_snapshot(),
             MetadataColumns(partial(_metadata, folder.catalog, tenant)),
             weakref.finalize(self, folder.release),
             is_known_embedding=not settings.check_embedding,

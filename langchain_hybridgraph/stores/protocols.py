@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
     from langchain_hybridgraph.memory.scores import MemoryColumns
-    from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, Scope, SourceResult
+    from langchain_hybridgraph.records import Edge, EdgeFilter, FileRecord, MemoryState, Query, Scope, SourceResult
     from langchain_hybridgraph.stores.tree import Tree
 
 
@@ -239,24 +239,6 @@ class AcceptsChunks(Protocol):
 
     def remove(self, ids: Sequence[str]) -> int:
         """Delete chunks and parents together with their edges; return the number deleted."""
-
-
-class FileRecord(NamedTuple):
-    """State of a file when an ingest read it.
-
-    ``stamp`` is its size, times and inode, or "" if these may miss a change. ``digest`` is that of its bytes (b"": only
-    ``documents`` and ``path`` are stored), ``made_by`` that of everything else the chunks and edges depend on. ``path``
-    is absolute, in the file system's encoding, or b"".
-    """
-
-    source: str
-    stamp: str
-    digest: bytes
-    made_by: bytes
-    chunks: int
-    parents: int
-    documents: tuple[str, ...]
-    path: bytes = b""
 
 
 class FileRecords(Protocol):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import check_name
+from langchain_hybridgraph.records import FileRecord, check_name
 from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.index import IndexFolder
-from langchain_hybridgraph.stores.protocols import FileRecord
 from langchain_hybridgraph.stores.reading import chunk_in
 from langchain_hybridgraph.stores.writing import Writer
 from langchain_hybridgraph.times import iso_time, parse_time
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope
 
 MEMORY_TYPE = "episodic"
+LONGEST_TTL = 100 * 365 * 86_400.0
+"""Largest time to live of a turn, in seconds: a century."""
 # Number of turns that are read at once.
 PAGE = 100
 
@@ -94,8 +95,11 @@ class Sessions:
 
 def _seconds(ttl: float | timedelta | None) -> float | None:
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"ttl must be a timedelta or a number of seconds above 0, got {quote_value(ttl)}")
+    if seconds is not None and not 0 < seconds <= LONGEST_TTL:
+        raise ValueError(
+            f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}; leave "
+            "it out for turns that do not expire"
+        )
     return seconds
 
 

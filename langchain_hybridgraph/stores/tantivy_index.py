@@ -190,11 +190,11 @@ class _Splitter:
         self.analyzer = Analyzer(language)
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
-        self.prepared: dict[str, tuple[str, str]] = {}
+        self.fields_of: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[str, str]:
         """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
-        if self.prepared and (fields := self.prepared.pop(text, None)) is not None:
+        if self.fields_of and (fields := self.fields_of.pop(text, None)) is not None:
             return fields
         runs = text.split()
         forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
@@ -228,7 +228,7 @@ def _splitter(language: str) -> _Splitter:
 def prepare(language: str, text: str) -> None:
     """Analyse a text that will be added to an index soon, while the caller waits for the next texts."""
     splitter = _splitter(language)
-    splitter.prepared[text] = splitter(text)
+    splitter.fields_of[text] = splitter(text)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
@@ -488,7 +488,7 @@ class TantivyIndex(KeywordIndex):
                 mark = {"row": _MARK_ROW, "mark": True, "version": version, "analysis": self.analyzer.name}
                 writer.add_document(document(mark))
                 writer.commit()
-            _splitter(self.analyzer.language).prepared.clear()
+            _splitter(self.analyzer.language).fields_of.clear()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)

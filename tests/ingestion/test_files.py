@@ -356,19 +356,19 @@ def test_an_unreadable_file_among_several_paths_is_skipped(folder):
     """If several paths are passed, unreadable files and invalid lines are left out with the reason, as in a folder, and
     the rest is read.
     """
-    root = folder(a_DOT_txt=b"\x00", b_DOT_jsonl=rows({"text": "one"}, "{"), c_DOT_epub=b"", d_DOT_md="d")
+    root = folder(a_DOT_txt=b"\x00", b_DOT_jsonl=rows({"text": "one"}, "{"), c_DOT_docx=b"", d_DOT_md="d")
     (root / "e.txt").symlink_to("/dev/zero")
     messages = []
-    documents = read_files(["a.txt", "b.jsonl", "c.epub", "d.md", "e.txt"], skipped=messages.append)
+    documents = read_files(["a.txt", "b.jsonl", "c.docx", "d.md", "e.txt"], skipped=messages.append)
     assert [document.page_content for document in documents] == ["one", "d"]
     assert [message.split(": ")[0] for message in messages] == [
         "skipped a.txt",
         "skipped a line of b.jsonl",
-        "skipped c.epub",
+        "skipped c.docx",
         "skipped e.txt",
     ]
-    assert list(documents.unread) == ["a.txt", "b.jsonl", "c.epub", "e.txt"]
-    assert documents.passed_over == {".epub": 1, ".txt": 2}
+    assert list(documents.unread) == ["a.txt", "b.jsonl", "c.docx", "e.txt"]
+    assert documents.passed_over == {".docx": 1, ".txt": 2}
     with pytest.raises(FileError, match=r"a\.txt: this is not text"):
         list(read_files(["a.txt"]))
 

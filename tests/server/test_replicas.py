@@ -70,7 +70,7 @@ async def test_two_services_over_milvus_give_equal_answers(milvus_clients):
 
 @pytest.mark.parametrize("place", ["folder", "milvus"])
 def test_processes_over_one_index(place, tmp_path):
-    """What one process of the command writes, the other processes find, with equal answers."""
+    """Processes find what another process of the command writes, and their answers are equal."""
     with ExitStack() as stack:
         if place == "folder":
             index, options = tmp_path / "index", [[], ["--read-only"], ["--read-only"]]
