@@ -46,7 +46,7 @@ SOURCES = {
     "a.cs": (
         "namespace Acme\n{\n    class Bill\n    {\n"
         "        int Total(int a)\n        {\n            return a;\n        }\n    }\n}\n",
-        [(1, 2, "Acme"), (3, 10, "Acme.Bill")],
+        [(1, 10, "Acme")],
     ),
     "a.rb": ("def self.find(id)\n  id\nend\n\ndef paid?\n  true\nend\n", [(1, 3, "self.find"), (5, 7, "paid?")]),
     "a.php": ("<?php\nfunction total($x) {\n    return $x;\n}\n", [(1, 1, None), (2, 4, "total")]),
