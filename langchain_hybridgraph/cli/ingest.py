@@ -151,7 +151,7 @@ class DeletedFiles:
 
     Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
     the id is appended to ``documents``, and the call returns ``prune``; otherwise False. A document of a JSON Lines
-    file or a mailbox also counts as deleted if it is missing from the file, unless the file is in ``unread``.
+    file also counts as deleted if it is missing from the file, unless the file is in ``unread``.
 
     A document is kept if its file cannot be checked, if its ``source`` is not below ``paths``, or if a file still
     exists at the path that the index recorded for it.
