@@ -210,7 +210,8 @@ def test_without_the_extra(tmp_path, monkeypatch):
     assert report.skipped == {".docx": 1, ".pdf": 2, ".zip": 1}
     assert report.warnings == (
         'skipped 2 .pdf, 1 .docx: install the extra: pip install "langchain-hybridgraph[documents]"',
-        'skipped 1 .zip: files of this kind are not read; to read them as text, pass a pattern, such as as_text="*.conf"',
+        "skipped 1 .zip: files of this kind are not read; to read them as text, pass a pattern, such as "
+        'as_text="*.conf"',
     )
     with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file, install the extra"):
         list(read_files(tmp_path / "a.pdf"))
