@@ -228,17 +228,9 @@ class LLMEdges(EdgeBuilder):
         answered = {question.key for question in questions if self._ledger.is_answered(question.key, hashes)}
         pairs = {pair for question in questions if question.key in answered for pair in question.pairs()}
         for batch, edges in zip(batches, stored, strict=True):
+            ends = ((edge, frozenset((edge.source, edge.target))) for edge in edges if edge.relation in self.relations)
             # An edge of an ingested chunk is kept only if an answered question contains both of its chunks.
-            kept = [
-                edge
-                for edge in edges
-                if edge.relation in self.relations
-                and (
-                    frozenset((edge.source, edge.target)) in pairs
-                    or ingested.keys().isdisjoint((edge.source, edge.target))
-                )
-            ]
-            yield EdgeSet(kept, batch)
+            yield EdgeSet([edge for edge, pair in ends if pair in pairs or pair.isdisjoint(ingested)], batch)
         yield from self._send([question for question in questions if question.key not in answered])
 
     def _questions(self, ingested: Mapping[str, Chunk]) -> list[_EdgeRequest]:
@@ -289,8 +281,8 @@ class LLMEdges(EdgeBuilder):
             )
         if dropped:
             self.warnings += (
-                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, the "
-                "same passage at both ends, or a weight that is not above 0 and at most 1",
+                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, "
+                "the same passage at both ends, or a weight that is not above 0 and at most 1",
             )
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
