@@ -47,7 +47,7 @@ def cut_ahead(
             begin(file)
             yield None
         return
-    has_mentions = any(isinstance(builder, EntityEdges) and builder.reads_alone for builder in builders)
+    has_mentions = any(isinstance(builder, EntityEdges) for builder in builders)
     batches = _batches(files, begin)
     yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), batches))
 
@@ -165,8 +165,7 @@ def ingest(
     """Split documents into chunks, write the new and changed chunks, add edges, and return a report.
 
     ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split). They are read one batch at
-    a time, so a generator of any length can be passed. LangChain loaders, LlamaIndex Documents, and LlamaIndex readers
-    whose ``load_data`` needs no argument are also accepted.
+    a time, so a generator of any length can be passed. LangChain loaders are also accepted.
 
     The id of a document is the first of these that is set: ``document_id`` in its metadata, ``Document.id``, ``source``
     in its metadata, or else a hash of the content. The new chunks of a document replace all chunks stored earlier under
@@ -352,7 +351,7 @@ class _IngestRun:
 
     def _cut(self, document: Any) -> splitting.CutDocument:
         report("cutting", *self._position)
-        return self._cutter.cut(_as_document(document))
+        return self._cutter.cut(document)
 
     def _take(self, cut: splitting.CutDocument) -> None:
         if not cut.continues and cut.id in self._batch_ids:
@@ -483,29 +482,15 @@ def _as_documents(documents: Any) -> Iterable[Any]:
         raise ConfigurationError(
             f"ingest takes an iterable of Documents, not one {type(documents).__name__}: ingest([document], store)"
         )
-    for name in ("lazy_load", "load_data"):
-        if callable(load := getattr(documents, name, None)):
-            loaded: Iterable[Any] = load()
-            return loaded
+    if callable(load := getattr(documents, "lazy_load", None)):
+        loaded: Iterable[Any] = load()
+        return loaded
     if isinstance(documents, AcceptsChunks) or not isinstance(documents, Iterable):
         raise ConfigurationError(
             f"ingest takes Documents first and the store second, and got {type(documents).__name__} first: "
             "ingest(documents, store)"
         )
     return documents
-
-
-def _as_document(document: Any) -> Any:
-    """Convert a LlamaIndex Document, with its ``source``, ``file_path`` or ``url`` as ``source``, or with its id."""
-    if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
-        return document
-    from langchain_core.documents import Document
-
-    metadata = dict(document.metadata)
-    source = next((str(metadata[key]) for key in ("source", "file_path", "url") if metadata.get(key)), None)
-    if source is None:
-        return Document(read(), metadata=metadata, id=document.node_id)
-    return Document(read(), metadata={**metadata, "source": source})
 
 
 def _transactions(batch: Sequence[splitting.CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
