@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, islice
@@ -64,20 +65,13 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
     for file in files:
         begin(file)
         batch.append(file)
-        size += size_of(file)
+        with suppress(OSError):  # reading the file reports the reason
+            size += file.path.stat().st_size
         if size >= _BATCH:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def size_of(file: File) -> int:
-    """Return the size of a file in bytes, or 0 if the file cannot be read."""
-    try:
-        return file.path.stat().st_size
-    except OSError:  # reading the file reports the reason
-        return 0
 
 
 def _cut_files(
@@ -264,10 +258,9 @@ class _IngestRun:
     def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
         """Ingest documents, delete the stored chunks that are no longer needed, and write the remaining edges."""
         total = len(documents) if isinstance(documents, Sized) else None
-        for done, document in enumerate(documents, start=1):
-            self._at(done - 1, total, "documents", done - 1, total)
+        for number, document in enumerate(documents, start=1):
+            self._at(number, total, "documents")
             self._take(self._cut(document))
-            self._at(done, total, "documents", done, total)
         self._write()
         self._remove(prune)
         self._connect(is_estimated=total is not None)
@@ -279,24 +272,17 @@ class _IngestRun:
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}
-            sizes = {file.source: size_of(file) for file in changed}
-            read, size = 0, sum(sizes.values())
             cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
-            for done, file in enumerate(waiting, start=1):
-                self._at(done - 1, len(waiting), "files", read, size)
+            for number, file in enumerate(waiting, start=1):
+                self._at(number, len(waiting), "files")
                 record = files.unread_record(file)
                 if record is not None:
                     self._document_ids.update(record.documents)
                 elif file.source in sources:
-                    ahead = next(cuts)
-                    if ahead is not None and size:  # it is written with this file at the latest
-                        self._read = (read + sizes[file.source]) / size
-                    self._take_file(documents, file, ahead, files)
+                    self._take_file(documents, file, next(cuts), files)
                 else:  # this file shares a document with a file that was read in the meantime
                     files.start_reading(file)
                     self._take_file(documents, file, None, files)
-                read += sizes.get(file.source, 0)
-                self._at(done, len(waiting), "files", read, size)
             self._write()
             self._remove(prune)
             prune = False
@@ -333,14 +319,11 @@ class _IngestRun:
             files.forget(file)  # each ingest reports the lines that cannot be read
             self._document_ids.update(files.stored_documents(file))  # what could not be read is not pruned
 
-    def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
-        """Report that ``done`` of ``total`` documents or files are finished.
-
-        The progress is ``work`` (bytes of files, or number of documents) of ``all_work``, or unknown if that is None.
-        """
-        self._position = done, total, unit
-        if all_work is not None:
-            self._read = work / all_work if all_work else 0.0
+    def _at(self, number: int, total: int | None, unit: str) -> None:
+        """Report which of ``total`` documents or files is read; all of them are written after the last one."""
+        self._position = number, total, unit
+        if total:
+            self._read = number / total
             share = self._write_end * (self._read if self._is_fitted else self._embedded)
             self._task.enter(share, share)
         report("reading", *self._position)
