@@ -403,15 +403,16 @@ def read_files(
     ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
-    is_one = isinstance(paths, str | bytes | Mapping) or not isinstance(paths, Iterable)
-    patterns = [as_text] if isinstance(as_text, str) or not isinstance(as_text, Iterable) else list(as_text)
+    several = not isinstance(paths, str | bytes | Mapping) and isinstance(paths, Iterable)
+    every: Iterable[object] = paths if several else [paths]
+    patterns: Any = [as_text] if isinstance(as_text, str) or not isinstance(as_text, Iterable) else list(as_text)
     if not all(isinstance(pattern, str) and pattern.strip("/.") for pattern in patterns):
         raise ConfigurationError(
             f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as in "
             f"{_PATTERNS}"
         )
     return FileDocuments(
-        [as_path("path", path) for path in ([paths] if is_one else paths)],
+        [as_path("path", path) for path in every],
         skipped or _warn,
         follow_links=follow_links,
         as_text=patterns,

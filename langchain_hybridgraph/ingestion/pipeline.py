@@ -170,7 +170,7 @@ def ingest(
       chunk), or a splitter: one of this package's or LangChain's splitters, or a function.
     - ``edges`` is ``"auto"`` (sequence, links, hierarchy, entities), a list of builders or their names, or None. Stored
       edges of other builders are not changed.
-    - ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line every few seconds), or a
+    - ``progress`` is True for a line of progress on the terminal (or, without one, a line every ten seconds), or a
       function that takes a :class:`~langchain_hybridgraph.execution.processes.Step`.
     - ``batch_size`` is the number of chunks per transaction. Chunks stored by an interrupted ingest are neither written
       nor embedded a second time.

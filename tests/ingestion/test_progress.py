@@ -44,15 +44,14 @@ def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
     assert terminal.getvalue() == ""
 
 
-def test_the_bar_goes_to_stderr(monkeypatch, capsys):
-    """On a terminal, the progress bar with its phase and counts is printed to stderr, and stdout stays empty."""
+def test_the_line_goes_to_stderr(monkeypatch, capsys):
+    """On a terminal, a line with the phase and counts is printed to stderr and deleted at the end."""
     terminal = a_terminal(monkeypatch)
-    pytest.importorskip("rich")
     with showing(True):
         report("embedding", 3_000, 7_000, "files")
     assert capsys.readouterr().out == ""
-    assert "embedding" in terminal.getvalue()
-    assert "3,000 of 7,000 files" in terminal.getvalue()
+    assert "embedding: 3,000 of 7,000 files" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\033[K")
 
 
 class Lines(io.StringIO):
@@ -126,5 +125,5 @@ def test_the_remaining_time_does_not_grow_while_chunks_are_embedded(monkeypatch)
     for second, embedded in ((0, 0), (30, 0), (40, 100), (50, 200), (60, 300), (70, 400)):
         now[0] = second
         clock.see(Step("embedding", embedded, 400, "chunks", embedded / 400))
-        left.append(clock.remaining())
-    assert left == ["", "", *(f"about {n} s left" for n in (30, 20, 10, 0))]
+        left.append(clock.line().partition(" s")[2])
+    assert left == ["", "", *(f", about {n} s left" for n in (30, 20, 10, 0))]
