@@ -23,7 +23,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
     is_text,
     translate,
 )
-from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS
 from langchain_hybridgraph.stores.vectors import cosines, unit
@@ -83,32 +82,24 @@ class CollectionMemory:
 
 
 class WatchedBindings:
-    """Chroma's engine for a database in memory, with a number that changes whenever the database may have changed.
-
-    ``version`` is None during a call that may change a text.
-    """
+    """Chroma's engine for a database in memory, with a number that changes before and after each call of a change."""
 
     _versions = itertools.count()
-    _changing = ForkSafeLock()
 
     def __init__(self, bindings: Any) -> None:
         self._bindings = bindings
-        self._calls = 0
-        self.version: int | None = next(self._versions)
+        self.version = next(self._versions)
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._bindings, name)
         return call if name in HARMLESS_CALLS else partial(self._change, call)
 
     def _change(self, call: Any, *arguments: Any, **options: Any) -> Any:
-        with self._changing:
-            self._calls, self.version = self._calls + 1, None
+        self.version = next(self._versions)
         try:
             return call(*arguments, **options)
         finally:
-            with self._changing:
-                self._calls -= 1
-                self.version = None if self._calls else next(self._versions)
+            self.version = next(self._versions)
 
 
 class ChromaAdapter(StoreAdapter):
