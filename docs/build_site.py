@@ -22,7 +22,8 @@ COPIES = (
     "*.md",
     "LICENSE",
     "docs/**/*.md",
-    "docs/pictures/*",
+    "docs/site.css",
+    "docs/pictures/**/*.*",
     "deploy/*",
     "dashboards/*",
     "benchmarks/*.md",
@@ -209,7 +210,7 @@ def write_plots() -> None:
             if row[values_at] and f"{' '.join(row[:labels_end])} ".startswith(beginnings or "")
         }
         assert bars, f"no row of {name}.md begins with one of {beginnings}"
-        figure = Figure(figsize=(7, 0.6 + 0.38 * len(bars)), layout="constrained")
+        figure = Figure(figsize=(5.6, 0.6 + 0.38 * len(bars)), layout="constrained")
         axes = figure.subplots()
         drawn_bars = axes.barh(
             list(bars), list(bars.values()), color=["#3f51b5" if OWN.search(each) else "#9fa8da" for each in bars]

@@ -1,4 +1,4 @@
-"""Take the pictures of the search page in the documentation: ``python docs/take_screenshots.py`` (needs Chromium)."""
+"""Take the pictures of the search page and the notebooks: ``python docs/take_screenshots.py`` (needs Chromium)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import uvicorn
+from nbconvert import HTMLExporter
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -18,6 +19,16 @@ from langchain_hybridgraph.server.app import create_app
 from tests.support.servers.browser import Tab
 
 DOCS = Path(__file__).parent
+CELLS = {
+    "01_quickstart": 5,
+    "02_hybrid_weights": 3,
+    "03_graph": 3,
+    "04_conversation": 5,
+    "05_memory_and_time": 2,
+    "06_measuring": 5,
+    "07_llamaindex": 3,
+}
+"""Cells of the notebooks whose outputs are shown."""
 RESULTS = "document.querySelectorAll('li.hit').length"
 COMPARE = """
 (() => {
@@ -36,6 +47,28 @@ COMPARE = """
 
 
 def main() -> None:
+    """Store the pictures of the page and of the notebooks."""
+    take_search_page()
+    take_notebooks()
+
+
+def take_notebooks() -> None:
+    """Store a picture of a stored output of each notebook."""
+    pictures = DOCS / "pictures/notebooks"
+    pictures.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Tab(folder, width=900, height=7_000) as tab:
+        for name, cell in CELLS.items():
+            html, _ = HTMLExporter().from_filename(str(DOCS.parent / f"notebooks/{name}.ipynb"))
+            page = Path(folder) / f"{name}.html"
+            page.write_text(html, encoding="utf-8")
+            tab.open(page.as_uri())
+            tab.screenshot(
+                pictures / f"{name}.png",
+                f"document.querySelectorAll('.jp-CodeCell')[{cell}].querySelector('.jp-OutputArea-output')",
+            )
+
+
+def take_search_page() -> None:
     """Index the documentation, search it in the page, and store the picture."""
     store = HybridGraphStore()
     ingest(read_files([DOCS]), store)
@@ -45,7 +78,10 @@ def main() -> None:
     while not server.started:
         time.sleep(0.05)
     port = server.servers[0].sockets[0].getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder, Tab(folder, width=1200, height=900, dark=True) as tab:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        Tab(folder, width=1200, height=900, dark=True) as tab,
+    ):
         tab.open(f"http://127.0.0.1:{port}/")
         tab.value("document.getElementById('query').focus()")
         tab.type("How do I keep tenants apart?")

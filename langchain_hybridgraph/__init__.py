@@ -80,95 +80,38 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Modules, with the public names that they define.
 _HOMES = {
-    "adapters.documents": (
-        "index",
-        "FilterTranslator",
-    ),
-    "embeddings.resolve": ("LSAEmbeddings",),
-    "embeddings": ("OnnxMiniLMEmbeddings",),
-    "errors": (
-        "HybridGraphError",
-        "RetrievalError",
-    ),
-    "filters.expressions": (
-        "Filter",
-        "by_document",
-        "by_meta",
-        "by_source",
-        "created_after",
-        "created_before",
-        "exclude_document",
-        "has_labels",
-    ),
-    "ingestion": (
-        "CitationEdges",
-        "EntityEdges",
-        "HierarchyEdges",
-        "LinkEdges",
-        "LLMEdges",
-        "MetadataEdges",
-        "SequenceEdges",
-        "SimilarityEdges",
-        "build_layers",
-        "ingest",
-    ),
-    "vectorstores.admission": ("Admission",),
-    "search.conversation": (
-        "AppendHistory",
-        "ExpandedQuery",
-        "HistoryTerms",
-        "LLMRewrite",
-        "StripQuestion",
-    ),
-    "search.hierarchy": ("FindResult",),
-    "search.rerankers": (
-        "LLMReranker",
-        "CrossEncoderReranker",
-        "ScoreReranker",
-    ),
-    "search.planner": (
-        "QueryPlan",
-        "QueryPlanner",
-        "RulePlanner",
-        "TypedQuery",
-    ),
-    "search.selection": ("TokenBudget",),
-    "records": (
-        "ALL_TIME",
-        "Edge",
-        "Hit",
-    ),
-    "chunks": ("Chunk",),
-    "result": ("RetrievalResult",),
-    "retrievers.advanced": (
-        "history_aware",
-        "AdvancedRetriever",
-    ),
-    "retrievers.graph": ("GraphRetriever",),
-    "retrievers.hierarchical": ("HierarchicalRetriever",),
-    "retrievers.hybrid": ("HybridRetriever",),
-    "retrievers.memory": ("MemoryRetriever",),
-    "settings": ("HybridGraphSettings",),
-    "stores.tenants": (
-        "drop_tenant",
-        "list_tenants",
-    ),
-    "stores.graph": ("InMemoryGraph",),
-    "telemetry": (
-        "LogSink",
-        "OpenTelemetrySink",
-        "PrometheusSink",
-        "add_sink",
-        "remove_sink",
-    ),
-    "vectorstores.hybrid_graph_store": (
-        "HybridGraphStore",
-        "open_store",
-    ),
-    "vectorstores.milvus_store": ("MilvusStore",),
+    "adapters.documents": "index FilterTranslator",
+    "embeddings.resolve": "LSAEmbeddings",
+    "embeddings": "OnnxMiniLMEmbeddings",
+    "errors": "HybridGraphError RetrievalError",
+    "filters.expressions": "Filter by_document by_meta by_source "
+    "created_after created_before exclude_document has_labels",
+    "ingestion": "CitationEdges EntityEdges HierarchyEdges LinkEdges LLMEdges "
+    "MetadataEdges SequenceEdges SimilarityEdges build_layers ingest",
+    "vectorstores.admission": "Admission",
+    "search.conversation": "AppendHistory ExpandedQuery HistoryTerms LLMRewrite StripQuestion",
+    "search.hierarchy": "FindResult",
+    "search.rerankers": "LLMReranker CrossEncoderReranker ScoreReranker",
+    "search.planner": "QueryPlan QueryPlanner RulePlanner TypedQuery",
+    "search.selection": "TokenBudget",
+    "records": "ALL_TIME Edge Hit",
+    "chunks": "Chunk",
+    "result": "RetrievalResult",
+    "retrievers.advanced": "history_aware AdvancedRetriever",
+    "retrievers.graph": "GraphRetriever",
+    "retrievers.hierarchical": "HierarchicalRetriever",
+    "retrievers.hybrid": "HybridRetriever",
+    "retrievers.memory": "MemoryRetriever",
+    "settings": "HybridGraphSettings",
+    "stores.tenants": "drop_tenant list_tenants",
+    "stores.graph": "InMemoryGraph",
+    "telemetry": "LogSink OpenTelemetrySink PrometheusSink add_sink remove_sink",
+    "vectorstores.hybrid_graph_store": "HybridGraphStore open_store",
+    "vectorstores.milvus_store": "MilvusStore",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - the table above is the list
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable
+from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, to_json
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, as_path
 from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.ingestion.edges.base import slices
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.records import Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
-from langchain_hybridgraph.stores.milvus.connection import Address, is_milvus_uri
+from langchain_hybridgraph.stores.milvus.connection import Address, check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.stores.store import EmbeddedStore
@@ -36,17 +39,14 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport(Serializable):
-    """Numbers of records that were ``copied``, and of those ``verified`` by reading them back, by kind.
+    """Numbers of records that were copied, by kind, and ``problems`` of the copy.
 
-    ``left_out`` counts what the destination cannot store (such as ``retracted``). ``resumed`` tells whether the
-    destination already contained a part of the copy. ``problems`` are messages about differences and other problems.
+    ``resumed`` tells whether the destination already contained a part of the copy.
     """
 
     source: str
     destination: str
     copied: Mapping[str, int]
-    verified: Mapping[str, int]
-    left_out: Mapping[str, int] = field(default_factory=dict)
     resumed: bool = False
     seconds: float = 0.0
     problems: Sequence[str] = ()
@@ -58,10 +58,7 @@ class MigrationReport(Serializable):
 
     def __str__(self) -> str:
         lines = [f"{'continued' if self.resumed else 'copied'} {self.source} to {self.destination}"]
-        for name, copied in self.copied.items():
-            lines.append(f"  {name:<10}{copied:>12,} copied {self.verified.get(name, 0):>12,} verified")
-        for name, count in self.left_out.items():
-            lines.append(f"  {name:<10}{count:>12,} left out: the destination does not keep them")
+        lines += [f"  {name:<10}{count:>12,}" for name, count in self.copied.items()]
         return "\n".join([*lines, f"took {self.seconds:.1f} s"])
 
 
@@ -85,136 +82,105 @@ def migrate(
     be used.
     """
     started_at = time.monotonic()
-    _check_locations(source, destination, collection, destination_collection)
-    old = _open_source(source, collection or COLLECTION, source_token)
-    new = _open_destination(old, destination, destination_collection or COLLECTION, destination_token)
-    copy = _Copy(old.name, new.name)
+    old = _Location.of("source", source, collection, source_token)
+    new = _Location.of("destination", destination, destination_collection, destination_token)
+    if not (old.is_server or new.is_server):
+        raise ConfigurationError(f"{old} and {new} are both folders; copy the folder while nothing is writing to it")
+    if (old.location, old.collection) == (new.location, new.collection):
+        raise ConfigurationError(f"{new} is both the source and the destination: choose another destination")
+    model, tenants = _contents(old)
+    if not new.is_server:
+        read_facts(Path(new.location))  # raises for a folder with other contents
+    elif model["name"] == "lsa":
+        raise ConfigurationError(
+            "the source has the embedding 'lsa', whose model is fitted to its texts and cannot be stored in Milvus: "
+            "ingest the documents into Milvus with another embedding"
+        )
+    copied, resumed, problems = Counter[str](), False, list[str]()
     with showing(progress):
-        for tenant in old.tenants:
-            with closing(old.open(tenant)) as old_store, closing(new.open(tenant)) as new_store:
-                copy.run(old_store, new_store, Scope(tenant=tenant))
-    return MigrationReport(
-        source=old.name,
-        destination=new.name,
-        copied=dict(+copy.copied),
-        verified=dict(+copy.verified),
-        left_out=dict(+copy.left_out),
-        resumed=copy.resumed,
-        seconds=time.monotonic() - started_at,
-        problems=tuple(copy.problems),
-    )
+        for tenant in tenants:
+            scope = Scope(tenant=tenant)
+            with (
+                closing(old.open(tenant, model, read_only=True)) as old_store,
+                closing(new.open(tenant, model)) as new_store,
+            ):
+                resumed |= _copy(old_store, new_store, scope, old, new)
+                before, after = _counts_and_checksums(old_store, scope), _counts_and_checksums(new_store, scope)
+                copied.update({kind: count for kind, (count, _) in before.items()})
+                kinds = sorted(kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind))
+                if kinds:
+                    problems.append(
+                        f"the {' and '.join(kinds)} in {new} differ from those in {old}: if it was written to during "
+                        "the migration, stop writing, delete the destination and run the same command again"
+                    )
+                if isinstance(new_store, EmbeddedStore):
+                    problems += new_store.admin.check().problems
+    seconds = time.monotonic() - started_at
+    return MigrationReport(str(old), str(new), dict(copied), resumed, seconds, tuple(problems))
+
+
+def _copy(old: Any, new: Any, scope: Scope, source: _Location, destination: _Location) -> bool:
+    """Copy one tenant, and return whether the destination already contained a part of the copy."""
+    if isinstance(old, EmbeddedStore) and (faults := old.admin.check().problems):
+        raise StoreError(
+            f"{source} is damaged ({faults[0]}); run hybridgraph repair --index {source}, then the same command again"
+        )
+    ids = [entry.id for entry in new.list_chunks(scope, len(new)).entries]
+    for page in slices(ids, PAGE):
+        texts = {chunk.id: chunk.text for chunk in old.get(page)}
+        if others := [chunk.id for chunk in new.get(page) if texts.get(chunk.id) != chunk.text]:
+            raise StoreError(
+                f"{destination} already contains texts that are not in {source}, such as {others[0]!r}: choose another "
+                "destination"
+            )
+    for records in _pages(old, scope, "copying"):
+        new.upsert(records.chunks, vectors=records.vectors, parents=records.parents, edges=records.edges)
+    new.flush()
+    return bool(ids)
 
 
 class _Page(NamedTuple):
-    """Records of one tenant: chunks with one vector each, or parents, or the edges from ``nodes``."""
+    """Records of one tenant: chunks with one vector each, or parents, or edges."""
 
     chunks: Sequence[Chunk] = ()
-    vectors: NDArray[np.float32] | Sequence[Any] = ()
+    vectors: NDArray[np.float32] | None = None
     parents: Sequence[Chunk] = ()
-    nodes: Sequence[str] = ()
     edges: Sequence[Edge] = ()
 
-    def records(self) -> dict[tuple[str, ...], Any]:
-        """Map the kind and the ids of each record to its content."""
-        records: dict[tuple[str, ...], Any] = {}
+    def contents(self) -> Iterator[tuple[str, Any]]:
+        """Yield the kind and the contents of each record."""
         for kind, texts in (("chunks", self.chunks), ("parents", self.parents)):
-            records |= {(kind, each.id): (each.text, _plain(each.metadata), each.parent) for each in texts}
-        for chunk, vector in zip(self.chunks, self.vectors, strict=True):
-            records["vectors", chunk.id] = np.asarray(vector, "<f4").tobytes()
-        return records | {("edges", each.source, each.target, each.relation): each for each in self.edges}
-
-    def stored_in(self, store: Any) -> _Page:
-        """Return what another store has of these records."""
-        chunks = store.get([each.id for each in self.chunks]) if self.chunks else []
-        vectors = store.vectors([each.id for each in chunks]) if chunks else []
-        parents = store.get([each.id for each in self.parents]) if self.parents else []
-        return _Page(chunks, vectors, parents, self.nodes, store.edges(self.nodes) if self.nodes else [])
+            yield from ((kind, (each.id, each.text, each.parent, each.metadata)) for each in texts)
+        vectors = () if self.vectors is None else self.vectors
+        for chunk, vector in zip(self.chunks, vectors, strict=True):
+            yield "vectors", (chunk.id, np.asarray(vector, "<f4").tobytes().hex())
+        yield from (("edges", edge) for edge in self.edges)
 
 
-def _plain(value: Any) -> Any:
-    """Replace tuples by lists, because a store may return a list for a tuple."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-class _Copy:
-    """Copy in progress: what has been copied so far, of all tenants."""
-
-    def __init__(self, source: str, destination: str) -> None:
-        self._source, self._destination = source, destination
-        self.copied, self.verified, self.left_out = Counter[str](), Counter[str](), Counter[str]()
-        self.problems: list[str] = []
-        self.resumed = False
-
-    def run(self, old: Any, new: Any, scope: Scope) -> None:
-        """Copy one tenant and compare it."""
-        if isinstance(old, EmbeddedStore):
-            if faults := old.admin.check().problems:
-                raise StoreError(
-                    f"{self._source} is damaged ({faults[0]}); run hybridgraph repair --index {self._source}, then the "
-                    "same command again"
-                )
-            self._count_left_out(old)
-        self._refuse_other_texts(old, new, scope)
-        for page in _pages(old, scope, "copying"):
-            if page.chunks:
-                new.upsert(page.chunks, vectors=page.vectors)
-            elif page.parents or page.edges:
-                new.upsert((), parents=page.parents, edges=page.edges)
-        new.flush()
-        self._compare(old, new, scope)
-        if isinstance(new, EmbeddedStore):
-            self.problems += new.admin.check().problems
-
-    def _count_left_out(self, old: EmbeddedStore) -> None:
-        stored = old.admin.stats()
-        self.left_out["retracted"] += stored["retracted"]
-        self.left_out["histories"] += stored["chunks"] + stored["parents"]
-        self.left_out["summaries"] += stored["layers"]
-        self.left_out["files"] += len(old.files.read())
-        self.left_out["modes"] += old.memory.mode is not None
-
-    def _refuse_other_texts(self, old: Any, new: Any, scope: Scope) -> None:
-        for ids in _slices([entry.id for entry in new.list_chunks(scope, len(new)).entries]):
-            self.resumed = True
-            texts = {chunk.id: chunk.text for chunk in old.get(ids)}
-            if others := [chunk.id for chunk in new.get(ids) if texts.get(chunk.id) != chunk.text]:
-                raise StoreError(
-                    f"{self._destination} already contains texts that are not in {self._source}, such as "
-                    f"{others[0]!r}: choose another destination"
-                )
-
-    def _compare(self, old: Any, new: Any, scope: Scope) -> None:
-        """Read both stores again, and count equal records; writes to the source also lead to differences."""
-        copied, equal = Counter[str](), Counter[str]()
-        for page in _pages(old, scope, "verifying"):
-            stored = page.stored_in(new).records()
-            for key, record in page.records().items():
-                copied[key[0]] += 1
-                equal[key[0]] += stored.get(key) == record
-        if copied != equal or len(new) != copied["chunks"]:
-            counts = ", ".join(f"{count - equal[kind]:,} of {count:,} {kind}" for kind, count in copied.items())
-            self.problems.append(
-                f"{counts} differ in {self._destination}, which has {len(new):,} chunks: if {self._source} was written "
-                "to during the migration, stop writing, delete the destination and run the same command again"
-            )
-        self.copied += copied
-        self.verified += equal
+def _counts_and_checksums(store: Any, scope: Scope) -> dict[str, tuple[int, int]]:
+    """Return the number and a checksum of the records of each kind; the order of the records does not matter."""
+    totals: dict[str, tuple[int, int]] = {}
+    for page in _pages(store, scope, "verifying"):
+        for kind, contents in page.contents():
+            count, checksum = totals.get(kind, (0, 0))
+            text = json.dumps(to_json(contents), sort_keys=True)
+            totals[kind] = count + 1, checksum + int.from_bytes(sha256(text.encode()).digest()[:8])
+    return totals
 
 
 def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
     """Yield all records of a store: parents, chunks in their order, and then edges, which need both."""
     ids = [entry.id for entry in store.list_chunks(scope, len(store)).entries]
     nodes = set(ids)
-    for documents in _slices(store.document_ids()):
-        for others in _slices(sorted(set().union(*store.document_chunks(documents).values()) - nodes)):
+    for documents in slices(list(store.document_ids()), PAGE):
+        for others in slices(sorted(set().union(*store.document_chunks(documents).values()) - nodes), PAGE):
             # Retracted chunks and parents have no state. Milvus has no states of parents, and retracts nothing.
             states = store.memory.states(others, scope)
             parents = [id for id in others if id in states or not isinstance(store, EmbeddedStore)]
             nodes.update(parents)
             yield _Page(parents=_with_memories(store.get(parents), states))
-    for start, part in zip(range(0, len(ids), PAGE), _slices(ids), strict=True):
+    for start in range(0, len(ids), PAGE):
+        part = ids[start : start + PAGE]
         report(phase, start, len(ids), "chunks")
         states = store.memory.states(part, scope) if isinstance(store, EmbeddedStore) else {}
         chunks = _with_memories(store.get(part), states)
@@ -222,11 +188,11 @@ def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
     frontier = sorted(nodes)
     while frontier:
         neighbours: set[str] = set()
-        for part in _slices(frontier):
-            edges = store.edges(part)
+        for edge_sources in slices(frontier, PAGE):
+            edges = store.edges(edge_sources)
             neighbours.update(edge.target for edge in edges)
-            neighbours.update(edge.source for edge in store.edges(part, backwards=True))
-            yield _Page(nodes=part, edges=edges)
+            neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
+            yield _Page(edges=edges)
         frontier = sorted(neighbours - nodes)
         nodes |= neighbours
 
@@ -244,29 +210,44 @@ def _with_memories(chunks: Sequence[Chunk], states: Mapping[str, MemoryState]) -
     return adapted
 
 
-def _slices(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(values), PAGE):
-        yield values[start : start + PAGE]
+class _Location(NamedTuple):
+    """Index folder, or a collection in Milvus."""
 
+    location: str
+    collection: str
+    token: str
+    is_server: bool
 
-# -- sources and destinations -------------------------------------------------------------------------------------
+    @classmethod
+    def of(cls, name: str, value: str | Path, collection: str | None, token: str) -> _Location:
+        """Return the source or the destination of a copy. Raises ConfigurationError for a value that is neither."""
+        as_path(name, value)
+        location = str(value)
+        check_scheme(location)
+        is_server = is_milvus_uri(location)
+        if collection is not None and not is_server:
+            raise ConfigurationError(
+                f"{location} is not in Milvus, so it has no collection {collection!r}: leave the collection out"
+            )
+        place = location if is_server else str(Path(location).resolve())
+        return cls(place, collection or COLLECTION, token, is_server)
 
+    def __str__(self) -> str:
+        return f"{Address.parse(self.location, self.token)}#{self.collection}" if self.is_server else self.location
 
-class _Place(NamedTuple):
-    """A source or destination: its name, the options of its stores, its tenants, and a function that opens one."""
-
-    name: str
-    options: Mapping[str, Any]
-    dimension: int | None
-    tenants: Sequence[str | None]
-    open: Callable[[str | None], Any]
+    def open(self, tenant: str | None, model: Mapping[str, Any], *, read_only: bool = False) -> Any:
+        """Open the store of a tenant."""
+        if not self.is_server:
+            return EmbeddedStore(IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **model))
+        options: dict[str, Any] = {"token": self.token, "collection": self.collection, **model}
+        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
 
 
 class _Vectors:
     """Placeholder for the model of stored vectors, which cannot embed texts."""
 
-    def __init__(self, dimension: int | None) -> None:
-        self._dimension = dimension or 1
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         raise StoreError("vectors are copied, so nothing can be embedded")
@@ -275,89 +256,31 @@ class _Vectors:
         return [0.0] * self._dimension
 
 
-def _open_source(location: str | Path, collection: str, token: str) -> _Place:
-    if is_milvus_uri(str(location)):
-        name = f"{Address.parse(str(location), token)}#{collection}"
-        stored = MilvusChunkStore.settings_of(str(location), token=token, collection=collection)
+def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
+    """Return the options of a store that describe its model, and its tenants. Raises NotAnIndexError."""
+    if source.is_server:
+        stored = MilvusChunkStore.settings_of(source.location, token=source.token, collection=source.collection)
         if stored is None:
-            raise NotAnIndexError(f"{name} does not exist: check the URI and the collection")
-        options = {"embedding": _Vectors(stored.dimension), "name": stored.embedding, "language": stored.language}
-        opener = _milvus_opener(str(location), token, collection, options)
-        tenants: list[str | None] = [None]
-        if stored.has_tenants:
-            with closing(opener("-")) as store:
-                tenants = list(store.tenants())
-        place = _Place(name, options, stored.dimension, tenants, opener)
+            raise NotAnIndexError(f"{source} does not exist: check the URI and the collection")
+        facts: dict[str, Any] = {
+            "dimension": stored.dimension,
+            "embedding": stored.embedding,
+            "language": stored.language,
+        }
+        has_tenants = stored.has_tenants
     else:
-        folder = Path(location).resolve()
-        facts = read_facts(folder)
+        facts = read_facts(Path(source.location))
         if not facts:
-            raise NotAnIndexError(f"{location} contains no index: check the path")
-        dimension = facts.get("dimension")
-        model = {"embedding": _Vectors(dimension), "name": str(facts.get("embedding", ""))}
-        options = {**model, "language": str(facts["language"])}
-        tenants = list(list_tenants(folder)) if facts["tenancy"] == "multi" else [None]
-        place = _Place(str(folder), options, dimension, tenants, _folder_opener(folder, options, read_only=True))
-    if not place.tenants:
-        raise StoreError(f"{place.name} contains nothing to copy")
-    return place
-
-
-def _folder_opener(
-    folder: Path, options: Mapping[str, Any], *, read_only: bool = False
-) -> Callable[[str | None], EmbeddedStore]:
-    settings = IndexSettings(path=folder, read_only=read_only, **options)
-    return lambda tenant: EmbeddedStore(replace(settings, tenant=tenant))
-
-
-def _milvus_opener(
-    uri: str, token: str, collection: str, options: Mapping[str, Any]
-) -> Callable[[str | None], MilvusChunkStore]:
-    return lambda tenant: MilvusChunkStore(
-        uri, token=token, tenant=tenant, collection=collection, consistency="Strong", **options
-    )
-
-
-def _open_destination(source: _Place, location: str | Path, collection: str, token: str) -> _Place:
-    if not is_milvus_uri(str(location)):
-        folder = Path(location).resolve()
-        read_facts(folder)  # raises for a folder with other contents
-        return source._replace(name=str(folder), open=_folder_opener(folder, source.options))
-    if source.options["name"] == "lsa":
-        raise ConfigurationError(
-            "the source has the embedding 'lsa', whose model was fitted to the source's texts and cannot be stored "
-            "in Milvus: ingest the documents into Milvus with another embedding"
-        )
-    if source.dimension is None:
-        raise StoreError("the source has no vectors, so there is nothing to copy")
-    name = f"{Address.parse(str(location), token)}#{collection}"
-    return source._replace(name=name, open=_milvus_opener(str(location), token, collection, source.options))
-
-
-def _check_locations(
-    source: str | Path, destination: str | Path, collection: str | None, new_collection: str | None
-) -> None:
-    """Raise ConfigurationError for locations that ``migrate`` cannot use."""
-    places = (("source", source, collection), ("destination", destination, new_collection))
-    for name, location, own_collection in places:
-        as_path(name, location)
-        if is_milvus_uri(str(location)):
-            continue
-        if "://" in str(location):
-            raise ConfigurationError(
-                f"{location} cannot be the {name} of a copy; pass an index folder or milvus://HOST:PORT"
-            )
-        if own_collection is not None:
-            raise ConfigurationError(
-                f"{location} is not in Milvus, so it has no collection {own_collection!r}: leave the collection out"
-            )
-    if not any(is_milvus_uri(str(location)) for _, location, _ in places):
-        raise ConfigurationError(
-            f"{source} and {destination} are both folders; an index is one folder, so copy the folder while nothing is "
-            "writing to it"
-        )
-    if source == destination and (collection or COLLECTION) == (new_collection or COLLECTION):
-        raise ConfigurationError(
-            f"{destination} is both the source and the destination: choose another destination, or another destination "
-            "collection"
-        )
+            raise NotAnIndexError(f"{source} contains no index: check the path")
+        has_tenants = facts["tenancy"] == "multi"
+    dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
+    model = {"embedding": _Vectors(dimension or 1), "name": name, "language": str(facts["language"])}
+    tenants: list[str | None] = [None]
+    if has_tenants and source.is_server:
+        with closing(source.open("-", model)) as store:
+            tenants = list(store.tenants())
+    elif has_tenants:
+        tenants = list(list_tenants(source.location))
+    if dimension is None or not tenants:
+        raise StoreError(f"{source} contains nothing to copy")
+    return model, tenants

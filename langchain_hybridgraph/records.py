@@ -22,7 +22,7 @@ from langchain_hybridgraph.chunks import (
     not_storable,
     replace_surrogates,
 )
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -204,6 +204,16 @@ def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     return list(map(_storable, edge_list))
 
 
+def heaviest_edges(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
+    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
+    heaviest: dict[tuple[str, str, str], Edge] = {}
+    for edge in edges:
+        key = edge.source, edge.target, edge.relation
+        if edge.weight > heaviest.setdefault(key, edge).weight:
+            heaviest[key] = edge
+    return heaviest
+
+
 def _storable(edge: Edge) -> Edge:
     for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
         check_name(value, f"an edge's {name}")
@@ -316,6 +326,14 @@ class Scope:
     tenant: str | None = None
     as_of: float | None = None
     known_at: float | None = None
+
+    def check_tenant(self, tenant: str | None) -> None:
+        """Raise TenantError if the call requests another tenant than the one for which a store is open."""
+        if self.tenant is not None and self.tenant != tenant:
+            advice = "leave tenant= out" if tenant is None else "open a store for that tenant"
+            raise TenantError(
+                f"the store is open for tenant {tenant!r}, but the call requests tenant {self.tenant!r}: {advice}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,3 +652,21 @@ class Answerability(Serializable):
                 parts[name] = self.unit * part
             scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
         return scaled
+
+
+class FileRecord(NamedTuple):
+    """State of a file when an ingest read it.
+
+    ``stamp`` is its size, times and inode, or "" if these may miss a change. ``digest`` is that of its bytes (b"": only
+    ``documents`` and ``path`` are stored), ``made_by`` that of everything else the chunks and edges depend on. ``path``
+    is absolute, in the file system's encoding, or b"".
+    """
+
+    source: str
+    stamp: str
+    digest: bytes
+    made_by: bytes
+    chunks: int
+    parents: int
+    documents: tuple[str, ...]
+    path: bytes = b""

@@ -13,7 +13,6 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore, migration
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError
-from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
@@ -66,8 +65,8 @@ def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monke
     """An index copied to Milvus and back has the same chunks in order, exact vectors and edges."""
     monkeypatch.setattr(migration, "PAGE", 7)
     there = migrate(index, uri, destination_collection=name)
-    assert (there.problems, there.left_out) == ((), {"histories": 32})
-    assert there.copied == there.verified == {"chunks": 31, "edges": 30, "parents": 1, "vectors": 31}
+    assert there.problems == ()
+    assert there.copied == {"chunks": 31, "edges": 30, "parents": 1, "vectors": 31}
     back = migrate(uri, tmp_path / "back", collection=name)
     assert back.problems == ()
     assert contents(tmp_path / "back") == contents(index)
@@ -86,7 +85,7 @@ def test_a_write_to_the_source_is_reported(index, uri, name, tmp_path, monkeypat
     monkeypatch.setattr(MilvusChunkStore, "flush", write_first)
     report = migrate(tmp_path / "index", uri, destination_collection=name)
     assert not report.ok
-    assert "1 of 31 chunks, 1 of 31 vectors" in report.problems[0]
+    assert "the chunks and vectors in" in report.problems[0]
     assert "stop writing, delete the destination" in report.problems[0]
 
 
@@ -104,8 +103,8 @@ def test_a_damaged_source_is_refused(index, uri, name, tmp_path):
     [
         ("index", "copy", {}, "both folders"),
         ("milvus:notes.db", "milvus:notes.db", {"collection": "hybridgraph"}, "both the source and the destination"),
-        ("index", "redis://host", {}, "cannot be the destination"),
-        ("redis://host", "copy", {}, "cannot be the source"),
+        ("index", "redis://host", {}, "scheme of a store must be"),
+        ("redis://host", "copy", {}, "scheme of a store must be"),
         ("milvus:notes.db", "copy", {"destination_collection": "notes"}, "it has no collection 'notes'"),
         ("nowhere", "milvus:notes.db", {}, "contains no index"),
     ],
@@ -138,17 +137,15 @@ def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
 
 
 def test_learned_values_become_metadata(uri, name, tmp_path):
-    """A superseded fact stays superseded, a retracted one is left out, and data that Milvus cannot keep is counted."""
+    """A superseded fact stays superseded, and a retracted one is left out."""
     with HybridGraphStore(tmp_path / "index", MODEL) as store:
         where = [{"uri": f"people/{name}.md", "source": "people.md"} for name in ("paris", "bo", "cy")]
         store.add_texts(["Ada lives in Paris.", "Bo plays chess.", "Cy sings."], where, ids=["paris", "bo", "cy"])
         store.memory.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
         store.memory.retract("cy")
         store.memory.feedback("bo", "validate")
-        build_layers(store)
     report = migrate(tmp_path / "index", uri, destination_collection=name)
     assert report.problems == ()
-    assert report.left_out == {"histories": 4, "retracted": 1, "summaries": 1}
     own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
     with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
         chunks = store.get(["paris", "cy"])

@@ -47,7 +47,7 @@ from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.stores.tree import Tree
 
 
@@ -92,7 +92,8 @@ class ListedTree:
         """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
         state = self._latest()
         mask = self._texts.allowed_rows(scope)
-        allowed_rows = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
+        alive = state.tree_state.alive
+        allowed_rows = alive if mask is None else alive & mask[: len(alive)]
         return Tree(state.tree_state, state, allowed_rows)
 
     def _latest(self) -> _ListedRows:
@@ -110,16 +111,12 @@ class _ListedRows:
 
     def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version
-        self.living_rows: Mask = np.zeros(len(places.of_row), np.bool_)
-        self.living_rows[list(texts)] = True
-        self.tree_state = TreeState.of(places, self.living_rows)
+        living_rows = np.zeros(len(places.of_row), np.bool_)
+        living_rows[list(texts)] = True
+        self.tree_state = TreeState(places, living_rows)
         self._ids = {row: chunk.id for row, chunk in texts.items()}
         self._rows = {id: row for row, id in self._ids.items()}
         self._nearest = nearest
-
-    @property
-    def living(self) -> int:
-        return len(self._ids)
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         return [self._ids[row] for row in rows]

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, patch_config
 from pydantic import BaseModel, Field, field_validator
 
-from langchain_hybridgraph.degradation import degradation
+from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
 from langchain_hybridgraph.records import is_backward, name_of
 from langchain_hybridgraph.telemetry.events import SEARCH
@@ -105,6 +105,11 @@ def search_tool(
     )
 
 
+# Warnings of searches whose result nevertheless contains all hits of the store.
+_COMPLETE = {"no-keyword-index", "keyword-fallback", "no-lsa-index", "no-graph-store", "no-tree", "nothing-similar"}
+_COMPLETE |= {"filter-matches-nothing", "single-chunk-exceeds-budget"}
+
+
 class _Remarks(BaseCallbackHandler):
     """Callback handler that receives the remarks of a search, which a list of Documents does not contain."""
 
@@ -150,7 +155,7 @@ def format_documents(
         for place, one in enumerate(documents, start=1)
     ]
     degraded = documents[0].metadata.get(prefix + "degraded") or ()
-    reasons = [reason for reason in degraded if degradation(reason).may_miss_hits]
+    reasons = [reason for reason in warnings_in(degraded) if reason not in _COMPLETE]
     parts = [as_data("\n\n".join(texts))]
     if "nothing-similar" in degraded:
         parts.insert(0, "Nothing similar to the query was found. These are the most recent memories:")

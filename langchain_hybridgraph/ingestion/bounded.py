@@ -44,13 +44,12 @@ class FilePart(NamedTuple):
     """Part of a file: a page, a slide, some rows of a sheet, a definition in source code, or the complete file.
 
     ``text`` is Markdown or source code. ``metadata`` is mostly the location, such as ``page``, ``sheet`` or
-    ``section_heading``. A part with a ``number`` is a separate document, such as a message in a mailbox.
+    ``section_heading``.
     """
 
     text: str
     metadata: Mapping[str, Any]
     title: str = ""
-    number: int | None = None
 
 
 class UnreadableError(Exception):

@@ -16,7 +16,7 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_hybridgraph.chunks import LONGEST_TITLE, MOST_NESTED, is_nested_too_deeply
+from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
 from langchain_hybridgraph.ingestion import bounded, markdown
 from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError
@@ -144,7 +144,6 @@ def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
 
 
-_MOST_ITEMS = 100  # number of items kept of a list in a header, such as the names of attachments
 _MOST_LINES = 10  # number of invalid lines of a file that a message lists
 _PACKAGE = __name__.partition(".")[0]
 _TEXT_KEYS = ("text", "page_content", "content")
@@ -289,14 +288,7 @@ class FileDocuments(Iterator["Document"]):
         from langchain_core.documents import Document
 
         for part in self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}")):
-            fields = {name: _short(value) for name, value in part.metadata.items()}
-            if fields != part.metadata:
-                message = f"{file.path}: fields of its header are shortened to {LONGEST_TITLE} characters"
-                if message not in self.skipped:
-                    self._report(message)
-            metadata = {**fields, "title": part.title or _stem(file.source), "source": file.source}
-            if part.number is not None:
-                metadata["document_id"] = f"{file.source}:{part.number}"
+            metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
@@ -373,13 +365,6 @@ class FileDocuments(Iterator["Document"]):
                     yield File(file, source, is_named, self._is_text(file))
 
 
-def _short(value: Any) -> Any:
-    """Return a field of a header, shortened if it is a long string or list."""
-    if isinstance(value, list):
-        return [_short(item) for item in value[:_MOST_ITEMS]]
-    return shorten(value, LONGEST_TITLE) if isinstance(value, str) else value
-
-
 def read_text_file(file: File) -> Document | None:
     """Return the document in a text file, or None for another kind of file. Raises any error of its reader."""
     suffix = file.path.suffix.lower()
@@ -405,15 +390,14 @@ def read_files(
     Documents also have a ``title`` and a ``uri``, which equals ``source``; documents from JSON Lines have neither
     unless the line contains them.
 
-    Front matter and ids at the end of headings (``## Title { #id }``) are removed from the text of Markdown, and labels
-    from the text of reStructuredText; links to the ids and labels still work. ``start_index`` in the metadata of a
-    chunk is a position in the remaining text, not in the file.
+    Front matter, and ids of headings that equal the heading (``## Title { #title }``), are removed from the text of
+    Markdown, so ``start_index`` in the metadata of a chunk is a position in the remaining text, not in the file.
 
-    Source code, logs, CSV files, EPUB books, notebooks and e-mail are also read, as are PDF, Word, PowerPoint and Excel
-    files if the extra ``documents`` is installed. Such a file may become several Documents with one ``source``. Each
-    contains its location in the metadata: ``page`` (page or slide, from 1), ``chapter``, ``section_heading``,
-    ``table``, ``sheet``, ``rows``, ``row``, or ``start_line`` and ``end_line``. These files are read in another process
-    with limited time and memory. Source code is split at definitions, whose names are in ``section_heading``.
+    Source code, logs and CSV files are also read, as are PDF, Word, PowerPoint and Excel files if the extra
+    ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
+    in the metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet``, ``rows``, ``row``, or
+    ``start_line`` and ``end_line``. These files are read in another process with limited time and memory. Source code
+    is split at definitions, whose names are in ``section_heading``.
 
     In folders, hidden files, indexes, folders of installed packages (``node_modules``, virtual environments) and files
     whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is visited only once. Symbolic links to targets
@@ -469,19 +453,17 @@ def _real_path(file: Path, folders: dict[str, str]) -> str:
 def _document(file: File) -> Document:
     from langchain_core.documents import Document
 
-    from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
-
     suffix, source = file.path.suffix.lower(), file.source
     text = bounded.read_text(file.path, is_html=suffix in _HTML)
-    title, metadata, anchors = "", dict[str, Any](), tuple[markdown.Anchor, ...]()
+    title, metadata = "", dict[str, Any]()
     if suffix in _MARKDOWN and not file.is_text:
         metadata = markdown.front_matter(text)
-        text, anchors = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
+        text = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
         title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)
     metadata |= {"title": title or _stem(source), "source": source, "uri": source}
-    return ConvertedDocument(text, anchors, metadata) if anchors else Document(page_content=text, metadata=metadata)
+    return Document(page_content=text, metadata=metadata)
 
 
 def _stem(source: str) -> str:
@@ -568,14 +550,11 @@ _HTML = frozenset([".html", ".htm", ".xhtml"])
 _RST = frozenset([".rst", ".rest"])
 LINES = frozenset([".jsonl", ".ndjson"])
 """Suffixes of files with one document per line."""
-SEVERAL = LINES | {".mbox"}
-"""Suffixes of files that contain several documents."""
 _TEXTS = frozenset(["application/json", "application/xml", "application/x-tex", "application/yaml", "application/toml"])
 _PATTERNS = '"*.conf", "etc/*.ini" or "Makefile"'
 _AS_TEXT = '; to read other files as text, pass a pattern, such as as_text="*.conf"'
 _SEARCHED = (
-    "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, notebooks, e-mail, EPUB, PDF, Word, "
-    "PowerPoint and Excel"
+    "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, PDF, Word, PowerPoint and Excel"
 )
 SUPPORTED_SUFFIXES = tuple(sorted([*_PLAIN, *_MARKDOWN, *_HTML, *_RST, *LINES, *KINDS]))
 """Suffixes of the files that are read in folders; some need the extra ``documents``."""

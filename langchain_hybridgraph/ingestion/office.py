@@ -1,4 +1,4 @@
-"""Readers of office documents, books, e-mail and notebooks."""
+"""Readers of PDF, Office and CSV files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import logging
-import posixpath
 import re
 import sys
 import zipfile
@@ -15,9 +14,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
-from xml.etree import ElementTree
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE
 from langchain_hybridgraph.errors import shorten
@@ -32,10 +29,6 @@ from langchain_hybridgraph.ingestion.bounded import (
     reason_of,
 )
 from langchain_hybridgraph.ingestion.code import read_code
-from langchain_hybridgraph.ingestion.markup import from_html
-
-if TYPE_CHECKING:
-    from email.message import EmailMessage
 
 INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 
@@ -44,10 +37,6 @@ _WORD_HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
 _SHEET_LENGTH = 1_500  # characters after which a part of a sheet ends; it has to fit into a chunk with the header row
 _COLUMNS = 200
 _COMPOUND = b"\xd0\xcf\x11\xe0"  # start of a file in an old Office format, or of an encrypted one
-_MAX_OUTPUT = 2_000  # characters kept of each output of a cell of a notebook; longer outputs are mostly data
-_CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
-_PACKAGE = "{http://www.idpf.org/2007/opf}"
-_TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
 
 def read_pdf(path: Path, note: Note) -> Iterator[FilePart]:
@@ -257,105 +246,6 @@ def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
         raise UnreadableError("it has no row below the header" if head else "all cells are empty")
 
 
-def read_book(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the chapters that contain text, in reading order, with the number of each, from 1, as ``chapter``."""
-    with zipfile.ZipFile(path) as book:
-        container = ElementTree.fromstring(book.read("META-INF/container.xml"))
-        root = container.find(f".//{_CONTAINER}rootfile")
-        if root is None:
-            raise UnreadableError("it is not a valid book: META-INF/container.xml has no rootfile element")
-        name = root.get("full-path", "")
-        package = ElementTree.fromstring(book.read(name))
-        title = (package.findtext(f".//{_TITLE}") or "").strip()
-        files = {item.get("id"): item.get("href", "") for item in package.iter(f"{_PACKAGE}item")}
-        paths = [files.get(item.get("idref"), "") for item in package.iter(f"{_PACKAGE}itemref")]
-        if "META-INF/rights.xml" in book.namelist():
-            raise UnreadableError("it is encrypted")
-        chapter = 0
-        for chapter_path in filter(None, paths):
-            inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(chapter_path)))
-            page = from_html(book.read(inside).decode("utf-8", "replace"))
-            if page.text.strip():
-                chapter += 1
-                heading = page.title if page.title != title else ""
-                yield FilePart(page.text, {"chapter": chapter} | _heading(heading), title)
-        if not chapter:
-            raise UnreadableError("no chapter contains text")
-
-
-def read_mail(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the message or, for a mailbox, each message as a separate document.
-
-    The metadata are ``from``, ``to``, ``created_at``, and the names of the ``attachments``, which are not read.
-    """
-    import email.policy
-    import mailbox
-
-    if path.suffix.lower() != ".mbox":
-        yield _message_part(email.message_from_bytes(path.read_bytes(), policy=email.policy.default), note, None)
-        return
-    number = 0
-    for number, raw in enumerate(mailbox.mbox(path, create=False), start=1):
-        message = email.message_from_bytes(raw.as_bytes(), policy=email.policy.default)
-        yield _message_part(message, note, number)
-    if not number:
-        raise UnreadableError("it contains no messages")
-
-
-def _message_part(message: EmailMessage, note: Note, number: int | None) -> FilePart:
-    from email.utils import parsedate_to_datetime
-
-    names = {name: flat(str(message.get(name, ""))) for name in ("from", "to", "cc", "date", "subject")}
-    if not names["from"] and not names["subject"]:
-        what = "it" if number is None else f"message {number}"
-        raise UnreadableError(f"{what} has neither a sender nor a subject")
-    metadata: dict[str, Any] = {name: names[name] for name in ("from", "to") if names[name]}
-    with suppress(ValueError):  # without a date, or with an invalid one
-        metadata["created_at"] = parsedate_to_datetime(names["date"]).isoformat()
-    attachments = [flat(part.get_filename() or part.get_content_type()) for part in message.iter_attachments()]
-    if attachments:
-        metadata["attachments"] = attachments
-        all_names = shorten(", ".join(attachments), 1_000)
-        note(f"{'' if number is None else f'message {number}: '}attachments are not read: {all_names}")
-    head = "\n".join(f"{name.title()}: {value}" for name, value in names.items() if value and name != "subject")
-    body = message.get_body(("plain", "html"))
-    text = "" if body is None else str(body.get_content())
-    if body is not None and body.get_content_subtype() == "html":
-        text = from_html(text).text
-    return FilePart(f"# {names['subject']}\n\n{head}\n\n{text}", metadata, names["subject"], number)
-
-
-def read_notebook(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield one part with the text, code and printed output of all cells."""
-    book = json.loads(path.read_bytes())
-    cells = book.get("cells") if isinstance(book, dict) else None
-    if not isinstance(cells, list):
-        raise UnreadableError("it is not in notebook format 4; open it in Jupyter and save it")
-    metadata = book.get("metadata", {})
-    language = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language", "")
-    text = join_blocks(block for cell in cells for block in _cell_blocks(cell, language))
-    if not text:
-        raise UnreadableError("no cell contains text")
-    yield FilePart(text, {"language": language} if language and isinstance(language, str) else {})
-
-
-def _cell_blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:
-    source = _cell_text(cell.get("source"))
-    if cell.get("cell_type") != "code":
-        yield source
-        return
-    if source.strip():
-        yield f"```{language}\n{source}\n```"
-    for output in cell.get("outputs", ()):
-        output_text = _cell_text(output.get("text") or output.get("data", {}).get("text/plain"))
-        if output_text.strip():
-            yield f"```text\n{output_text[:_MAX_OUTPUT].rstrip()}\n```"
-
-
-def _cell_text(lines: Any) -> str:
-    return lines if isinstance(lines, str) else "".join(map(str, lines or ()))
-
-
 # -- parts of Markdown ---------------------------------------------------------------------------------------------
 
 
@@ -411,10 +301,6 @@ KINDS: Mapping[str, FileKind] = {
     ".xlsx": FileKind(read_workbook, "openpyxl"),
     ".csv": FileKind(read_csv),
     ".tsv": FileKind(read_csv),
-    ".epub": FileKind(read_book),
-    ".eml": FileKind(read_mail),
-    ".mbox": FileKind(read_mail),
-    ".ipynb": FileKind(read_notebook),
     **{f".{name}": FileKind(read_code) for name in _CODE.split()},
 }
 """Kinds of files that are read in another process, by suffix."""

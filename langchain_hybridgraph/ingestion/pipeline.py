@@ -20,9 +20,9 @@ from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_men
 from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
 from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
-from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records import Edge, FileRecord
 from langchain_hybridgraph.stores.generations import FittedEmbedding
-from langchain_hybridgraph.stores.protocols import AcceptsChunks, FileRecord, RecordsFiles
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, RecordsFiles
 from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 if TYPE_CHECKING:
@@ -276,8 +276,7 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         waiting = documents.files
         documents.check(len(waiting))
-        if warning := files.check_sources(waiting):
-            self.note(warning)
+        files.check_sources(waiting)
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
 from langchain_hybridgraph.adapters.documents import chosen_level
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
-from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
-from langchain_hybridgraph.options.arguments import check_by_name, check_retriever
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.options.arguments import check_first
 from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.options.models import ConversationFields
@@ -42,48 +40,6 @@ if TYPE_CHECKING:
 
 REMEMBERED_QUERIES = 10
 REMEMBERED_SESSIONS = 1_000
-
-
-class QueryLog:
-    """Thread-safe log of the last 10 queries of each of the last 1,000 sessions.
-
-    >>> log = QueryLog()
-    >>> log.add("a", "red cars"); log.add("b", "trains"); log.add("a", "its price?")
-    >>> log.of("a"), log.of("c")
-    (['red cars', 'its price?'], [])
-    """
-
-    def __init__(self) -> None:
-        self._lock = ForkSafeLock()
-        self._queries: OrderedDict[str, deque[str]] = OrderedDict()
-
-    def __reduce__(self) -> tuple[type[QueryLog], tuple[()]]:
-        """Pickle without queries, so that a copy in another process starts empty."""
-        return QueryLog, ()
-
-    def add(self, session_id: str, query: str) -> None:
-        """Add a query to the log of a session."""
-        with self._lock:
-            self._queries.setdefault(session_id, deque(maxlen=REMEMBERED_QUERIES)).append(query)
-            self._queries.move_to_end(session_id)
-            if len(self._queries) > REMEMBERED_SESSIONS:
-                self._queries.popitem(last=False)
-
-    def of(self, session_id: str) -> list[str]:
-        """Return the queries of a session, oldest first."""
-        with self._lock:
-            return list(self._queries.get(session_id, ()))
-
-
-# The field is declared in the same way as in RunnableWithMessageHistory, so that one chain may use both.
-_SESSION_ID = ConfigurableFieldSpec(
-    id="session_id",
-    annotation=str,
-    name="Session ID",
-    description="Unique identifier for a session.",
-    default="",
-    is_shared=True,
-)
 
 
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
@@ -147,12 +103,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         "none.",
     )
 
-    _queries: QueryLog = PrivateAttr(default_factory=QueryLog)
+    _queries: OrderedDict[str, deque[str]] = PrivateAttr(default_factory=OrderedDict)
 
     @field_validator("retriever", mode="before")
     @classmethod
     def _is_a_retriever(cls, value: Any) -> Any:
-        check_retriever(cls, value)
+        check_first(cls, value, BaseRetriever)
         return value
 
     # -- construction ---------------------------------------------------------------------------------------
@@ -211,57 +167,36 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
+    def retrieve(self, query: str | None, k: int | None = None, *others: Never, **options: Any) -> Result:
+        """Return the same result as :meth:`retrieve_with_context`; the history is ``conversation_history=`` here."""
+        return self._run(self._prepare(query, with_k(options, k, others)))
+
+    async def aretrieve(self, query: str | None, k: int | None = None, *others: Never, **options: Any) -> Result:
+        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
+        return await self._arun(self._prepare(query, with_k(options, k, others)))
+
     def retrieve_with_context(
-        self,
-        query: str,
-        conversation_history: Any = None,
-        k: int | None = None,
-        *,
-        session_id: str | None = None,
-        **options: Any,
+        self, query: str | None, conversation_history: Any = None, k: int | None = None, **options: Any
     ) -> Result:
         """Return the k best Documents for a question that follows a conversation.
 
         The result's ``plan`` contains the raw question (``query``), ``expanded_query``, the ``context`` and its
         ``weight``, and the kind of search (``searched``: ``"raw"``, ``"expanded"``, ``"mixed"`` or ``"both"``, or
-        ``"none"`` for a message without a question). ``options`` are passed to the wrapped retriever.
+        ``"none"`` for a message without a question). ``options`` are ``session_id`` and options of the wrapped
+        retriever.
         """
-        of_call = with_k({**options, HISTORY: conversation_history, "session_id": session_id}, k)
-        return self._run(self._prepare(query, of_call))
+        return self.retrieve(query, k, **{**options, HISTORY: conversation_history})
 
     async def aretrieve_with_context(
-        self,
-        query: str,
-        conversation_history: Any = None,
-        k: int | None = None,
-        *,
-        session_id: str | None = None,
-        **options: Any,
+        self, query: str | None, conversation_history: Any = None, k: int | None = None, **options: Any
     ) -> Result:
         """Return the same result as :meth:`retrieve_with_context`, without blocking the event loop."""
-        of_call = with_k({**options, HISTORY: conversation_history, "session_id": session_id}, k)
-        return await self._arun(self._prepare(query, of_call))
-
-    def retrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
-        """Return the same result as :meth:`retrieve_with_context`, which takes the history by name here."""
-        check_by_name(k, others)
-        return self.retrieve_with_context(query, k=k, **options)
-
-    async def aretrieve(self, query: str, k: int | None = None, *others: Never, **options: Any) -> Result:
-        """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        check_by_name(k, others)
-        return await self.aretrieve_with_context(query, k=k, **options)
+        return await self.aretrieve(query, k, **{**options, HISTORY: conversation_history})
 
     @property
     def InputType(self) -> Any:
         """Type of the input of :meth:`invoke`: a string, messages, or a mapping with a question and its history."""
         return Input
-
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """Configuration fields of LangChain, and ``session_id`` if ``get_session_history`` is set."""
-        specs = super().config_specs
-        return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         query, conversation = read(input, config)
@@ -276,37 +211,34 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         return explain_result(self.retrieve_with_context(query, conversation_history, k, **options))
 
-    def picture(
-        self,
-        query: str,
-        conversation_history: Any = None,
-        k: int | None = None,
-        *,
-        width: float = WIDTH,
-        nodes: int = NODES,
-        **options: Any,
-    ) -> Any:
-        """Draw the answer of :meth:`retrieve_with_context`, with the edges that led to its hits.
-
-        Returns a matplotlib Figure and raises the errors of :func:`~langchain_hybridgraph.display.draw`. The picture is
-        empty for a retriever that does not report how it found its Documents.
-        """
-        from langchain_hybridgraph import display
-
-        return display.draw(
-            self.retrieve_with_context(query, conversation_history, k, **options), width=width, nodes=nodes
-        )
-
     def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationCall:
-        """Return a call; ``options`` are those of this retriever and of the wrapped one."""
+        """Check a call; ``options`` are those of this retriever and of the wrapped one."""
         others, own = dict(options), {}
         for name in (HISTORY, "k", "session_id", "annotate", "return_scores", EARLY):
             own[name] = others.pop(name, None)
-        inner_retriever = AnyRetriever(self.retriever).pipeline
-        default = self.annotate if self.annotate is not None or inner_retriever is None else inner_retriever.annotate
-        level = chosen_level(own["annotate"], own["return_scores"], default or "none")
+        if not isinstance(query, str) and (query is not None or "vector" not in others):
+            raise query_error(query)
+        k: Any = self.k if own["k"] is None else own["k"]
+        check_value(type(self), "k", k)
+        inner = AnyRetriever(self.retriever)
+        inner.check(others, type(self).__name__, (HISTORY, "session_id"))
+        session_id = own["session_id"]
+        if session_id is not None and inner.pipeline is not None and inner.takes("session_id"):
+            others["session_id"] = session_id
+        default = self.annotate if self.annotate is not None or inner.pipeline is None else inner.pipeline.annotate
+        deadline_ms = inner.setting("deadline_ms", others)
+        trace = Trace()
         return ConversationCall(
-            query, own[HISTORY], own["k"], own["session_id"], others, Trace(), callbacks, level, own[EARLY]
+            query=bounded(query, trace.degrade),
+            history=own[HISTORY],
+            k=inner.k if k is None else k,
+            session_id=session_id,
+            options=others,
+            trace=trace,
+            callbacks=callbacks,
+            level=chosen_level(own["annotate"], own["return_scores"], default or "none"),
+            early=own[EARLY],
+            deadline=deadline_in(None if deadline_ms is None else deadline_ms / 1e3),
         )
 
     # -- past queries ---------------------------------------------------------------------------------------
@@ -317,8 +249,8 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return self.history_for(DEFAULT_SESSION)
 
     def history_for(self, session_id: str) -> list[str]:
-        """Return the last 10 raw queries of a session, oldest first; 1,000 sessions are kept."""
-        return self._queries.of(session_id)
+        """Return the last 10 raw queries of a session, oldest first. Only the 1,000 newest sessions are kept."""
+        return list(self._queries.get(session_id, ()))
 
     # -- in chains and agents -------------------------------------------------------------------------------
 
@@ -342,15 +274,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         if self.get_session_history is None:
             own = create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
         return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
-
-    def with_listeners(self, **listeners: Any) -> Runnable[str, list[Document]]:
-        """Return a Runnable with these listeners added, as in LangChain.
-
-        Raises ConfigurationError for the listeners of RunnableWithMessageHistory, because they would store the
-        retrieved Documents in the chat history as if they were answers.
-        """
-        refuse_to_keep_documents(listeners.values())
-        return super().with_listeners(**listeners)
 
     def __ror__(self, other: Any) -> Any:
         """Return a chain that passes the output of ``other`` to this retriever.
@@ -378,45 +301,22 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return lane_of("search", self.retriever)
 
     def _search(self, prepared_search: ConversationCall) -> Search[Result]:
-        call, trace, inner_retriever = prepared_search, prepared_search.trace, AnyRetriever(self.retriever)
-        k = next((k for k in (call.k, self.k, inner_retriever.k) if k is not None), None)
+        call, inner = prepared_search, AnyRetriever(self.retriever)
 
         def results(result: Result) -> list[tuple[str, float]]:
-            return hits_of(result.hits) if result.hits else scores_of(result, inner_retriever.prefix)
+            return hits_of(result.hits) if result.hits else scores_of(result, inner.prefix)
 
-        with self._statistics.count_errors():
-            result = yield from self._observed(self._answer(call), trace, call.query, k, results)
-            trace.results = results(result)
-            self._statistics.record_answer(trace, len(result))
-            return result
-
-    def _answer(self, call: ConversationCall) -> Search[Result]:
-        call = self._check_call(call)
-        call = call._replace(query=bounded(call.query, call.trace.degrade))
         if call.query is not None:
-            self._queries.add(call.session_id or DEFAULT_SESSION, call.query)
-        inner_retriever = AnyRetriever(self.retriever)
-        search = ConversationSearch(inner_retriever, self.expander, self.fuse_raw, self.get_session_history)
-        return (yield from search.run(call, call.trace))
-
-    def _check_call(self, call: ConversationCall) -> ConversationCall:
-        """Check the call, and return it with k, the session and the deadline filled in."""
-        query: Any = call.query
-        if not isinstance(query, str) and (query is not None or "vector" not in call.options):
-            raise query_error(query)
-        k: Any = self.k if call.k is None else call.k
-        check_value(type(self), "k", k)
-        inner_retriever = AnyRetriever(self.retriever)
-        inner_retriever.check(call.options, type(self).__name__, (HISTORY, "session_id"))
-        options = call.options
-        if call.session_id is not None and inner_retriever.pipeline is not None and inner_retriever.takes("session_id"):
-            options = {"session_id": call.session_id, **options}
-        deadline_ms = inner_retriever.setting("deadline_ms", call.options)
-        return call._replace(
-            k=inner_retriever.k if k is None else k,
-            options=options,
-            deadline=deadline_in(None if deadline_ms is None else deadline_ms / 1e3),
-        )
+            session_id = call.session_id or DEFAULT_SESSION
+            self._queries.setdefault(session_id, deque(maxlen=REMEMBERED_QUERIES)).append(call.query)
+            if len(self._queries) > REMEMBERED_SESSIONS:
+                self._queries.popitem(last=False)
+        search = ConversationSearch(inner, self.expander, self.fuse_raw, self.get_session_history, call)
+        with self._statistics.count_errors():
+            result = yield from self._observed(search.run(), call.trace, call.query, call.k, results)
+            call.trace.results = results(result)
+            self._statistics.record_answer(call.trace, len(result))
+            return result
 
 
 class _ConversationArguments(BaseModel):
@@ -427,19 +327,6 @@ class _ConversationArguments(BaseModel):
         description="Earlier turns, oldest first, if the query refers to them, as in "
         '["User: Which car is red?", "Assistant: The roadster."].',
     )
-
-
-def refuse_to_keep_documents(listeners: Iterable[Any]) -> None:
-    """Raise ConfigurationError for listeners of RunnableWithMessageHistory: they would store Documents as answers."""
-    from langchain_core.runnables.history import RunnableWithMessageHistory
-
-    if any(isinstance(getattr(listener, "__self__", None), RunnableWithMessageHistory) for listener in listeners):
-        raise ConfigurationError(
-            "RunnableWithMessageHistory stores questions and answers, but a retriever returns Documents: wrap the "
-            "chain that answers instead, as in "
-            "RunnableWithMessageHistory(RunnablePassthrough.assign(context=retriever) | answer, …), "
-            "or let the retriever read the history, as in AdvancedRetriever(…, get_session_history=…)"
-        )
 
 
 P = ParamSpec("P")
@@ -455,21 +342,9 @@ class HistoryAwareRetriever(RunnableBindingBase[Any, list[Document]]):
 
     bound: AdvancedRetriever
 
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
+    def as_tool(self, *arguments: Any, **options: Any) -> BaseTool:
         """Return the tool that :meth:`AdvancedRetriever.as_tool` returns."""
-        return self.bound.as_tool(args_schema, name=name, description=description, arg_types=arg_types)
-
-    def with_listeners(self, **listeners: Any) -> Runnable[Any, list[Document]]:
-        """Return a Runnable with these listeners, as :meth:`AdvancedRetriever.with_listeners`."""
-        refuse_to_keep_documents(listeners.values())
-        return super().with_listeners(**listeners)
+        return self.bound.as_tool(*arguments, **options)
 
 
 def _with_arguments_of(kind: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:

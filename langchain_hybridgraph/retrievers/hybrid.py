@@ -29,7 +29,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, N
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
+from langchain_hybridgraph.options.arguments import check_documents, check_first, documents_of
 from langchain_hybridgraph.options.calls import Options
 from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
@@ -251,7 +251,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
     @field_validator("vector_store", mode="before")
     @classmethod
     def _is_a_store(cls, value: Any) -> Any:
-        check_store(cls, value)
+        check_first(cls, value, VectorStore)
         return value
 
     @model_validator(mode="after")

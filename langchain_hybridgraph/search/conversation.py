@@ -7,12 +7,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from langchain_hybridgraph.chunks import Serializable, replace_surrogates
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
-from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number, quote_value, shorten
+from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     check_timeout,
@@ -21,6 +22,8 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     strip_reasoning,
 )
+from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import function_words
 
 # Conversion of conversation histories to turns.
@@ -100,7 +103,7 @@ def _items(history: Any) -> Iterator[tuple[int, Any]]:
     elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
         history = history.messages
     if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
-        raise ConfigurationError(f"the history is {_quoted(history)}; {_EXPECTED}")
+        raise ConfigurationError(f"the history is {quote_value(history)}; {_EXPECTED}")
     first = min(_FIRST, len(history))
     last = max(first, len(history) - _LAST)
     for place in (*range(first), *range(last, len(history))):
@@ -141,7 +144,7 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
             item.content,
             "",
         )
-    raise ConfigurationError(f"item {place} of the history is {_quoted(item)}; {_EXPECTED}")
+    raise ConfigurationError(f"item {place} of the history is {quote_value(item)}; {_EXPECTED}")
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -152,11 +155,6 @@ def _texts(content: Any) -> Iterator[str]:
     elif isinstance(content, (list, tuple)):
         for part in content:
             yield from _texts(part)
-
-
-def _quoted(thing: Any) -> str:
-    text = repr(thing)
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 # Protocol for expanders, and the type of their results.
@@ -199,11 +197,14 @@ class AsyncExpander(Protocol):
         ...
 
 
-def at_least_one(owner: str, **settings: int) -> None:
-    """Raise ConfigurationError if a setting is below 1; ``owner`` is the class named in the error."""
-    for name, value in settings.items():
-        if value < 1:
-            raise ConfigurationError(f"{name} of {owner} must be an integer ≥ 1, got {value!r}")
+def expander_call(
+    expander: Any, query: str, history: Sequence[Turn], source: str = "expander", deadline: float | None = None
+) -> Effect:
+    """Return an Effect that calls an expander."""
+    awaited = partial(expander.acall, query, history) if implements(expander, AsyncExpander) else None
+    quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
+    run, lane = partial(expander, query, history), lane_of("expander", expander)
+    return Effect(source, run, awaited, quick=quick, lane=lane, deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ class AppendHistory:
     turns: int = 3
 
     def __post_init__(self) -> None:
-        at_least_one("AppendHistory", turns=self.turns)
+        check_whole_number("turns", self.turns, least=1)
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question followed by the last turns."""
@@ -262,64 +263,9 @@ class StripQuestion:
         return ExpandedQuery(rest or query)
 
 
-# Replacement of "he" and "she" by a person's name.
-
-_TURN = 1_000
-_BACK = 6  # number of last turns that are searched for the name
-_PERSON = re.compile(r"\b(he|she|him|his|hers?)\b(?P<owns>(?=\s+\w))?", re.IGNORECASE)
-_PART = r"[^\W\d_a-z][^\W\d_]*\.?(?:['’-][^\W\d_]+)*"
-# Two words or more; a single capitalised word may be the beginning of a sentence.
-_NAME = re.compile(
-    rf"(?<![\w'’])(?P<before>[Tt]he\s+)?(?P<name>{_PART}(?:\s+(?:(?:de|van|von|der|la|di|bin)\s+)*{_PART})+)"
-)
-
-
-def with_name(query: str, history: Sequence[Turn]) -> str:
-    """Return the question with "he", "she" and forms such as "his" replaced by a name, if only one person can be meant.
-
-    The name, of at least two words, comes from the latest turn with a name, which must contain no other name. A
-    question that may itself contain a name (a capital after the first word) is returned unchanged. Only English is
-    supported.
-
-    >>> from langchain_hybridgraph.search.conversation import turns
-    >>> with_name("And whom did she marry?", turns([("user", "Who wrote it?"), ("ai", "Marguerite Oldenburg.")]))
-    'And whom did Marguerite Oldenburg marry?'
-    >>> with_name("Where was his wife born?", turns([("user", "Who led it?"), ("ai", "In 1869 Jonas Wied did.")]))
-    "Where was Jonas Wied's wife born?"
-    """
-    beginning = query[:_TURN]
-    if not _PERSON.search(beginning) or any(word[0].isupper() for word in re.findall(r"\w+", beginning)[1:]):
-        return query
-    for turn in reversed(history[-_BACK:]):
-        if names := _names(turn.text[:_TURN]):
-            return _PERSON.sub(lambda match: _replacement(match, names[0]), query) if len(names) == 1 else query
-    return query
-
-
-def _names(text: str) -> list[str]:
-    """Return the names in a text, without names that are part of a longer name in the text."""
-    names = dict.fromkeys(_without_lead(each["name"]) for each in _NAME.finditer(text) if not each["before"])
-    whole = [name for name in names if " " in name]
-    return [name for name in whole if not any(name != other and name in other for other in whole)]
-
-
-def _without_lead(name: str) -> str:
-    """Return a name without function words at its beginning and without a possessive ending."""
-    words = re.sub(r"['’]s$", "", name.strip(".")).split()
-    while words and words[0].lower() in function_words([words[0].lower()]).words:
-        words = words[1:]
-    return " ".join(words)
-
-
-def _replacement(pronoun: re.Match[str], name: str) -> str:
-    word = pronoun[1].lower()
-    owns = word in ("his", "hers") or (word == "her" and pronoun["owns"] is not None)
-    return f"{name}'s" if owns else name
-
-
 # Estimate of whether a question needs its conversation.
 
-# Number of characters of a question that are read.
+# Number of characters of a question, and of a turn, that are read.
 _BEGINNING = 1_000
 _DISTINCT = 4  # a question with this number of content words is complete
 _CONTINUES = re.compile(
@@ -399,7 +345,7 @@ class HistoryTerms:
     - Up to two words: The question is always completed. If it does not refer back to the conversation
       (:func:`continues`), it may have changed the topic ("How old is the moon?"), so the result is not ``sure``.
     - Three words: The question is completed, with half the weight, if it refers back or shares a word with the context.
-    - Four or more words: Only "he" or "she" is replaced by a name (:func:`with_name`).
+    - Four or more words: The question is complete.
 
     Function words of 19 languages are recognised. In languages without spaces between words, content words are
     estimated from the number of letters.
@@ -425,21 +371,18 @@ class HistoryTerms:
     most: int = 20
 
     def __post_init__(self) -> None:
-        at_least_one("HistoryTerms", most=self.most)
-        if not 0 <= self.weight <= 1:
-            raise ConfigurationError(
-                f"weight of HistoryTerms must be a number from 0 to 1, such as .5, got {self.weight!r}"
-            )
+        check_whole_number("most", self.most, least=1)
+        check_number("weight", self.weight, ge=0, le=1)
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
-        """Return the question, completed with words of the history or with a name if necessary."""
+        """Return the question, completed with words of the history if necessary."""
         leans = leaning(query)
         questions, answer = _questions_and_answer(history)
         context = " ".join(dict.fromkeys(text for text in (*questions, answer) if text))
         if not self.weight * leans or not context:
-            return ExpandedQuery(query if leans else with_name(query, history))
+            return ExpandedQuery(query)
         stems = {_stem(word) for word in content_words(context)}
-        shares_a_word = any(_stem(word) in stems for word in content_words(query[:_TURN]))
+        shares_a_word = any(_stem(word) in stems for word in content_words(query[:_BEGINNING]))
         sure = continues(query) or (leans < 1 and shares_a_word)
         if leans < 1 and not sure:
             return ExpandedQuery(query)
@@ -452,7 +395,7 @@ def _stem(word: str) -> str:
 
 
 def _questions_and_answer(history: Sequence[Turn]) -> tuple[list[str], str]:
-    """Return ([first question, last question], last answer), each text cut to ``_TURN`` characters.
+    """Return ([first question, last question], last answer), each text cut to ``_BEGINNING`` characters.
 
     If no speakers are known, the last turn is treated as the answer to the turn before it.
     """
@@ -461,7 +404,9 @@ def _questions_and_answer(history: Sequence[Turn]) -> tuple[list[str], str]:
     if not answers and len(questions) > 1 and not any(turn.speaker for turn in history):
         answers = [questions.pop()]
     places = list(dict.fromkeys([*questions[:1], *questions[-1:]]))
-    return [history[place].text[:_TURN] for place in places], (history[answers[-1]].text[:_TURN] if answers else "")
+    return [history[place].text[:_BEGINNING] for place in places], (
+        history[answers[-1]].text[:_BEGINNING] if answers else ""
+    )
 
 
 def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
@@ -491,7 +436,6 @@ _LABEL = re.compile(
     r"[*_\s]*[:：][*_\s]*",
     re.IGNORECASE,
 )
-_KEYS = ("question", "query", "rewrite", "rewritten", "text", "output", "answer")
 _REFUSAL = re.compile(
     r"(?:(?:i'm|im|i am|we are) (?:sorry|unable|not able|afraid|an? (?:ai|assistant|language model))\b|"
     r"sorry\b|my apologies\b|unfortunately\b|as an? (?:ai|assistant|(?:large )?language model)\b|"
@@ -501,14 +445,6 @@ _REFUSAL = re.compile(
     r"я не могу|к сожалению)\b|很?抱歉|对不起|對不起|我无法|我無法|我不能|申し訳|すみません)",
     re.IGNORECASE,
 )
-# "The question is clear already.", "No rewrite is needed."
-_REMARK = re.compile(
-    r"(?:there(?: is|'s) (?:no|not|nothing|insufficient)\b|no (?:rewrite|rewriting|changes?|rephrasing)\b|"
-    r"(?:the|this|your|that) (?:\w+ ){0,2}(?:question|query|conversation|history|context|input|message|request)"
-    r"(?: itself| already| above| as it is)* (?:is|are|was|does|do|can|cannot|can't|has|seems|appears|stands|needs|"
-    r"refers|asks|changes|contains|makes)\b)(?!.*[?？]$)",
-    re.IGNORECASE,
-)
 
 
 def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
@@ -516,48 +452,26 @@ def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
 
     ``answer`` is a string or a message. Reasoning (``<think>``), code fences, JSON, labels ("Rewritten question:"),
     quotation marks and everything after the first paragraph are removed. Raises ValueError if the rest is empty, is
-    longer than ``longest`` characters, or is a refusal or a remark (unless ``query`` itself begins like one).
+    longer than ``longest`` characters, or is a refusal (unless ``query`` itself begins like one).
 
     >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
     'What does the roadster cost?'
     """
     raw = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
-    text = _one_line(_unwrap(strip_reasoning(raw)))
-    if not text or len(text) > longest or (_is_no_question(text) and not _is_no_question(query.strip())):
-        raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
-    return text
-
-
-def _is_no_question(text: str) -> bool:
-    """Return whether a text begins like a model's refusal or remark, and not like a question."""
-    plain = text.replace("’", "'")
-    return bool(_REFUSAL.match(plain) or _REMARK.match(plain))
-
-
-def _unwrap(text: str) -> str:
+    text = strip_reasoning(raw)
     if fence := _FENCE.search(text):
         text = fence[1]
     text = text.strip("` \n")
     if text[:1] in ("{", "[") and (value := find_json(text)) is not None:
-        text = _text_of(value)
-    return text[label.end() :] if (label := _LABEL.match(text)) else text
-
-
-def _text_of(value: Any) -> str:
-    """Return the string in a JSON value (in a mapping: under a key such as "question", or the only value), or ""."""
-    if isinstance(value, Mapping):
-        preferred = [value[key] for word in _KEYS for key in value if word in str(key).casefold()]
-        texts = [text for text in (*preferred, *value.values()) if isinstance(text, str)]
-        return texts[0] if texts and (preferred or len(value) == 1) else ""
-    if isinstance(value, list):
-        return _text_of(value[0]) if len(value) == 1 else ""
-    return value if isinstance(value, str) else ""
-
-
-def _one_line(text: str) -> str:
-    """Return the first paragraph as one line, without enclosing quotation marks."""
+        values = list(value.values()) if isinstance(value, Mapping) else value
+        text = next((each for each in reversed(values) if isinstance(each, str)), "")
+    text = text[label.end() :] if (label := _LABEL.match(text)) else text
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
-    return " ".join(first.strip("\"'“”„«»‘’*_ \n").split())
+    text = " ".join(first.strip("\"'“”„«»‘’*_ \n").split())
+    is_refusal = _REFUSAL.match(text.replace("’", "'")) and not _REFUSAL.match(query.strip().replace("’", "'"))
+    if not text or len(text) > longest or is_refusal:
+        raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
+    return text
 
 
 _INSTRUCTIONS = (
@@ -593,7 +507,7 @@ class LLMRewrite:
             raise ConfigurationError(
                 f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
             )
-        at_least_one("LLMRewrite", turns=turns)
+        check_whole_number("turns", turns, least=1)
         check_timeout("LLMRewrite", timeout, 10)
         self.llm = llm
         self.turns = turns
@@ -620,55 +534,21 @@ class LLMRewrite:
         return ExpandedQuery(question_in(answer, query, min(longest, _LONGEST)), weight=0.8)
 
 
-# Summary and last messages of a session, for planners.
-
-# Maximum number of last messages, and maximum number of characters of the summary.
-LAST_MESSAGES, LONGEST_SUMMARY = 5, 30_000
-_LINE = 2_000
-
-
-def last_turns(messages: Sequence[Any], most: int = LAST_MESSAGES) -> list[tuple[str, str]]:
-    """Return up to ``most`` last messages that contain text, as pairs of speaker and text, oldest first.
-
-    ``messages`` may have any form that :func:`~langchain_hybridgraph.search.conversation.turns` accepts. Raises
-    ConfigurationError for any other form.
-
-    >>> last_turns(["Hello", ("human", "And its price?"), {"role": "assistant", "content": [{"text": "200"}]}], 2)
-    [('user', 'And its price?'), ('assistant', '200')]
-    """
-    return [(turn.speaker, turn.text) for turn in turns(messages)[-most:]]
-
-
-def context_of(summary: str | None, messages: Sequence[Any], most: int = LAST_MESSAGES) -> str:
-    """Return a text with a line for the session's summary, and a line for each of its last messages.
-
-    Each line is cut after 2,000 characters. The text is "" if there is neither a summary nor a message.
-
-    >>> print(context_of("They look for a car.", [("user", "Is there a red one?"), ("ai", "A roadster.")]))
-    Summary: They look for a car.
-    User: Is there a red one?
-    Assistant: A roadster.
-    """
-    lines = [f"Summary: {summary.strip()}"] if summary and summary.strip() else []
-    lines += [turn.line for turn in turns(messages)[-most:]]
-    return "\n".join(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…" for line in lines)
-
-
 # Detection of small talk, which needs no search.
 
 _MOST_WORDS = 12  # no greeting is longer, and the patterns are slow on long texts
 _PUNCTUATION = re.compile(r"[^\w\s'’-]+|_")
 
 
-def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
+def is_small_talk(query: str, before: str = "") -> bool:
     """Return whether a turn is only a greeting, thanks, a goodbye or agreement, or contains no words.
 
-    A bare "nice" is not small talk at the beginning of a conversation. "Yes" or "no" is not small talk if it answers a
-    question in the last message.
+    ``before`` is the text of the last message, or "" at the beginning of a conversation, where a bare "nice" is not
+    small talk. "Yes" or "no" is not small talk if it answers a question in the last message.
 
     >>> is_small_talk("Hi there, thanks a lot!"), is_small_talk("thanks, and what does it cost?")
     (True, False)
-    >>> is_small_talk("Great!"), is_small_talk("Great!", ["The limit is 5."]), is_small_talk("Yes", ["Shall I?"])
+    >>> is_small_talk("Great!"), is_small_talk("Great!", "The limit is 5."), is_small_talk("Yes", "Shall I?")
     (False, True, False)
     """
     words = _words(query)
@@ -676,8 +556,7 @@ def is_small_talk(query: str, messages: Sequence[Any] = ()) -> bool:
         return True
     if len(words) > _MOST_WORDS or not _ONLY_TALK.fullmatch(text := "".join(f" {word}" for word in words)):
         return False
-    before = last_turns(messages, 1)
-    if before and before[0][1].rstrip().endswith(("?", "？", "؟")):
+    if before.rstrip().endswith(("?", "？", "؟")):
         return bool(_COURTEOUS.search(text)) and not _AGREEING.search(text)
     return bool(_COURTEOUS.search(text) or (before and _ASSENTING.search(text)))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import getattr_static
-from typing import Any, ClassVar, NamedTuple, Protocol, overload
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
@@ -26,23 +26,20 @@ from langchain_hybridgraph.execution.llm import (
 )
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.search.conversation import (
-    LAST_MESSAGES,
-    LONGEST_SUMMARY,
-    AsyncExpander,
     ExpandedQuery,
     Expander,
     HistoryTerms,
-    context_of,
+    expander_call,
     is_small_talk,
-    last_turns,
     turns,
-    with_name,
 )
 
 # Query plans and the protocol of planners.
 
 MEMORY, RESOURCE, SKILL = "memory", "resource", "skill"
 LARGEST_PLAN = 5
+# Maximum number of last messages, and maximum number of characters of the summary, that a planner receives.
+LAST_MESSAGES, LONGEST_SUMMARY = 5, 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +75,8 @@ class TypedQuery(Serializable):
 class QueryPlan(Serializable, Sequence[TypedQuery]):
     """Sequence of queries to run, equal to any sequence of the same queries. If it is empty, nothing is searched for.
 
-    ``reasoning`` explains the choice of queries. ``session_context`` is the part of the session that the planner
-    received: one line for the summary and for each of the last messages. If the planner failed, the plan contains only
-    the raw query, ``degraded`` contains ``planner-failed``, and ``error`` is the error message.
+    ``reasoning`` is a model's explanation of the queries. If the planner failed, the plan contains only the raw query,
+    ``degraded`` contains ``planner-failed``, and ``error`` is the error message.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -91,20 +87,13 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     degraded: tuple[str, ...] = ()
     error: str = ""
     reasoning: str = ""
-    session_context: str = ""
 
     @classmethod
-    def raw(cls, query: str, error: BaseException, session_context: str = "") -> QueryPlan:
+    def raw(cls, query: str, error: BaseException) -> QueryPlan:
         """Return the plan to use if the planner failed: only the query as the user wrote it, for all types."""
-        message = describe_error(error)
-        reasoning = "The planner failed, so the original question is searched for."
-        return cls((TypedQuery(query),), ("planner-failed",), message, reasoning, session_context)
+        return cls((TypedQuery(query),), ("planner-failed",), describe_error(error))
 
-    @overload
-    def __getitem__(self, index: int) -> TypedQuery: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[TypedQuery, ...]: ...
-    def __getitem__(self, index: int | slice) -> TypedQuery | tuple[TypedQuery, ...]:
+    def __getitem__(self, index: Any) -> Any:
         return self.queries[index]
 
     def __len__(self) -> int:
@@ -166,7 +155,6 @@ TIMEOUT = 20.0
 _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3
-_PRIORITIES = {"highest": 1, "high": 2, "medium": 3, "low": 4, "lowest": 5}
 _FORM = answer_schema(
     "QueryPlan",
     "The queries to search for; an empty list for small talk.",
@@ -196,8 +184,7 @@ class QueryPlanner:
     - ``method`` is passed to LangChain's ``with_structured_output``. Set it, for example to ``"json_mode"``, if the
       default method does not work with the model.
 
-    Imperfect answers are accepted: JSON within prose, a string instead of an object, a priority in words. A query of an
-    unknown type searches all types.
+    JSON within prose is accepted. A query of an unknown type searches all types.
 
     The plan contains only the raw query, with the reason ``planner-failed``, if the model fails, if its answer is not a
     list of queries, or after ``timeout`` seconds (None means no limit). A call that times out keeps running in the
@@ -239,12 +226,13 @@ class QueryPlanner:
 
     def _plan(self, summary: str | None, messages: Sequence[Any], query: str) -> effects.Search[QueryPlan]:
         if not query.strip():
-            return QueryPlan((), reasoning="The message has no text, so nothing is searched for.")
-        context = context_of(summary, messages)
-        turns = [{"role": role, "text": shorten(text, _LONGEST_MESSAGE)} for role, text in last_turns(messages)]
+            return QueryPlan(())
         material = {
             "summary": shorten(summary or "", LONGEST_SUMMARY),
-            "messages": turns,
+            "messages": [
+                {"role": turn.speaker, "text": shorten(turn.text, _LONGEST_MESSAGE)}
+                for turn in turns(messages)[-LAST_MESSAGES:]
+            ],
             "message": shorten(query, _LONGEST_MESSAGE),
         }
         question, model = prompt_messages(self._instructions, material), self._model
@@ -253,12 +241,12 @@ class QueryPlanner:
                 model_call("planner", self, model.invoke, model.ainvoke, question)
             )
             plan = parse_answer(answer)
-            return QueryPlan(self._queries(plan), reasoning=_reasoning(plan), session_context=context)
+            return QueryPlan(self._queries(plan), reasoning=_reasoning(plan))
         except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
-            return QueryPlan.raw(query, error, context)
+            return QueryPlan.raw(query, error)
 
     def _queries(self, answer: Any) -> tuple[TypedQuery, ...]:
-        items = list(_items(answer))
+        items = _items(answer)
         queries = [query for item in items if (query := self._query(item)) is not None]
         if items and not queries:
             raise ValueError(f"there is no query in the model's answer: {shorten(str(items), 200)}")
@@ -271,16 +259,10 @@ class QueryPlanner:
             return None
         return TypedQuery(
             shorten(" ".join(text.split()), _LONGEST_QUERY),
-            self._type(fields.get("context_type", fields.get("type"))),
+            self._types.get(str(fields.get("context_type")).strip().casefold()),
             shorten(" ".join(str(fields.get("intent") or "").split()), 200),
             _priority(fields.get("priority")),
         )
-
-    def _type(self, value: Any) -> str | None:
-        """Return the type with this singular or plural name, or None (all types) if there is no such type."""
-        name = str(value).strip().casefold()
-        singular = name.removesuffix("ies") + "y" if name.endswith("ies") else name.removesuffix("s")
-        return self._types.get(name) or self._types.get(singular)
 
 
 def _instructions(types: Mapping[str, str]) -> str:
@@ -305,30 +287,19 @@ def _reasoning(answer: Any) -> str:
     return shorten(" ".join(reasoning.split()), _LONGEST_QUERY) if isinstance(reasoning, str) else ""
 
 
-def _items(answer: Any) -> Iterator[Any]:
-    """Yield those parts of the model's answer that may be queries; raise ValueError if it is not a list of queries."""
-    if isinstance(answer, Mapping) and "query" in answer:
-        yield answer
-    elif isinstance(answer, Mapping) and "queries" in answer:
-        yield from _queries_in(answer["queries"])
-    elif isinstance(answer, list):
-        yield from answer
-    else:
-        raise ValueError(f"the model's answer is not a list of queries: {shorten(str(answer), 200)}")
-
-
-def _queries_in(queries: Any) -> Iterator[Any]:
-    if isinstance(queries, str) and (inner := find_json(queries)) is not None:
-        yield from _items(inner)
-    elif isinstance(queries, list):
-        yield from queries
-    elif queries is not None:
-        yield queries
+def _items(answer: Any) -> list[Any]:
+    """Return those parts of the model's answer that may be queries; raise ValueError if it is not a list of queries."""
+    value = find_json(answer) if isinstance(answer, str) else answer
+    if isinstance(value, Mapping) and "queries" in value:
+        return _items(value["queries"])
+    if isinstance(value, Mapping) and "query" in value:
+        return [value]
+    if isinstance(value, list):
+        return value
+    raise ValueError(f"the model's answer is not a list of queries: {shorten(str(answer), 200)}")
 
 
 def _priority(value: Any) -> int:
-    if isinstance(value, str) and value.strip().casefold() in _PRIORITIES:
-        return _PRIORITIES[value.strip().casefold()]
     number = parse_number(value)
     return _USUAL_PRIORITY if number is None else round(min(5.0, max(1.0, number)))
 
@@ -418,9 +389,7 @@ class RulePlanner:
     ``sure`` and has no ``context`` (see :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`), it replaces
     the user's query. Otherwise, it is added as a second query for all types, because nDCG@10 is .564 with both, .525
     with only the raw query and .519 with only the completed one. If it only adds words at the end, there is no resource
-    query, and skill and memory queries receive these words in place of their first pronoun, or at the end. If "he" or
-    "she" can be replaced by a name (:func:`~langchain_hybridgraph.search.conversation.with_name`), the first query and
-    the queries for single types contain this name, and no other words of the conversation.
+    query, and skill and memory queries receive these words in place of their first pronoun, or at the end.
 
     The priority is 1 for the first query, for skill queries, and for memory queries with "my" or "our". It is 2 for all
     other queries, which are less certain to help.
@@ -433,16 +402,11 @@ class RulePlanner:
     1 memory user's dashboards to Grafana
     1 skill export my dashboards to Grafana
     >>> history = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
-    >>> for each in RulePlanner()("", history, "Where was she born?"): print(each.priority, each.query)
-    1 Where was Marguerite Oldenburg born?
-    2 Where was she born? wrote Salt Road Marguerite Oldenburg
-    2 Marguerite Oldenburg born
     >>> for each in RulePlanner()("", history, "How long is it?"): print(each.priority, each.query)
     1 How long is it?
     2 How long is it? wrote Salt Road Marguerite Oldenburg
-    >>> plan = RulePlanner()("", [], "Thanks a lot!")
-    >>> len(plan), plan.reasoning
-    (0, 'The message is small talk, so nothing is searched for.')
+    >>> len(RulePlanner()("", [], "Thanks a lot!"))
+    0
     """
 
     expander: Expander = field(default_factory=HistoryTerms)
@@ -450,62 +414,37 @@ class RulePlanner:
     reads_all_messages: ClassVar[bool] = True
 
     def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
-        """Return the queries to search for; the summary is used only for ``session_context``."""
-        history = turns(messages, query)
-        queries: tuple[TypedQuery, ...] = ()
-        if not is_small_talk(query, messages):
-            queries = _queries(query, with_name(query, history), self.expander(query, history) if history else query)
-        return _plan(query, queries, summary, messages)
+        """Return the queries to search for; the summary is not used."""
+        return effects.drive(self._plan(messages, query))
 
     async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> QueryPlan:
         """Return the same result as calling the planner; an asynchronous expander is awaited."""
+        return await effects.adrive(self._plan(messages, query))
+
+    def _plan(self, messages: Sequence[Any], query: str) -> effects.Search[QueryPlan]:
         history = turns(messages, query)
-        if is_small_talk(query, messages) or not history or not isinstance(self.expander, AsyncExpander):
-            return self(summary, messages, query)
-        queries = _queries(query, with_name(query, history), await self.expander.acall(query, history))
-        return _plan(query, queries, summary, messages)
+        if is_small_talk(query, history[-1].text if history else ""):
+            return QueryPlan(())
+        expanded_query: ExpandedQuery | str = query
+        if history:
+            (expanded_query,) = yield from effects.ask_or_raise(expander_call(self.expander, query, history))
+        return QueryPlan(_queries(query, expanded_query))
 
 
-def _plan(query: str, queries: tuple[TypedQuery, ...], summary: str | None, messages: Sequence[Any]) -> QueryPlan:
-    return QueryPlan(queries, reasoning=_rule_reasoning(query, queries), session_context=context_of(summary, messages))
-
-
-def _rule_reasoning(query: str, queries: Sequence[TypedQuery]) -> str:
-    if not queries:
-        return "The message is small talk, so nothing is searched for."
-    whole = [each for each in queries if each.context_type is None]
-    first = "as it is" if whole[0].query == query else "completed from the conversation"
-    sentences = [f"The question is searched for {first}."]
-    if len(whole) > 1:
-        sentences.append("It refers to the conversation, so a second query adds words from it.")
-    return " ".join([*sentences, *(_WHY[each.context_type] for each in queries if each.context_type is not None)])
-
-
-_WHY = {
-    MEMORY: "It is about the user, so memories are searched.",
-    SKILL: "It asks how to do something, so skills are searched.",
-    RESOURCE: "Its noun phrase names the topic, so resources are searched for it.",
-}
-
-
-def _queries(query: str, with_name_only: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
-    """Return the query itself, the completed query, and the queries for single types.
-
-    ``with_name_only`` is the query with a name instead of a pronoun, or the unchanged query.
-    """
+def _queries(query: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+    """Return the query itself, the completed query, and the queries for single types."""
     expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
-    if expansion.sure and not expansion.context:
-        with_name_only, whole = (with_name_only, with_name_only) if whole.strip() == query.strip() else (whole, whole)
-    first = TypedQuery(
-        with_name_only,
-        intent="what was asked" if with_name_only == query else "the question, with the name it refers to",
-    )
-    if whole.strip() == with_name_only.strip():
-        return best([first, *_typed_queries(with_name_only)])
+    if whole.strip() == query.strip():
+        whole = query
+    elif expansion.sure and not expansion.context:
+        query = whole
+    first = TypedQuery(query, intent="what was asked")
+    if whole == query:
+        return best([first, *_typed_queries(query)])
     second = TypedQuery(whole, intent="the question, completed from the conversation", priority=2)
-    if with_name_only != query or not whole.startswith(query):
-        return best([first, second, *_typed_queries(with_name_only if with_name_only != query else whole)])
+    if not whole.startswith(query):
+        return best([first, second, *_typed_queries(whole)])
     # A noun phrase followed by more words finds less than the complete query.
     typed_queries = [each for each in _typed_queries(query) if each.context_type != RESOURCE]
     completed = [replace(each, query=_completed(each.query, whole[len(query) :])) for each in typed_queries]
@@ -566,10 +505,10 @@ def _without(lead: re.Pattern[str], text: str) -> str:
 
 
 class ConversationSession(NamedTuple):
-    """Summary of a conversation, and a function that returns an Effect that reads its messages."""
+    """Summary of a conversation, and the call that reads its messages."""
 
     summary: str
-    messages: Callable[[], effects.Effect]
+    messages: effects.Effect
 
 
 def plan_queries(
@@ -582,19 +521,17 @@ def plan_queries(
     take at most half of the time until the deadline.
     """
     if session is None or not text.strip():
-        return QueryPlan((_raw(text),))
+        return QueryPlan((TypedQuery(text if text.strip() else "?"),))  # a search by a vector has no text
     until = effects.part_of_deadline(deadline, 0.5)
     try:
-        (messages,) = yield from effects.ask_or_raise(session.messages()._replace(deadline=until))
+        (messages,) = yield from effects.ask_or_raise(session.messages._replace(deadline=until))
     except Exception as error:  # noqa: BLE001 - a chat history may be the caller's own; without it the question is planned alone
         trace.record("session", error, "session-failed")
         messages = []
     trace.has_context = bool(messages or session.summary)
     # The rule planner also needs the first question; other planners receive the last messages.
-    planner_messages = (
-        list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
-    )
-    arguments = session.summary[:LONGEST_SUMMARY], planner_messages, text
+    first = 0 if getattr(planner, "reads_all_messages", False) else -LAST_MESSAGES
+    arguments = session.summary[:LONGEST_SUMMARY], list(messages)[first:], text
     arun = partial(planner.acall, *arguments) if hasattr(planner, "acall") else None
     call = effects.Effect(
         "planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until
@@ -602,38 +539,17 @@ def plan_queries(
     try:
         with trace.stage("plan"):
             (answer,) = yield from effects.ask_or_raise(call)
-        plan = _checked_plan(answer)
+        is_plan = isinstance(answer, Sequence) and all(isinstance(each, TypedQuery) for each in answer)
+        if not is_plan or answer == "":
+            raise TypeError(f"the planner must return a list of TypedQuery, got {quote_value(answer)}")
+        plan = answer if isinstance(answer, QueryPlan) else QueryPlan(tuple(answer))
     except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query is searched without it
         trace.record("planner", error, "planner-failed")
-        return QueryPlan.raw(_raw(text).query, error, _context(session, messages))
+        return QueryPlan.raw(text, error)
     for reason in plan.degraded:
         trace.degrade(reason)
     if plan.error:
         trace.errors["planner"] = plan.error
-    return replace(plan, session_context=plan.session_context or _context(session, messages))
-
-
-def _context(session: ConversationSession, messages: Sequence[Any]) -> str:
-    try:
-        return context_of(session.summary[:LONGEST_SUMMARY], messages)
-    except ConfigurationError:  # a form of messages that only the planner can read
-        return ""
-
-
-def _raw(text: str) -> TypedQuery:
-    """Wrap the raw text in a typed query for all types; blank text (as in a vector-only search) becomes "?"."""
-    return TypedQuery(text) if text.strip() else TypedQuery("?")
-
-
-def _checked_plan(answer: Any) -> QueryPlan:
-    """Return a planner's result as a plan of at most ``LARGEST_PLAN`` queries; raise ValueError for anything else."""
-    if (
-        isinstance(answer, str)
-        or not isinstance(answer, Sequence)
-        or not all(isinstance(q, TypedQuery) for q in answer)
-    ):
-        raise ValueError(f"the planner must return a list of TypedQuery, got {quote_value(answer)}")
-    plan = answer if isinstance(answer, QueryPlan) else QueryPlan(tuple(answer))
     return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:LARGEST_PLAN]))
 
 
@@ -670,9 +586,9 @@ def as_session(session: Any) -> ConversationSession | None:
         return inner._replace(summary=str(session.get("summary") or ""))
     if isinstance(session, Sequence) and not isinstance(session, str | bytes):
         messages = list(session)
-        return ConversationSession("", lambda: effects.Effect("session", lambda: messages, quick=True))
+        return ConversationSession("", effects.Effect("session", lambda: messages, quick=True))
     if has_messages(session):
-        return ConversationSession("", lambda: messages_call("session", session))
+        return ConversationSession("", messages_call("session", session))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "
         f"{{'summary': …, 'messages': […]}}, got {session!r}"

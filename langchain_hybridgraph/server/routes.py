@@ -22,10 +22,9 @@ from langchain_hybridgraph.server.access import Access
 from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
+from langchain_hybridgraph.stores.sessions import LONGEST_TTL
 
 Result = TypeVar("Result")
-LONGEST_TTL = 100 * 365 * 86_400.0
-"""Largest time to live of a turn, in seconds: a century."""
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 
@@ -262,8 +261,8 @@ def add_memory(router: APIRouter, service: Service) -> None:
         owner = getattr(service.store(access.tenant), part)
         try:
             method = getattr(owner, verb)
-        except AttributeError as error:
-            raise Refusal(501, str(error)) from None
+        except AttributeError:
+            raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead") from None
         return method(*arguments, **options)
 
     def check_ids(access: Access, ids: Sequence[str]) -> None:

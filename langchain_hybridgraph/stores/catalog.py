@@ -9,7 +9,8 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.records import TITLE, Edge, digest
+from langchain_hybridgraph.chunks import chunk_uri, context_type_of
+from langchain_hybridgraph.records import Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (
     CHUNK,
@@ -17,10 +18,8 @@ from langchain_hybridgraph.stores.chunk_rows import (
     INVALID_EDGES,
     IS_MENTIONED,
     LOST_EDGES,
-    MODE_PREFIX,
     PARENT,
     POSITION,
-    Arc,
     RowStates,
     StoredChunk,
     StoredHashes,
@@ -31,18 +30,27 @@ from langchain_hybridgraph.stores.chunk_rows import (
 )
 from langchain_hybridgraph.stores.connections import CatalogConnections, UndecodableTextError
 
-# Columns that the graph in memory reads for each edge.
-_ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
+_RAW_COLUMNS = ("tenant", "id", "uri", "context_type", "kind", "document", "parent", "metadata", "text")
 _RAW_NODES = "SELECT node, row, text_hash, content_hash, {} FROM nodes".format(
-    ", ".join(f"CAST({name} AS BLOB)" for name in ("tenant", "id", "kind", "document", "parent", "metadata", "text"))
+    ", ".join(f"CAST({name} AS BLOB)" for name in _RAW_COLUMNS)
 )
-_ARCS_AT_ONCE = 50_000
-_ROWS_AT_ONCE = 2_000
+# Nodes with an edge or a learned value that differs from its copy in an index. Without the condition, SQLite would read
+# the copies twice.
+_ALTERED_VALUES = " UNION ".join(
+    f"SELECT {node} FROM "
+    f"(SELECT * FROM {table} NOT INDEXED WHERE {node} > 0 EXCEPT SELECT * FROM {table} INDEXED BY {index})"
+    for table, node, index in (
+        ("edges", "source", "edge_values"),
+        ("learned", "node", "learned_values"),
+        ("past_validity", "node", "validity_values"),
+        ("past_trust", "node", "trust_values"),
+    )
+)
 _STATES_AT_ONCE = 10_000
 # JSON list of a column of times. A list takes half the time of one tuple for each row, and json_group_array rounds.
 _TIME = "iif({0} IS NULL, 'null', replace(printf('%!.17g', {0}), 'Inf', 'Infinity'))"
 _TIMES = f"'[' || ifnull(group_concat({_TIME}), '') || ']'"
-_EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
+EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
 _COLUMNS = (
     "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
 )
@@ -58,7 +66,7 @@ _STORED_THEN = (
 
 
 class DamagedNode(NamedTuple):
-    """A node that :meth:`Catalog.damaged_nodes` has found, with the hash of its present text and its metadata."""
+    """A damaged node, with the values for the columns that depend on its present text, metadata, document and id."""
 
     node: int
     row: int | None
@@ -66,6 +74,8 @@ class DamagedNode(NamedTuple):
     id: str
     text_hash: bytes = b""
     metadata: str | None = None
+    uri: str | None = None
+    context_type: str | None = None
 
 
 class DamagedNodes(NamedTuple):
@@ -114,25 +124,15 @@ class Catalog(CatalogConnections):
 
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the existing chunks in these rows, unordered, with the validity known at ``known_at``."""
-        return self._select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
+        return self.select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks and parents with these ids, with their validity as known at ``known_at`` (None: now)."""
-        return self._select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, json_list(ids))
-
-    def read_texts(self, tenant: str, hashes: Iterable[bytes]) -> list[StoredChunk]:
-        """Return the tenant's chunks whose texts have these hashes."""
-        listed_hashes = json.dumps([digest.hex().upper() for digest in hashes])
-        return self._select(
-            "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))",
-            None,
-            tenant,
-            listed_hashes,
-        )
+        return self.select("tenant = ?2 AND id IN (SELECT value FROM json_each(?3))", known_at, tenant, json_list(ids))
 
     def pages(self, start: int = 0, stop: int = 1 << 62, *, step: int = 2_000) -> Iterator[list[StoredChunk]]:
         """Yield pages of the chunks with a row in [start, stop), sorted by row. No lock is held between pages."""
-        while page := self._select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
+        while page := self.select("row >= ?2 AND row < ?3 ORDER BY row LIMIT ?4", None, start, stop, step):
             yield page
             start = (page[-1].row or 0) + 1
 
@@ -143,17 +143,6 @@ class Catalog(CatalogConnections):
     def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
         """Yield the row and text of all chunks, starting at row ``start``, sorted by row."""
         return ((entry.row or 0, entry.text) for entry in self.iterate(start))
-
-    def places(self, start: int, stop: int, tenant: str) -> Iterator[tuple[int, str, str | None]]:
-        """Yield (row, uri, context type) for each of a tenant's chunks with a row in [start, stop), sorted by row."""
-        with self.reading() as connection:
-            results = connection.execute(
-                # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
-                "SELECT row, uri, context_type FROM nodes WHERE row >= ? AND row < ? AND +tenant = ? ORDER BY row",
-                (start, stop, tenant),
-            )
-            while page := results.fetchmany(_ROWS_AT_ONCE):
-                yield from page
 
     def row_states(self, tenant: str, end: int, rows: Sequence[int] | None = None) -> Iterator[RowStates]:
         """Yield the states of a tenant's chunks in these rows (None: all below ``end``), without deleted ones."""
@@ -189,21 +178,8 @@ class Catalog(CatalogConnections):
             () if rows is None else (number_list(rows),),
         )
 
-    def turns(self, tenant: str, session: str, known_at: float | None) -> Iterator[StoredChunk]:
-        """Yield the turns of a session: numbered ones first, largest number first, then the others, newest first."""
-        page, size = 0, 100
-        while results := self._select(
-            "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5",
-            known_at,
-            tenant,
-            session,
-            size,
-            page * size,
-        ):
-            yield from results
-            page += 1
-
-    def _select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:
+    def select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:
+        """Return the chunks and parents for which a condition is true; in it, ``values`` are numbered from ?2."""
         what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
         return [StoredChunk(*row) for row in self.query(f"SELECT {what} WHERE {where}", (known_at, *values))]
 
@@ -216,16 +192,6 @@ class Catalog(CatalogConnections):
         )
         counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
         return {**counts, "edges": edges, "entities": entities}
-
-    def tenants(self) -> dict[str, int]:
-        """Return the number of chunks of each tenant, including 0 for tenants with only other data."""
-        results = self.query(
-            "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
-            f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
-            "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named "
-            "ORDER BY tenant"
-        )
-        return dict(results)
 
     def has_parents(self, tenant: str) -> bool:
         """Return whether this tenant has any parent, or any chunk with the id of a parent."""
@@ -246,31 +212,6 @@ class Catalog(CatalogConnections):
         )
         return {id: StoredHashes(*rest) for id, *rest in results}
 
-    def documents(self, tenant: str, documents: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Yield (document, id) for every chunk and parent of these documents."""
-        yield from self.query(
-            "SELECT document, id FROM nodes WHERE tenant = ? AND document IN (SELECT value FROM json_each(?))",
-            (tenant, json_list(documents)),
-        )
-
-    def document_ids(self, tenant: str) -> list[str]:
-        """Return the ids of all documents of a tenant, sorted."""
-        results = self.query(
-            "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document",
-            (tenant,),
-        )
-        return [document for (document,) in results]
-
-    def title_edges(self, tenant: str) -> list[Edge]:
-        """Return the edges that lead to the ``title:`` nodes of documents, sorted by title and source."""
-        results = self.query(
-            f"SELECT {_EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
-            "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
-            "ORDER BY t.id, s.id",
-            (tenant, TITLE, f"{TITLE}{chr(0x10FFFF)}"),
-        )
-        return [Edge(*values) for values in results]
-
     def changed_rows(self, version: int) -> list[int]:
         """Return the rows that were changed by commits after ``version``."""
         return [row for (row,) in self.query("SELECT DISTINCT row FROM changes WHERE version > ?", (version,))]
@@ -279,7 +220,7 @@ class Catalog(CatalogConnections):
         """Return the edges from these ids, or, with ``backwards``, to them, sorted by source, relation and target."""
         near_end = "t" if backwards else "s"
         results = self.query(
-            f"SELECT {_EDGE} FROM edges e "
+            f"SELECT {EDGE} FROM edges e "
             "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
             f"WHERE {near_end}.tenant = ? AND {near_end}.id IN (SELECT value FROM json_each(?)) "
             "ORDER BY s.id, relation, t.id",
@@ -287,13 +228,16 @@ class Catalog(CatalogConnections):
         )
         return [Edge(*values) for values in results]
 
-    def faults(self) -> list[str]:
-        """Check the database and its edges, and return messages about the faults found."""
+    def damage(self) -> list[str]:
+        """Return SQLite's messages about damage to the database, such as rows that differ from their indexes."""
+        return [message for (message,) in self.query("PRAGMA integrity_check(5)") if message != "ok"]
+
+    def edge_faults(self) -> list[str]:
+        """Return messages about edges that cannot have been written."""
         with self.reading() as connection:
-            faults = [row[0] for row in connection.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
-        faults += [f"{dangling} edges point to missing nodes"] if dangling else []
+        faults = [f"{dangling} edges point to missing nodes"] if dangling else []
         what = "have no weight, are never valid, or lead to themselves or another tenant"
         return faults + ([f"{wrong} edges {what}"] if wrong else [])
 
@@ -308,97 +252,28 @@ class Catalog(CatalogConnections):
                     tenant, id = (raw.decode(errors="replace") for raw in values[:2])
                     damaged.undecodable.append(DamagedNode(node, row, tenant, id))
                     continue
-                tenant, id, *contents = contents
-                text, metadata = contents[-1], contents[-2]
+                tenant, id, *place, kind, document, parent, metadata, text = contents
                 if text is None:
                     continue
-                has_metadata = metadata is not None and parse_metadata(metadata) is not None
-                is_as_written = content_hash in (b"", digest(*(each or "" for each in contents)))
-                if not (has_metadata and is_as_written and text_hash(text) == hash):
-                    readable = metadata if has_metadata else "{}"
-                    damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text), readable))
+                parsed = None if metadata is None else parse_metadata(metadata)
+                is_as_written = content_hash in (b"", digest(kind, document or "", parent or "", metadata or "", text))
+                uri, context_type = None, None
+                if row is not None:
+                    uri = chunk_uri(id, document or "", parsed or {})
+                    context_type = context_type_of(parsed or {})
+                if (parsed is None, is_as_written, text_hash(text), place) != (False, True, hash, [uri, context_type]):
+                    readable = "{}" if parsed is None else metadata
+                    damaged.altered.append(
+                        DamagedNode(node, row, tenant, id, text_hash(text), readable, uri, context_type)
+                    )
         return damaged
 
-    # -- the graph ------------------------------------------------------------------------------------------
-
-    def has_edges(self, tenant: str) -> bool:
-        """Return whether this tenant has any edges."""
-        return bool(self.query("SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1", (tenant,)))
+    def altered_values(self) -> list[DamagedNode]:
+        """Return the nodes with an edge or a learned value that has been damaged, as :meth:`damage` shows."""
+        sql = f"SELECT node, row, tenant, id FROM nodes WHERE node IN ({_ALTERED_VALUES})"
+        return [DamagedNode(*values) for values in self.query(sql)]
 
     def count_edges(self) -> int:
         """Return the number of edges of all tenants."""
         with self.reading() as connection:
             return count_edges(connection)
-
-    def chunk_nodes(self) -> list[tuple[int, int]]:
-        """Return (row, node) for every chunk of all tenants, sorted by row."""
-        return self.query("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row")
-
-    def parent_nodes(self, tenant: str) -> list[int]:
-        """Return the nodes of all parents of a tenant."""
-        results = self.query(f"SELECT node FROM nodes WHERE kind = '{PARENT}' AND tenant = ?", (tenant,))
-        return [node for (node,) in results]
-
-    def arcs(self, tenant: str) -> Iterator[list[Arc]]:
-        """Yield the edges of a tenant, or of all tenants if ``tenant`` is "", in large batches."""
-        of_tenant = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?"
-        with self.reading() as connection:
-            results = connection.execute(
-                f"SELECT {_ARC} FROM " + (of_tenant if tenant else "edges e"),
-                (tenant,) if tenant else (),
-            )
-            while arcs := results.fetchmany(_ARCS_AT_ONCE):
-                yield arcs
-
-    def changed_pairs(self, position: int) -> list[tuple[int, int]]:
-        """Return the pairs of nodes whose edges changed after ``position``; a changed node is paired with itself."""
-        return self.query("SELECT DISTINCT source, target FROM graph_changes WHERE number > ?", (position,))
-
-    def changed_nodes(self, tenant: str, position: int) -> list[tuple[int, int, int]]:
-        """Return this tenant's nodes that changed after ``position``, as (node, row or -1, whether it is an entity)."""
-        return self.query(
-            "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?1 "
-            "UNION SELECT target FROM graph_changes WHERE number > ?1) "
-            f"SELECT nodes.node, ifnull(row, -1), kind = '{GRAPH}' AND {IS_MENTIONED} "
-            "FROM touched CROSS JOIN nodes ON nodes.node = touched.node WHERE tenant = ?2",
-            (position, tenant),
-        )
-
-    def changed_arcs(self, tenant: str, position: int) -> list[Arc]:
-        """Return this tenant's current edges between the pairs of nodes that changed after ``position``."""
-        return self.query(
-            f"SELECT {_ARC} FROM (SELECT DISTINCT source, target FROM graph_changes WHERE number > ?) c "
-            "CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
-            "CROSS JOIN nodes ON node = e.source WHERE tenant = ?",
-            (position, tenant),
-        )
-
-    def graph_nodes(self, tenant: str, ids: Iterable[str]) -> dict[str, int]:
-        """Return the nodes of those ids that are used only in edges, as a dict keyed by id."""
-        results = self.query(
-            f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
-            "AND id IN (SELECT value FROM json_each(?))",
-            (tenant, json_list(ids)),
-        )
-        return dict(results)
-
-    def ids_of_nodes(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Return the ids of these nodes, as a dict keyed by node; unknown nodes are left out."""
-        results = self.query(
-            "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?))", (number_list(nodes),)
-        )
-        return dict(results)
-
-    def edges_between(
-        self, pairs: Iterable[tuple[int, int]], known_at: float | None = None
-    ) -> list[tuple[int, int, Edge]]:
-        """Return (source, target, edge) for all edges between these pairs that were learned by ``known_at``."""
-        results = self.query(
-            f"SELECT e.source, e.target, {_EDGE} FROM json_each(?) p "
-            "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
-            "AND e.target = json_extract(p.value, '$[1]') "
-            "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
-            "WHERE e.learned_at <= ifnull(?, 9e999)",
-            (json.dumps(list(pairs)), known_at),
-        )
-        return [(source, target, Edge(*values)) for source, target, *values in results]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.records import MemoryState
@@ -72,10 +72,11 @@ class MemoryValues(NamedTuple):
 
 
 class StoredMemory(NamedTuple):
-    """The state of a chunk or parent, with its node, row and metadata."""
+    """The state of a chunk or parent, with its node, row, hash of its text and metadata."""
 
     node: int
     row: int | None
+    text_hash: bytes
     metadata: str
     values: MemoryValues
 
@@ -110,38 +111,12 @@ _BY_ROW = (
     "iif(valid_until IS expires_at, valid_until, NULL), "
     "provenance_depth, memory_type FROM {source} WHERE tenant = ?1 AND {condition}"
 )
-_FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", condition="row >= ?2 AND row < ?3")
-_CHANGED = _BY_ROW.format(
+FROM_ROW = _BY_ROW.format(source="nodes CROSS JOIN learned USING (node)", condition="row >= ?2 AND row < ?3")
+CHANGED = _BY_ROW.format(
     source="(SELECT DISTINCT node FROM learned_changes WHERE number > ?2) CROSS JOIN nodes USING (node) "
     "CROSS JOIN learned USING (node)",
     condition="row NOT NULL",
 )
-
-
-def position(connection: sqlite3.Connection) -> int:
-    """Return the number of the last change in the log of learned values."""
-    return int(connection.execute("SELECT ifnull(max(number), 0) FROM learned_changes").fetchone()[0])
-
-
-def is_forgotten(connection: sqlite3.Connection, number: int) -> bool:
-    """Return whether changes after this number have left the log, so that all states must be read (−1: none were)."""
-    first = connection.execute("SELECT min(number) FROM learned_changes").fetchone()[0]
-    return number < 0 or (first is not None and first > number + 1)
-
-
-def next_row(connection: sqlite3.Connection) -> int:
-    """Return the next unused row, which is one more than the largest row ever used."""
-    return int(connection.execute("SELECT value FROM about WHERE name = 'next_row'").fetchone()[0])
-
-
-def by_row(connection: sqlite3.Connection, tenant: str, start: int, stop: int) -> list[ByRow]:
-    """Return the states of a tenant's chunks in the rows [start, stop)."""
-    return connection.execute(_FROM_ROW, (tenant, start, stop)).fetchall()
-
-
-def changed_by_row(connection: sqlite3.Connection, tenant: str, number: int) -> list[ByRow]:
-    """Return the current states of a tenant's chunks that have changed since the change with this number."""
-    return connection.execute(_CHANGED, (tenant, number)).fetchall()
 
 
 def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow], now: float) -> None:
@@ -150,7 +125,8 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     An existing chunk keeps a learned value unless that value changes in its metadata. A chunk with a changed text is a
     new statement, learned ``now``.
     """
-    existing = _read_existing(connection, entries)
+    ids = [entry.id for entry in entries]
+    existing = read_states(connection, entries[0].tenant, ids) if entries else {}
     put_entries(connection, entries)
     new = [entry for entry in entries if entry.id not in existing]
     fresh = {entry.id: _initial(entry.metadata_values, now) for entry in new}
@@ -162,27 +138,6 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     )
     for id, after in again.items():
         replace(connection, existing[id].node, existing[id].values, after, now)
-
-
-class _ExistingMemory(NamedTuple):
-    node: int
-    text_hash: bytes
-    metadata_values: ParsedMetadata
-    values: MemoryValues
-
-
-def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
-    if not entries:
-        return {}
-    rows = connection.execute(
-        f"SELECT id, node, text_hash, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
-        "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-        (entries[0].tenant, json_list(entry.id for entry in entries)),
-    )
-    return {
-        id: _ExistingMemory(node, text_hash, ParsedMetadata.of(parse_metadata(metadata) or {}), MemoryValues(*values))
-        for id, node, text_hash, metadata, *values in rows
-    }
 
 
 def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
@@ -203,64 +158,35 @@ def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
     )
 
 
-def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
-    first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
+def _after_ingest(entry: ChunkRow, before: StoredMemory, now: float) -> MemoryValues:
+    """Return the state after an entry is written again.
+
+    A change in the metadata replaces a value, but a removed value is cleared only if the current value still comes from
+    the old metadata.
+    """
+    old_metadata = ParsedMetadata.of(parse_metadata(before.metadata) or {})
+    first, last = _initial(old_metadata, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
     values = before.values._asdict()
-    changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
-    after = before.values._replace(**changes)
+    changed = [name for name in last if last[name] != first[name]]
+    after = before.values._replace(
+        **{name: last[name] for name in changed if last[name] is not None or values[name] == first[name]}
+    )
     if entry.text_hash == before.text_hash:
         return after
     return after._replace(learned_at=now, retracted_at=None)
 
 
-def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return whether a change in the metadata, from ``first`` to ``last``, replaces the current value in ``values``.
-
-    A removed value is cleared only if the current value still comes from the old metadata.
-    """
-    return last[name] is not None or values[name] == first[name]
-
-
 def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
     """Return the current state of each of these chunks and parents, retracted or not; unknown ids are left out."""
     rows = connection.execute(
-        f"SELECT id, node, row, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
+        f"SELECT id, node, row, text_hash, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
         "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json_list(ids)),
     ).fetchall()
-    return {id: StoredMemory(node, row, metadata, MemoryValues(*values)) for id, node, row, metadata, *values in rows}
-
-
-def mark_used(connection: sqlite3.Connection, tenant: str, ids: Iterable[str], now: float) -> int:
-    """Count one more use of each of these chunks and parents; return how many of them exist."""
-    return connection.execute(
-        "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
-        "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
-        (now, tenant, json_list(ids)),
-    ).rowcount
-
-
-def credit(connection: sqlite3.Connection, tenant: str, source: str, ok: int, bad: int) -> None:
-    """Add ``ok`` confirmations and ``bad`` refutations to the counts of a source."""
-    connection.execute(
-        "INSERT INTO credibility VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
-        (tenant, source, ok, bad),
-    )
-
-
-def credibility_counts(connection: sqlite3.Connection, tenant: str, source: str) -> tuple[int, int]:
-    """Return how often statements from a source were confirmed and how often they were refuted."""
-    rows = connection.execute("SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?", (tenant, source))
-    return rows.fetchone() or (0, 0)
-
-
-def expired_ids(connection: sqlite3.Connection, tenant: str, now: float) -> list[str]:
-    """Return the ids of chunks and parents that have expired according to their metadata."""
-    rows = connection.execute(
-        "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE expires_at < ? AND tenant = ?", (now, tenant)
-    )
-    return [id for (id,) in rows]
+    return {
+        id: StoredMemory(node, row, digest, metadata, MemoryValues(*values))
+        for id, node, row, digest, metadata, *values in rows
+    }
 
 
 def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
@@ -269,18 +195,6 @@ def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
         "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session IS NOT NULL GROUP BY session", (tenant,)
     )
     return dict(rows.fetchall())
-
-
-def session_ids(connection: sqlite3.Connection, tenant: str, session: str) -> list[str]:
-    """Return the ids of a session's turns, retracted or not."""
-    rows = connection.execute("SELECT id FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
-    return [id for (id,) in rows]
-
-
-def next_turn(connection: sqlite3.Connection, tenant: str, session: str) -> int:
-    """Return the number for the next turn of a session; numbers start at 1."""
-    rows = connection.execute("SELECT max(turn) FROM nodes WHERE tenant = ? AND session = ?", (tenant, session))
-    return int(rows.fetchone()[0] or 0) + 1
 
 
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -145,11 +145,12 @@ class GraphState:
     stale: Mask | None = None
 
     @classmethod
-    def empty(cls) -> Self:
-        """Return a graph without nodes."""
+    def of(cls, nodes: NDArray[np.int64], edges: EdgeColumns, codes: Mapping[str, int]) -> GraphState:
+        """Return a graph of these edges; ``nodes`` as in :class:`Changes`."""
         none, zero, nothing = np.full(1, -1, np.int32), np.zeros(1, np.int32), CompressedRows(EdgeColumns.of([], {}))
-        counts = np.zeros(1, np.int64)
-        return cls({MENTIONS: MENTIONS_CODE}, counts, none, zero > 0, zero, none, nothing, nothing)
+        empty = cls({MENTIONS: MENTIONS_CODE}, np.zeros(1, np.int64), none, zero > 0, zero, none, nothing, nothing)
+        no_nodes = np.zeros(0, np.int64)
+        return empty.updated(Changes(no_nodes, nodes, no_nodes, edges), codes)
 
     def __len__(self) -> int:
         return int(self.counts.sum())
@@ -476,8 +477,7 @@ class ScopedGraph:
 class InMemoryGraph:
     """Graph of a list of edges, for stores without a graph of their own; the heaviest of equal edges is kept.
 
-    An entity is a target of ``mentions`` without outgoing edges; other nodes are chunks. ``visible(ids, scope)``
-    returns the visible ids (default: all), ``cosines(vector, ids)`` the known cosines by id (default: none).
+    An entity is a target of ``mentions`` without outgoing edges; other nodes are chunks.
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -486,16 +486,11 @@ class InMemoryGraph:
     ['b']
     """
 
-    def __init__(
-        self, edges: Iterable[Edge] = (), *, visible: Visible | None = None, cosines: Cosines | None = None
-    ) -> None:
-        self.visible, self.cosines = visible, cosines
+    def __init__(self, edges: Iterable[Edge] = ()) -> None:
         self.ids: list[str] = []
         self.node_of: dict[str, int] = {}
-        self.edges: dict[Pair, list[Edge]] = {}
-        self._out, self._mentioned = Counter[int](), Counter[int]()  # numbers of edges and mentions by node
-        self._touched: set[Pair] = set()  # pairs whose edges have changed since the state
-        self._state = GraphState.empty()
+        self.edges: dict[Pair, dict[str, Edge]] = {}  # by relation
+        self._state: GraphState | None = None  # None after a change
         self._lock = Lock()
         self.add(edges)
 
@@ -510,7 +505,7 @@ class InMemoryGraph:
     def chunk_ids(self) -> list[str]:
         """Return the ids of the chunks that have edges, sorted, without directories and entities."""
         with self._lock:
-            edges = [edge for group in self.edges.values() for edge in group]
+            edges = [edge for by_relation in self.edges.values() for edge in by_relation.values()]
         sources = {edge.source for edge in edges if edge.relation != CONTAINS}
         return sorted(sources | {edge.target for edge in edges if edge.relation != MENTIONS})
 
@@ -526,50 +521,37 @@ class InMemoryGraph:
                     if id not in self.node_of:
                         self.node_of[id] = len(self.ids)
                         self.ids.append(id)
-                pair = self.node_of[edge.source], self.node_of[edge.target]
-                others = [other for other in self.edges.get(pair, ()) if other.relation != edge.relation]
-                same = [other for other in self.edges.get(pair, ()) if other.relation == edge.relation]
-                if not same:
-                    self._count(pair, edge, 1)
-                elif same[0].weight >= edge.weight:
-                    continue
-                self.edges[pair] = [*others, edge]
-                self._touched.add(pair)
+                by_relation = self.edges.setdefault((self.node_of[edge.source], self.node_of[edge.target]), {})
+                if edge.weight > by_relation.setdefault(edge.relation, edge).weight:
+                    by_relation[edge.relation] = edge
+            self._state = None
 
     def remove(self, ids: Iterable[str]) -> int:
         """Delete every edge that starts or ends at one of these ids; return the number of deleted edges."""
         with self._lock:
             nodes = {self.node_of[id] for id in ids if id in self.node_of}
-            removed = [(pair, edge) for pair in self.edges if not nodes.isdisjoint(pair) for edge in self.edges[pair]]
-            for pair, edge in removed:
-                self._count(pair, edge, -1)
-                self.edges.pop(pair, None)
-                self._touched.add(pair)
-            return len(removed)
+            pairs = [pair for pair in self.edges if not nodes.isdisjoint(pair)]
+            self._state = None
+            return sum(len(self.edges.pop(pair)) for pair in pairs)
 
-    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the part of the current graph that a call with this scope and edge filter may traverse."""
-        return self._scoped(scope, edge_filter, self.visible, self.cosines)
-
-    def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return this graph with a store's visibility and cosines, unless the constructor received its own."""
-        return _GraphOfStore(self, self.visible or visible, self.cosines or cosines)
-
-    def _count(self, pair: Pair, edge: Edge, sign: int) -> None:
-        self._out[pair[0]] += sign
-        self._mentioned[pair[1]] += sign * (edge.relation == MENTIONS)
-
-    def _scoped(
-        self, scope: Scope, edge_filter: EdgeFilter, visible: Visible | None, cosines: Cosines | None
+    def scoped_graph(
+        self, scope: Scope, edge_filter: EdgeFilter, visible: Visible | None = None, cosines: Cosines | None = None
     ) -> ScopedGraph:
+        """Return the part of the current graph that a call with this scope and edge filter may traverse.
+
+        ``visible(ids, scope)`` returns the visible ids (default: all), ``cosines(vector, ids)`` the known cosines by id
+        (default: none).
+        """
         with self._lock:
-            if self._touched:
-                self._state, self._touched = self._updated_state(), set()
-            state = self._state
+            state = self._state = self._state or self._latest_state()
         return ScopedGraph(state, _ListedNodes(self, state, scope, visible, cosines), scope, edge_filter)
 
-    def _updated_state(self) -> GraphState:
-        codes, infinity = dict(self._state.codes), np.inf
+    def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
+        """Return this graph with a store's visibility and cosines."""
+        return _GraphOfStore(self, visible, cosines)
+
+    def _latest_state(self) -> GraphState:
+        codes, infinity = {MENTIONS: MENTIONS_CODE}, np.inf
         arcs = [
             (
                 *pair,
@@ -579,14 +561,14 @@ class InMemoryGraph:
                 infinity if edge.valid_until is None else edge.valid_until,
                 -infinity,
             )
-            for pair in self._touched
-            for edge in self.edges.get(pair, ())
+            for pair, by_relation in self.edges.items()
+            for edge in by_relation.values()
         ]
-        nodes = {node for pair in self._touched for node in pair}
-        entities = {node for node in nodes if self._mentioned[node] and not self._out[node]}
-        rows = np.array([(node, -1 if node in entities else node, node in entities) for node in nodes], np.int64)
-        keys = np.array([source << 32 | target for source, target in self._touched], np.int64)
-        return self._state.updated(Changes(rows[:, 0], rows, keys, EdgeColumns.of(arcs, codes)), codes)
+        nodes = {node for pair in self.edges for node in pair}
+        mentioned = {target for (_, target), by_relation in self.edges.items() if MENTIONS in by_relation}
+        entities = mentioned - {source for source, _ in self.edges}
+        rows = [(node, -1 if node in entities else node, node in entities) for node in nodes]
+        return GraphState.of(np.array(rows, np.int64).reshape(-1, 3), EdgeColumns.of(arcs, codes), codes)
 
 
 class _GraphOfStore(NamedTuple):
@@ -601,7 +583,7 @@ class _GraphOfStore(NamedTuple):
 
     def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
         """Return the part of the current graph that a call with this scope and edge filter may traverse."""
-        return self.edges._scoped(scope, edge_filter, self.visible, self.cosines)
+        return self.edges.scoped_graph(scope, edge_filter, self.visible, self.cosines)
 
 
 class _ListedNodes:
@@ -641,7 +623,7 @@ class _ListedNodes:
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges_between(self, pairs: Iterable[Pair], known_at: float | None) -> Iterable[tuple[int, int, Edge]]:
-        return ((*pair, edge) for pair in pairs for edge in self._graph.edges.get(pair, ()))
+        return ((*pair, edge) for pair in pairs for edge in tuple(self._graph.edges.get(pair, {}).values()))
 
 
 # -- arrays -------------------------------------------------------------------------------------------------

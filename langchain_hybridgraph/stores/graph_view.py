@@ -1,16 +1,20 @@
-"""Edges of an index, cached in memory."""
+"""Graph and directory tree of an index, in memory."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langchain_hybridgraph.records import MENTIONS
+from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog import EDGE
+from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list, number_list
 from langchain_hybridgraph.stores.graph import MENTIONS_CODE, Changes, EdgeColumns, GraphState, Pair, ScopedGraph
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
+from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,10 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import Edge, EdgeFilter, Scope
-    from langchain_hybridgraph.stores.catalog import Catalog
-    from langchain_hybridgraph.stores.folder import CloseGuard
+    from langchain_hybridgraph.records import EdgeFilter, Scope
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
+
+
+# Columns that the graph in memory reads for each edge.
+_ARC = "e.source, e.target, relation, weight, ifnull(e.valid_from, -9e999), ifnull(e.valid_until, 9e999), e.learned_at"
+_ARCS_AT_ONCE = 50_000
 
 
 @dataclass
@@ -37,8 +44,7 @@ class _IndexNodes:
     state: GraphState
     snapshot: Snapshot
     visible_rows: Mask  # with an additional last entry for row -1, which is not visible
-    catalog: Catalog
-    guard: CloseGuard
+    index: IndexFolder
 
     def __len__(self) -> int:
         return self.snapshot.rows.living
@@ -52,8 +58,8 @@ class _IndexNodes:
         rows[rows >= len(self.state.node_of_row) - 1] = -1  # rows newer than this state
         results = self.state.node_of_row[rows].astype(np.int64)
         if (results < 0).any() and self.state.is_entity.any():
-            with self.guard:
-                node_of = self.catalog.graph_nodes(self.snapshot.rows.tenant, ids)
+            sql = f"SELECT id, node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN"
+            node_of = dict(self.index.query(f"{sql} (SELECT value FROM json_each(?))", json_list(ids)))
             nodes = np.array([node_of.get(id, -1) for id in ids], np.int64)
             nodes[nodes >= len(self.state.row) - 1] = -1  # nodes newer than this state
             results = np.where((results < 0) & self.state.is_entity[nodes], nodes, results)
@@ -63,8 +69,8 @@ class _IndexNodes:
         rows = self.state.row[nodes]
         id_of: dict[int, str] = {}
         if (rows < 0).any():
-            with self.guard:
-                id_of = self.catalog.ids_of_nodes(nodes[rows < 0].tolist())
+            sql = "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?2))"
+            id_of = dict(self.index.query(sql, number_list(nodes[rows < 0].tolist())))
         chunks = iter(self.snapshot.rows.ids(rows[rows >= 0].tolist()))
         pairs = zip(nodes.tolist(), rows.tolist(), strict=True)
         return [next(chunks) if row >= 0 else id_of.get(node, "") for node, row in pairs]
@@ -77,14 +83,22 @@ class _IndexNodes:
         results = np.full(len(nodes), np.nan)
         rows, matrix = self.state.row[nodes], self.snapshot.generation.matrix
         has_row = rows >= 0
-        with self.guard:
+        with self.index.guard:
             if matrix is not None and has_row.any():
                 results[has_row] = matrix.scores(vector, rows[has_row].astype(np.int64))
         return results
 
     def edges_between(self, pairs: Iterable[Pair], known_at: float | None) -> list[tuple[int, int, Edge]]:
-        with self.guard:
-            return self.catalog.edges_between(pairs, known_at)
+        results = self.index.query(
+            f"SELECT e.source, e.target, {EDGE} FROM json_each(?2) p "
+            "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
+            "AND e.target = json_extract(p.value, '$[1]') "
+            "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
+            "WHERE e.learned_at <= ifnull(?3, 9e999)",
+            json.dumps(list(pairs)),
+            known_at,
+        )
+        return [(source, target, Edge(*values)) for source, target, *values in results]
 
 
 class GraphView:
@@ -102,7 +116,8 @@ class GraphView:
         with self._index.guard:
             _, position = catalog.graph_position()
             if mirror.has_edges[0] != position:
-                mirror.has_edges = position, catalog.has_edges(self._index.rows.tenant)
+                sql = "SELECT 1 FROM edges JOIN nodes ON node = source WHERE tenant = ? LIMIT 1"
+                mirror.has_edges = position, bool(self._index.query(sql))
             return mirror.has_edges[1]
 
     def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
@@ -112,7 +127,7 @@ class GraphView:
         with index.guard:
             snapshot, graph = self._latest()
             visible_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)
-        nodes = _IndexNodes(graph, snapshot, visible_rows, index.catalog, index.guard)
+        nodes = _IndexNodes(graph, snapshot, visible_rows, index)
         return ScopedGraph(graph, nodes, scope, edge_filter)
 
     def prune_orphans(self) -> int:
@@ -169,28 +184,111 @@ class GraphView:
 
     def _read_all(self, snapshot: Snapshot) -> GraphState:
         tenant, catalog, codes = snapshot.rows.tenant, self._index.catalog, {MENTIONS: MENTIONS_CODE}
-        rows = np.array(catalog.chunk_nodes(), np.int64).reshape(-1, 2)
+        chunks = catalog.query("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row")
+        rows = np.array(chunks, np.int64).reshape(-1, 2)
         rows = rows[snapshot.rows.alive()[rows[:, 0]]]
-        edges = EdgeColumns.together(
-            [EdgeColumns.of([], codes), *(EdgeColumns.of(arcs, codes) for arcs in catalog.arcs(tenant))]
-        )
+        source = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?1" if tenant else "edges e"
+        parts = [EdgeColumns.of([], codes)]
+        with catalog.reading() as connection:
+            results = connection.execute(f"SELECT {_ARC} FROM {source}", (tenant,) if tenant else ())
+            while arcs := results.fetchmany(_ARCS_AT_ONCE):
+                parts.append(EdgeColumns.of(arcs, codes))
+        edges = EdgeColumns.together(parts)
         targets = edges.ends()[len(edges.key) :]
-        not_entities = np.concatenate([rows[:, 1], np.array(catalog.parent_nodes(tenant), np.int64)])
+        parents = self._index.query(f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{PARENT}'")
+        not_entities = np.concatenate([rows[:, 1], np.array(parents, np.int64).ravel()])
         entities = np.setdiff1d(targets[edges.relation == MENTIONS_CODE], not_entities)
         is_entity = np.ones_like(entities)
-        chunks = np.column_stack([rows[:, 1], rows[:, 0], np.zeros_like(rows[:, 0])])
-        nodes = np.concatenate([chunks, np.column_stack([entities, -is_entity, is_entity])])
-        nothing = np.zeros(0, np.int64)
-        return GraphState.empty().updated(Changes(nothing, nodes, nothing, edges), codes)
+        nodes = np.concatenate(
+            [
+                np.column_stack([rows[:, 1], rows[:, 0], np.zeros_like(rows[:, 0])]),
+                np.column_stack([entities, -is_entity, is_entity]),
+            ]
+        )
+        return GraphState.of(nodes, edges, codes)
 
     def _follow(self, last: GraphState, position: int) -> GraphState:
-        tenant, catalog, codes = self._index.rows.tenant, self._index.catalog, dict(last.codes)
-        touched = np.array(catalog.changed_pairs(position), np.int64).reshape(-1, 2)
-        pairs = touched[touched[:, 0] != touched[:, 1]]
+        """Return the graph after the changes since ``position``; a changed node is logged as a pair with itself."""
+        index, codes = self._index, dict(last.codes)
+        changed_nodes = index.query(
+            "WITH touched (node) AS (SELECT source FROM graph_changes WHERE number > ?2 "
+            "UNION SELECT target FROM graph_changes WHERE number > ?2) "
+            f"SELECT nodes.node, ifnull(row, -1), kind = '{GRAPH}' AND {IS_MENTIONED} "
+            "FROM touched CROSS JOIN nodes ON nodes.node = touched.node WHERE tenant = ?1",
+            position,
+        )
+        pairs = "(SELECT DISTINCT source, target FROM graph_changes WHERE number > ?2)"
+        touched = np.array(index.query(f"SELECT source, target FROM {pairs}", position), np.int64)
+        touched = touched.reshape(-1, 2)
+        changed_arcs = index.query(
+            f"SELECT {_ARC} FROM {pairs} c CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
+            "CROSS JOIN nodes ON node = e.source WHERE tenant = ?1",
+            position,
+        )
+        edge_ends = touched[touched[:, 0] != touched[:, 1]]
         changes = Changes(
             np.unique(touched),
-            np.array(catalog.changed_nodes(tenant, position), np.int64).reshape(-1, 3),
-            pairs[:, 0] << 32 | pairs[:, 1],
-            EdgeColumns.of(catalog.changed_arcs(tenant, position), codes),
+            np.array(changed_nodes, np.int64).reshape(-1, 3),
+            edge_ends[:, 0] << 32 | edge_ends[:, 1],
+            EdgeColumns.of(changed_arcs, codes),
         )
         return last.updated(changes, codes)
+
+
+@dataclass
+class _TreeMirror:
+    """The tree positions of all rows read so far, and the tree of the latest commit read."""
+
+    places: UriNumbers | None = None
+    state: tuple[Snapshot, TreeState] | None = None
+
+
+class DirectoryTree:
+    """Directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
+
+    After the first use, only the uris of new rows are read.
+    """
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def scoped(self, scope: Scope) -> Tree:
+        """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            snapshot, state = self._latest()
+            return Tree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
+
+    def _latest(self) -> tuple[Snapshot, TreeState]:
+        mirror = self._index.mirror(_TreeMirror, _TreeMirror)
+        present = mirror.state
+        if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
+            return present
+        with self._index.refresh_lock:  # otherwise another thread could add places of rows that this state lacks
+            snapshot, places = self._index.snapshot(), mirror.places
+            if places is None or len(places.of_row) > len(snapshot.rows):
+                places = mirror.places = UriNumbers()
+            start, end = len(places.of_row), len(snapshot.rows)
+            # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
+            sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
+            places.grow(end, self._index.query(sql, start, end))
+            mirror.state = snapshot, TreeState(places, snapshot.rows.alive())
+            return mirror.state
+
+
+class _SnapshotRows:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return self._rows.ids(rows)
+
+    def row(self, id: str) -> int:
+        return next(iter(self._rows.rows([id])), -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if self._matrix is None:
+            return rows
+        each = np.array(rows, np.int64)
+        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
+        return nearest

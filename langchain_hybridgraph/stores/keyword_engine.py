@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,11 +23,6 @@ logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
-_Stamp = tuple[int, int, int]
-"""Modification time, inode and size of Tantivy's list of files, which each commit replaces."""
-# Parts of the errors for an index made by another version of the package: by Tantivy, and by TantivyIndex.
-_OF_ANOTHER_VERSION = ("schema does not match", "contains words analysed as")
-
 
 class KeywordEngine:
     """Keyword index of a folder, or in memory without ``path``; filled from the catalog under the write lock."""
@@ -38,7 +33,6 @@ class KeywordEngine:
         self._catalog = catalog
         self._index: KeywordIndex | None = None
         self._opening = threading.Lock()
-        self._attempt: _Stamp | None = None
         self._complete: tuple[KeywordIndex, int] | None = None
         self.reason: str | None = None
 
@@ -64,25 +58,16 @@ class KeywordEngine:
     def renew(self, version: int) -> bool:
         """Load commits of other processes if the index is older than ``version``; return whether it was (re)opened.
 
-        In fallback, Tantivy's index is tried again once its files have changed.
+        In fallback, Tantivy's index is tried again.
         """
         if self.index.applied_version < version:
             self.reload()
             return True
-        if self.reason is None or self._stamp() == self._attempt:
+        if self.reason is None:
             return False
-        try:
+        with suppress(StoreError):  # for example because the other process has not filled the index yet
             self._tantivy()
-        except StoreError:  # for example because the other process has not filled the index yet
-            return False
-        return True
-
-    def _stamp(self) -> _Stamp | None:
-        try:
-            status = os.stat(self._path / "meta.json") if self._path is not None else None
-        except OSError:
-            return None
-        return None if status is None else (status.st_mtime_ns, status.st_ino, status.st_size)
+        return self.reason is None
 
     def lags(self, version: int) -> bool:
         """Return whether the index cannot be opened, is incomplete or has another version."""
@@ -142,7 +127,7 @@ class KeywordEngine:
             index = self._tantivy()
         except StoreError as error:
             if self._is_usable():
-                self._report_rebuild(error)
+                logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, error)
                 self.rebuild(version)
                 return
             index = self.index
@@ -155,12 +140,6 @@ class KeywordEngine:
             self._complete = index, version
         elif not self._is_complete(index):
             self.rebuild(version)
-
-    def _report_rebuild(self, error: StoreError) -> None:
-        if any(part in str(error) for part in _OF_ANOTHER_VERSION):
-            logger.info("the keyword index %s was made by another version of the package and is rebuilt", self._path)
-        else:
-            logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, _one_line(error))
 
     def _apply(self, index: KeywordIndex, version: int) -> bool:
         if index.applied_version == version:
@@ -254,14 +233,13 @@ class KeywordEngine:
                 logger.warning(
                     "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() "
                     "rebuilds the keyword index: %s",
-                    _one_line(error),
+                    error,
                 )
         return self._fall_back()
 
     def _open_tantivy(self, *, create: bool = False) -> KeywordIndex:
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
-        self._attempt = self._stamp()
         version = self._catalog.version()
         index = TantivyIndex(
             # A catalog without commits may have lost those that an existing index contains.
@@ -287,7 +265,3 @@ class KeywordEngine:
 
 def _indexed(entry: StoredChunk) -> IndexedText:
     return entry.row or 0, entry.text, entry.chunk().headings
-
-
-def _one_line(error: StoreError) -> str:
-    return " ".join(str(error).split())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +16,7 @@ from langchain_hybridgraph.memory.scores import MemoryColumns, credibility, feed
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
 from langchain_hybridgraph.stores.catalog_memory import StoredMemory
-from langchain_hybridgraph.stores.chunk_rows import catalog_rows
+from langchain_hybridgraph.stores.chunk_rows import catalog_rows, json_list
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.reading import Reader
@@ -66,25 +65,21 @@ class MemoryMirror:
 
     def _follow(self, end: int) -> None:
         """Bring the states up to date with the catalog and make sure that they cover all rows below ``end``."""
-        with self._catalog.reading() as connection:
-            position = catalog_memory.position(connection)
+        catalog, log = self._catalog, "SELECT min(number), ifnull(max(number), 0) FROM learned_changes"
+        [(_, position)] = catalog.query(log)
         if position == self._position and end <= self._end:
             return
-        with self._catalog.snapshot(), self._catalog.reading() as connection:
-            self._position = self._read(connection)
-
-    def _read(self, connection: sqlite3.Connection) -> int:
-        position = catalog_memory.position(connection)
-        if catalog_memory.is_forgotten(connection, self._position):
-            self._end = 0
-        elif position > self._position:
-            self._take(catalog_memory.changed_by_row(connection, self._tenant, self._position))
-        stop = catalog_memory.next_row(connection)
-        for start in range(self._end, stop, _AT_ONCE):
-            self._take(catalog_memory.by_row(connection, self._tenant, start, start + _AT_ONCE))
-        self._grow(max(stop, 1))  # at least one row, since missing rows are looked up at position -1
-        self._end = stop
-        return position
+        with catalog.snapshot():
+            [(first, position)] = catalog.query(log)
+            if self._position < 0 or (first is not None and first > self._position + 1):  # changes have left the log
+                self._end = 0
+            elif position > self._position:
+                self._take(catalog.query(catalog_memory.CHANGED, (self._tenant, self._position)))
+            stop = int(catalog.facts()["next_row"])
+            for start in range(self._end, stop, _AT_ONCE):
+                self._take(catalog.query(catalog_memory.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
+            self._grow(max(stop, 1))  # at least one row, since missing rows are looked up at position -1
+            self._end, self._position = stop, position
 
     def _take(self, records: Sequence[catalog_memory.ByRow]) -> None:
         if not records:
@@ -169,13 +164,21 @@ class EmbeddedMemory:
                 after = memory.values._replace(confidence=confidence, utility=utility)
                 catalog_memory.revise(connection, memory, after, self._index.clock())
                 if memory.source is not None and (effect.ok or effect.bad):
-                    catalog_memory.credit(connection, self._index.rows.tenant, memory.source, effect.ok, effect.bad)
+                    connection.execute(
+                        "INSERT INTO credibility VALUES (?, ?, ?, ?) "
+                        "ON CONFLICT DO UPDATE SET ok = ok + excluded.ok, bad = bad + excluded.bad",
+                        (self._index.rows.tenant, memory.source, effect.ok, effect.bad),
+                    )
         return list(memories)
 
     def mark_used(self, ids: str | Iterable[str]) -> int:
         """Record one use of each of these memories at the current time; return the number of memories that exist."""
         with self._index.writer(), self._index.catalog.writing() as connection:
-            return catalog_memory.mark_used(connection, self._index.rows.tenant, _id_list(ids), self._index.clock())
+            return connection.execute(
+                "UPDATE learned SET active_count = active_count + 1, used_at = ? WHERE node IN "
+                "(SELECT node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?)))",
+                (self._index.clock(), self._index.rows.tenant, json_list(_id_list(ids))),
+            ).rowcount
 
     def credibility(self, source: str) -> float:
         """Return the credibility of a source: (1 + confirmed) / (2 + confirmed + refuted), 0.5 for an unknown one.
@@ -183,8 +186,8 @@ class EmbeddedMemory:
         It counts the feedback ``"validate"`` and ``"refute"`` for this tenant's chunks with this ``source`` in the
         metadata.
         """
-        with self._index.guard, self._index.catalog.reading() as connection:
-            ok, bad = catalog_memory.credibility_counts(connection, self._index.rows.tenant, reference(source))
+        sql = "SELECT ok, bad FROM credibility WHERE tenant = ? AND source = ?"
+        [(ok, bad)] = self._index.query(sql, reference(source)) or [(0, 0)]
         return credibility(ok, bad)
 
     # -- this tenant's search mode ---------------------------------------------------------------------------------
@@ -192,9 +195,8 @@ class EmbeddedMemory:
     @property
     def mode(self) -> Any:
         """Search mode (name or mapping) for this tenant's memories, or None; a retriever's or call's has priority."""
-        with self._index.guard, self._index.catalog.reading() as connection:
-            row = connection.execute("SELECT value FROM about WHERE name = ?", (self._mode_name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        results = self._index.query("SELECT value FROM about WHERE name = ?2", self._mode_name)
+        return json.loads(results[0][0]) if results else None
 
     def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
         """Set the :attr:`mode`; None deletes it."""
@@ -301,9 +303,11 @@ class EmbeddedMemory:
         A fact that ended by being superseded is kept.
         """
         with self._index.writer():
-            with self._index.catalog.reading() as connection:
-                expired = catalog_memory.expired_ids(connection, self._index.rows.tenant, self._index.clock())
-            return self._writer.remove(expired)
+            expired = self._index.query(
+                "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE tenant = ? AND expires_at < ?",
+                self._index.clock(),
+            )
+            return self._writer.remove([id for (id,) in expired])
 
     # -- look-up ----------------------------------------------------------------------------------------------
 
@@ -335,17 +339,11 @@ class MemoryIntake(Reader):
     def __init__(self, index: IndexFolder, writer: Writer, memory: EmbeddedMemory) -> None:
         super().__init__(index)
         self._writer = writer
-        self.states, self.credibility = memory.states, memory.credibility
+        self.states, self.credibility, self.exclusive = memory.states, memory.credibility, index.writer
 
     def clock(self) -> float:
         """Return the current time of the store's clock, in Unix seconds."""
         return self._index.clock()
-
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the write lock within the ``with`` block; other threads and processes may still read."""
-        with self._index.writer():
-            yield
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of texts, or None if there are no texts or the embedding has not been fitted yet."""

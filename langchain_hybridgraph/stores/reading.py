@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import reference
-from langchain_hybridgraph.records import ScoredId, SourceResult, coverage_of, passes_filter
-from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
+from langchain_hybridgraph.records import TITLE, Edge, ScoredId, SourceResult, coverage_of, passes_filter
+from langchain_hybridgraph.stores.catalog import EDGE
+from langchain_hybridgraph.stores.chunk_rows import StoredChunk, json_list, text_hash
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
 from langchain_hybridgraph.stores.row_table import Rows
 from langchain_hybridgraph.stores.vectors import background, unit
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Chunk, Vector
-    from langchain_hybridgraph.records import Edge, Query, Scope
+    from langchain_hybridgraph.records import Query, Scope
     from langchain_hybridgraph.stores.bm25 import KeywordIndex
     from langchain_hybridgraph.stores.generations import Embedding
 
@@ -85,27 +87,36 @@ class Reader:
         """Return the ids of each document's current chunks and parents, by document id."""
         by_reference = {reference(id): id for id in document_ids}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
-        with self._index.guard:
-            for document, id in self._index.catalog.documents(self._index.rows.tenant, by_reference):
-                chunks[by_reference[document]].add(id)
+        condition = "document IN (SELECT value FROM json_each(?2))"
+        sql = f"SELECT document, id FROM nodes WHERE tenant = ?1 AND {condition}"
+        for document, id in self._index.query(sql, json_list(by_reference)):
+            chunks[by_reference[document]].add(id)
         return chunks
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the id of a chunk for each existing (text, source) pair."""
+        hashes = json.dumps([text_hash(text).hex().upper() for text, _ in contents])
+        condition = "tenant = ?2 AND row NOT NULL AND hex(text_hash) IN (SELECT value FROM json_each(?3))"
         with self._index.guard:
-            entries = self._index.catalog.read_texts(self._index.rows.tenant, [text_hash(text) for text, _ in contents])
+            entries = self._index.catalog.select(condition, None, self._index.rows.tenant, hashes)
         id_of_content = {(entry.text, str(entry.chunk().metadata.get("source", ""))): entry.id for entry in entries}
         return {content: id_of_content[content] for content in contents if content in id_of_content}
 
     def document_ids(self) -> list[str]:
         """Return the ids of all documents, sorted."""
-        with self._index.guard:
-            return self._index.catalog.document_ids(self._index.rows.tenant)
+        sql = "SELECT DISTINCT document FROM nodes WHERE tenant = ? AND document NOT NULL ORDER BY document"
+        return [document for (document,) in self._index.query(sql)]
 
     def title_edges(self) -> list[Edge]:
         """Return the edges to ``title:`` nodes (titles of documents), sorted by title and source."""
-        with self._index.guard:
-            return self._index.catalog.title_edges(self._index.rows.tenant)
+        results = self._index.query(
+            f"SELECT {EDGE} FROM nodes t CROSS JOIN edges e ON e.target = t.node "
+            "CROSS JOIN nodes s ON s.node = e.source WHERE t.tenant = ? AND t.id >= ? AND t.id < ? "
+            "ORDER BY t.id, s.id",
+            TITLE,
+            f"{TITLE}{chr(0x10FFFF)}",
+        )
+        return [Edge(*values) for values in results]
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks, or, with ``backwards``, to them, by source, relation and target."""

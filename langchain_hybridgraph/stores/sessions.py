@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import check_name
-from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.records import FileRecord, check_name
+from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.index import IndexFolder
-from langchain_hybridgraph.stores.protocols import FileRecord
 from langchain_hybridgraph.stores.reading import chunk_in
 from langchain_hybridgraph.stores.writing import Writer
 from langchain_hybridgraph.times import iso_time, parse_time
@@ -21,6 +19,10 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope
 
 MEMORY_TYPE = "episodic"
+LONGEST_TTL = 100 * 365 * 86_400.0
+"""Largest time to live of a turn, in seconds: a century."""
+# Number of turns that are read at once.
+PAGE = 100
 
 
 class Sessions:
@@ -32,9 +34,15 @@ class Sessions:
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return up to ``n`` turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
         self._index.check_scope(scope)
+        order = "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5"
+        name, turns, page = (self._index.rows.tenant, reference(session_id)), list[Chunk](), 0
         with self._index.guard:
-            turns = self._index.catalog.turns(self._index.rows.tenant, reference(session_id), scope.known_at)
-            return list(islice(filter(None, (chunk_in(entry, scope) for entry in turns)), max(n, 0)))
+            while len(turns) < n and (
+                entries := self._index.catalog.select(order, scope.known_at, *name, PAGE, page * PAGE)
+            ):
+                turns += filter(None, (chunk_in(entry, scope) for entry in entries))
+                page += 1
+        return turns[: max(n, 0)]
 
     def add_pairs(
         self,
@@ -53,8 +61,8 @@ class Sessions:
         lifetime = _seconds(ttl)
         with self._index.writer():
             created = self._index.clock() if created_at is None else parse_time(created_at)
-            with self._index.catalog.reading() as connection:
-                first = catalog_memory.next_turn(connection, self._index.rows.tenant, session_id)
+            sql = "SELECT ifnull(max(turn), 0) FROM nodes WHERE tenant = ? AND session = ?"
+            [(last,)] = self._index.query(sql, session_id)
             ends = {} if lifetime is None else {"valid_until": iso_time(created + lifetime)}
             about = {"memory_type": MEMORY_TYPE, **(metadata or {}), "session_id": session_id, **ends}
             chunks = [
@@ -64,7 +72,7 @@ class Sessions:
                     {**about, "role": role, "turn": number, "created_at": iso_time(created)},
                     f"session:{session_id}",
                 )
-                for number, (role, text) in enumerate(turns, first)
+                for number, (role, text) in enumerate(turns, last + 1)
             ]
             for chunk in chunks:
                 ParsedMetadata.check(chunk.metadata)
@@ -81,35 +89,34 @@ class Sessions:
     def delete(self, session_id: str) -> int:
         """Delete all turns of a session and return their number, which is 0 for an unknown session."""
         with self._index.writer():
-            with self._index.catalog.reading() as connection:
-                turn_ids = catalog_memory.session_ids(connection, self._index.rows.tenant, reference(session_id))
-            return self._writer.remove(turn_ids)
+            sql = "SELECT id FROM nodes WHERE tenant = ? AND session = ?"
+            return self._writer.remove([id for (id,) in self._index.query(sql, reference(session_id))])
 
 
 def _seconds(ttl: float | timedelta | None) -> float | None:
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"ttl must be a timedelta or a number of seconds above 0, got {quote_value(ttl)}")
+    if seconds is not None and not 0 < seconds <= LONGEST_TTL:
+        raise ValueError(
+            f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}; leave "
+            "it out for turns that do not expire"
+        )
     return seconds
 
 
 class FileRecords:
-    """Records of the files that documents were read from."""
+    """Records of ingested files (see ``stores.protocols.FileRecords``)."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def read(self) -> list[FileRecord]:
-        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
-
-        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
-        """
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
         documents: dict[str, list[str]] = {}
-        for source, document in self._query(
+        for source, document in self._index.query(
             "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place"
         ):
             documents.setdefault(source, []).append(document)
-        rows = self._query(
+        rows = self._index.query(
             "SELECT source, stamp, digest, made_by, chunks, parents, path "
             "FROM files LEFT JOIN file_paths USING (tenant, source) WHERE tenant = ?"
         )
@@ -117,24 +124,41 @@ class FileRecords:
 
     def sources(self) -> set[str]:
         """Return the sources of the files that :meth:`read` returns."""
-        return {source for (source,) in self._query("SELECT source FROM files WHERE tenant = ?")}
+        return {source for (source,) in self._index.query("SELECT source FROM files WHERE tenant = ?")}
 
     def paths(self) -> dict[str, bytes]:
         """Return the absolute path of each file with documents in the index, by source, with or without a record."""
-        rows = self._query(
+        rows = self._index.query(
             "SELECT source, path FROM file_paths p WHERE tenant = ? AND EXISTS ("
             "SELECT 1 FROM file_documents d CROSS JOIN nodes n ON n.tenant = d.tenant AND n.document = d.document "
             "WHERE d.tenant = p.tenant AND d.source = p.source)"
         )
         return dict(rows)
 
-    def _query(self, sql: str) -> list[Any]:
-        with self._index.guard:
-            return self._index.catalog.query(sql, (self._index.rows.tenant,))
-
     def write(self, records: Sequence[FileRecord]) -> None:
-        """Insert or replace the records of files."""
-        if records:
-            stored_records = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
-            with self._index.writer(), self._index.catalog.writing() as connection:
-                catalog_writes.put_files(connection, self._index.rows.tenant, stored_records)
+        """Insert or replace the records of files. Without a digest, only documents and path are stored."""
+        tenant = self._index.rows.tenant
+        if not records:
+            return
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            connection.executemany(
+                "DELETE FROM file_documents WHERE tenant = ? AND source = ?",
+                ((tenant, record.source) for record in records),
+            )
+            connection.executemany(
+                "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
+                (
+                    (tenant, record.source, place, reference(document))
+                    for record in records
+                    for place, document in enumerate(record.documents)
+                ),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                ((tenant, *record[:-2]) for record in records if record.digest),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
+                ((tenant, record.source, record.path) for record in records if record.path),
+            )

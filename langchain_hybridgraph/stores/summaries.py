@@ -16,8 +16,8 @@ from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
+from langchain_hybridgraph.stores.graph_view import DirectoryTree
 from langchain_hybridgraph.stores.index import IndexFolder
-from langchain_hybridgraph.stores.tree import DirectoryTree
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.stores.writing import Writer
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,50 +34,31 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.bm25 import IndexedText
 
 
-class TantivyErrors:
-    """Context manager that converts exceptions of Tantivy, including panics (BaseException), to StoreError.
+@contextlib.contextmanager
+def tantivy_errors(what: str) -> Iterator[None]:
+    """Convert exceptions of Tantivy, including panics (BaseException), to StoreError.
 
     If another writer holds Tantivy's lock, the error is StoreLockedError.
     """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, HybridGraphError):
-            return
+    try:
+        yield
+    except HybridGraphError:
+        raise
+    except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             wrapper = StoreLockedError if "LockBusy" in str(error) else StoreError
-            raise wrapper(f"{self._what}: {error}") from error
+            raise wrapper(f"{what}: {error}") from error
+        raise
 
 
 _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
-class LinkedFolder:
-    """Temporary folder with links to an index without write permission, in which Tantivy can create its lock file."""
-
-    def __init__(self, original: Path) -> None:
-        self._original = original
-        self._holder = tempfile.TemporaryDirectory(prefix="hybridgraph-")
-        self.folder = Path(self._holder.name)
-        self.renew()
-
-    def renew(self) -> None:
-        """Add links to the files that are new since the last call."""
-        for file in self._original.iterdir():
-            link = self.folder / file.name
-            if file.name not in _LOCKS and not link.is_symlink():
-                link.symlink_to(file.resolve())
-
-    def remove(self) -> None:
-        """Delete the folder; the files of the index are kept."""
-        self._holder.cleanup()
+def link_files(original: Path, folder: Path) -> None:
+    """Add links to the new files of an index without write permission to a folder in which Tantivy can lock it."""
+    for file in original.iterdir():
+        if file.name not in _LOCKS and not (folder / file.name).is_symlink():
+            (folder / file.name).symlink_to(file.resolve())
 
 
 if TYPE_CHECKING:
@@ -99,7 +79,8 @@ def best_rows(
         worst = scores[-1] if len(scores) else 0.0
         is_all = len(rows) < fetch or fetch == searcher.num_docs
         if allowed_rows is not None:
-            within = is_allowed(allowed_rows, rows)
+            within = rows < len(allowed_rows)
+            within[within] = allowed_rows[rows[within]]
             rows, scores = rows[within], scores[within]
         if is_all or (len(rows) >= n and scores[n - 1] > worst):
             break
@@ -116,13 +97,6 @@ def ranked_rows(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tup
     return np.array(rows, dtype=np.int64), np.array(scores, dtype=np.float64)
 
 
-def is_allowed(allowed_rows: Mask, rows: Rows) -> Mask:
-    """Return a mask of the allowed rows; rows beyond the end of ``allowed_rows`` are not allowed."""
-    within = rows < len(allowed_rows)
-    within[within] = allowed_rows[rows[within]]
-    return within
-
-
 _ANALYZED = 1_000  # number of texts analysed in one batch
 _CACHE_SIZE = 1 << 18  # runs of characters between spaces
 _LONGEST_CACHED = 64  # a longer run, such as a sentence without spaces, is not worth caching
@@ -131,6 +105,17 @@ _WITH_EMPTY_STEMS = ("arabic", "greek")  # languages in which the stems of a few
 _MARK_ROW = -1
 _FOOTER_MAGIC = 1337
 _CHECKED = (".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term")  # files of a segment, each with a footer
+
+
+def _listed_files(folder: Path) -> set[str]:
+    """Return the names of the files of the last commit; others are left over from earlier or interrupted ones."""
+    names = set()
+    for segment in json.loads((folder / "meta.json").read_bytes())["segments"]:
+        stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
+        names |= {f"{stem}{suffix}" for suffix in _CHECKED}
+        if deletes is not None:
+            names.add(f"{stem}.{deletes['opstamp']}.del")
+    return names
 
 
 def _is_intact(path: Path) -> bool:
@@ -184,13 +169,6 @@ class AnalyzedTexts(NamedTuple):
     name: str
 
 
-def batches(add: Iterable[IndexedText]) -> Iterator[list[IndexedText]]:
-    """Yield the texts in lists of up to 1,000."""
-    rest = iter(add)
-    while batch := list(islice(rest, _ANALYZED)):
-        yield batch
-
-
 def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, AnalyzedTexts]]:
     """Return the row and the analysed contents of each text."""
     split = _splitter(language)
@@ -212,11 +190,11 @@ class _Splitter:
         self.analyzer = Analyzer(language)
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
-        self.prepared: dict[str, tuple[str, str]] = {}
+        self.fields_of: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[str, str]:
         """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
-        if self.prepared and (fields := self.prepared.pop(text, None)) is not None:
+        if self.fields_of and (fields := self.fields_of.pop(text, None)) is not None:
             return fields
         runs = text.split()
         forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
@@ -250,32 +228,7 @@ def _splitter(language: str) -> _Splitter:
 def prepare(language: str, text: str) -> None:
     """Analyse a text that will be added to an index soon, while the caller waits for the next texts."""
     splitter = _splitter(language)
-    splitter.prepared[text] = splitter(text)
-
-
-def text_document(row: int, fields: AnalyzedTexts) -> tantivy.Document:
-    """Return the document for one row."""
-    import tantivy
-
-    document = tantivy.Document()
-    document.add_integer("row", row)
-    document.add_boolean("mark", False)
-    for field, content in zip(fields._fields, fields, strict=True):
-        if content:
-            document.add_text(field, content)
-    return document
-
-
-def mark_document(version: int, analysis: str) -> tantivy.Document:
-    """Return the document that records the version of the index and how its texts were analysed."""
-    import tantivy
-
-    document = tantivy.Document()
-    document.add_integer("row", _MARK_ROW)
-    document.add_boolean("mark", True)
-    document.add_integer("version", version)
-    document.add_text("analysis", analysis)
-    return document
+    splitter.fields_of[text] = splitter(text)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
@@ -321,11 +274,11 @@ class TantivyIndex(KeywordIndex):
         super().__init__(language)
         self._path = path
         self._writable = writable or path is None
-        self._mirror: LinkedFolder | None = None
+        self._mirror: tempfile.TemporaryDirectory[str] | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
         self._questions: dict[str, Question] = {}
-        with TantivyErrors(f"cannot open the keyword index {path}"):
+        with tantivy_errors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
             register_stemmer(self._index, self.analyzer.language)
@@ -337,7 +290,7 @@ class TantivyIndex(KeywordIndex):
         questions = self._questions
         if (question := questions.get(text)) is None:
             self._open_searcher()
-            with TantivyErrors("the keyword search failed"):
+            with tantivy_errors("the keyword search failed"):
                 question = Question(text, self.analyzer, self._texts, self._frequency, partial(idf, self._texts))
             if len(questions) >= _MOST_QUESTIONS:
                 questions.clear()
@@ -347,7 +300,7 @@ class TantivyIndex(KeywordIndex):
     @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         question, searcher = self.question(text), self._open_searcher()
-        with TantivyErrors("the keyword search failed"):
+        with tantivy_errors("the keyword search failed"):
             query = self._query_of(question)
             if query is None or n < 1:
                 return []
@@ -363,7 +316,7 @@ class TantivyIndex(KeywordIndex):
     @override
     def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
         question, searcher = self.question(text), self._open_searcher()
-        with TantivyErrors("the keyword scores failed"):
+        with tantivy_errors("the keyword scores failed"):
             query = self._query_of(question, headings=headings)
             row_set = {int(row) for row in rows}
             if query is None or not row_set:
@@ -379,7 +332,7 @@ class TantivyIndex(KeywordIndex):
         """Return the rows of each rare term; up to 20 share one search, in which the i-th scores 2^i."""
         import tantivy
 
-        with TantivyErrors("the search for identifiers failed"):
+        with tantivy_errors("the search for identifiers failed"):
             searcher = self._open_searcher()
             few = [term for term in terms if 0 < self._frequency(*term) <= _MOST_POSTINGS]
             postings: dict[Term, list[int]] = {term: [] for term in few}
@@ -419,7 +372,7 @@ class TantivyIndex(KeywordIndex):
     def rows(self) -> set[int]:
         import tantivy
 
-        with TantivyErrors("the keyword index cannot be read"):
+        with tantivy_errors("the keyword index cannot be read"):
             searcher = self._open_searcher()
             texts = tantivy.Query.term_query(self._schema, "mark", False)
             return set(ranked_rows(searcher, texts, max(1, searcher.num_docs))[0].tolist())
@@ -429,22 +382,17 @@ class TantivyIndex(KeywordIndex):
         if self._path is None:
             return []
         try:
-            segments = json.loads((self._path / "meta.json").read_bytes())["segments"]
+            names = _listed_files(self._path)
         except (OSError, ValueError, LookupError, TypeError):
             return ["meta.json"]
-        names = []
-        for segment in segments:  # other files are left over from a commit that a power failure has interrupted
-            stem, deletes = segment["segment_id"].replace("-", ""), segment["deletes"]
-            names += [f"{stem}{suffix}" for suffix in _CHECKED]
-            if deletes is not None:
-                names.append(f"{stem}.{deletes['opstamp']}.del")
         return [name for name in sorted(names) if not _is_intact(self._path / name)]
 
     @override
     def reload(self) -> None:
-        with TantivyErrors(f"cannot read the keyword index {self._path}"):
+        with tantivy_errors(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
-                self._mirror.renew()
+                assert self._path is not None
+                link_files(self._path, Path(self._mirror.name))
             self._index.reload()
             searcher = self._index.searcher()
             self.applied_version = self._read_mark(searcher)
@@ -458,7 +406,7 @@ class TantivyIndex(KeywordIndex):
         with self._writing:
             self._searcher, self._questions = None, {}
             if self._mirror is not None:
-                self._mirror.remove()
+                self._mirror.cleanup()
 
     def _open(self) -> tantivy.Index:
         import tantivy
@@ -472,8 +420,9 @@ class TantivyIndex(KeywordIndex):
         if not self._writable and not (self._path / "meta.json").exists():
             raise StoreError(f"there is no keyword index in {self._path}; opening it for writing creates one")
         if is_locked_out:
-            self._mirror = LinkedFolder(self._path)
-        return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
+            self._mirror = tempfile.TemporaryDirectory(prefix="hybridgraph-")
+            link_files(self._path, Path(self._mirror.name))
+        return tantivy.Index(self._schema, self._mirror.name if self._mirror else str(self._path))
 
     def _open_searcher(self) -> tantivy.Searcher:
         if self._searcher is None:
@@ -490,18 +439,13 @@ class TantivyIndex(KeywordIndex):
         clauses = []
         for field, weight in weights.items():
             weights_of_terms = question.information(field)
-            clauses += [
-                (tantivy.Occur.Should, self._term(field, term, count * weight))
-                for term, count in question.terms
-                if term in weights_of_terms
-            ]
+            for term, count in question.terms:
+                if term in weights_of_terms:
+                    query = tantivy.Query.term_query(self._schema, field, term, "freq")
+                    if count * weight != 1:
+                        query = tantivy.Query.boost_query(query, float(count * weight))
+                    clauses.append((tantivy.Occur.Should, query))
         return tantivy.Query.boolean_query(clauses) if clauses else None
-
-    def _term(self, field: str, term: str, weight: float) -> tantivy.Query:
-        import tantivy
-
-        term_query = tantivy.Query.term_query(self._schema, field, term, "freq")
-        return term_query if weight == 1 else tantivy.Query.boost_query(term_query, float(weight))
 
     def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
         """Return the query restricted to these rows, with unchanged scores."""
@@ -513,30 +457,38 @@ class TantivyIndex(KeywordIndex):
         return tantivy.Query.boolean_query([(must, tantivy.Query.const_score_query(among, 0.0)), (must, query)])
 
     def _commit(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        writing = TantivyErrors(f"cannot write to the keyword index {self._path or 'in memory'}")
+        import tantivy
+
+        writing = partial(tantivy_errors, f"cannot write to the keyword index {self._path or 'in memory'}")
+        document = partial(tantivy.Document.from_dict, schema=self._schema)
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
-        with writing:
-            writer = self._open_writer(_SMALL_HEAP if is_small else _HEAP)
+        with writing():
+            writer = self._index.writer(_SMALL_HEAP if is_small else _HEAP, _THREADS)
         # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
         # would die in a fork, and an aborted batch would be part of the next commit.
         try:
-            with writing:
+            with writing():
+                self._delete_leftovers()
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
-            analyzed = ordered_map(partial(analyze, self.analyzer.language), batches(add))
+            texts = iter(add)
+            batches = iter(lambda: list(islice(texts, _ANALYZED)), [])
+            analyzed = ordered_map(partial(analyze, self.analyzer.language), batches)
             # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
             last = -1 if self._path is None and not self.applied_version else math.inf
             for row, fields in chain.from_iterable(analyzed):
-                with writing:
+                with writing():
                     if row <= last:
                         writer.delete_documents_by_term("row", row)
-                    writer.add_document(text_document(row, fields))
+                    contents = {field: content for field, content in fields._asdict().items() if content}
+                    writer.add_document(document({"row": row, "mark": False, **contents}))
                 last = max(last, row)
-            with writing:
+            with writing():
                 writer.delete_documents_by_term("mark", True)
-                writer.add_document(mark_document(version, self.analyzer.name))
+                mark = {"row": _MARK_ROW, "mark": True, "version": version, "analysis": self.analyzer.name}
+                writer.add_document(document(mark))
                 writer.commit()
-            _splitter(self.analyzer.language).prepared.clear()
+            _splitter(self.analyzer.language).fields_of.clear()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)
@@ -544,15 +496,20 @@ class TantivyIndex(KeywordIndex):
         self._close_writer(writer)
         self._share()
 
-    def _open_writer(self, heap: int) -> tantivy.IndexWriter:
-        """Open Tantivy's writer, and delete a killed process's files, which would make the next commit fail."""
-        writer = self._index.writer(heap, _THREADS)
-        writer.garbage_collect_files()  # takes .2 ms if there are no files to delete
-        return writer
+    def _delete_leftovers(self) -> None:
+        """Delete files of earlier commits, and of a killed process, which would make the next commit fail.
+
+        Tantivy deletes only files that this process knows, so those of other writers would accumulate.
+        """
+        if self._path is not None:
+            listed_files = _listed_files(self._path)
+            for file in self._path.glob("[0-9a-f]" * 32 + ".*"):
+                if file.name not in listed_files:
+                    file.unlink(missing_ok=True)
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
         """Wait for the writer's merges, discard uncommitted changes, and close the writer."""
-        with TantivyErrors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
+        with tantivy_errors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:

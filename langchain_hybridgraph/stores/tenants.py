@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from langchain_hybridgraph.errors import NotAnIndexError, TenantError, as_path
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
+from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX
 from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import BATCH, Generation, NoEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
@@ -38,7 +38,12 @@ def list_tenants(path: str | Path) -> dict[str, int]:
     path = as_path("path", path)
     _check_tenancy(path)
     with closing(Catalog(path / CATALOG)) as catalog:
-        return catalog.tenants()
+        results = catalog.query(
+            "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
+            f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
+            "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named ORDER BY tenant"
+        )
+    return dict(results)
 
 
 def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
@@ -54,11 +59,7 @@ def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
     path = as_path("path", path)
     names = list_tenants(path)
     if tenant not in names:
-        near = get_close_matches(str(tenant)[:100], names, 1)
-        raise TenantError(
-            f"{path} contains no data of tenant {str(tenant)[:100]!r}"
-            + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
-        )
+        raise TenantError(f"{path} contains no data of tenant {str(tenant)[:100]!r}; list_tenants() lists its tenants")
     with closing(_open(path, tenant)) as index:
         layers = 0
         for folder in sorted(path.glob(f"{FOLDER}-*")):

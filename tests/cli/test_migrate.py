@@ -30,11 +30,11 @@ def index(tmp_path):
 
 
 def test_the_report_is_printed(index, tmp_path):
-    """migrate prints the numbers of copied and verified items, as JSON with --json, and nothing with --quiet."""
+    """migrate prints the numbers of copied items, as JSON with --json, and nothing with --quiet."""
     uri = f"milvus:{tmp_path / 'lite.db'}"
     done = hybridgraph("migrate", index, uri)
     assert done.exit_code == 0
-    assert "chunks               3 copied            3 verified" in done.stdout
+    assert "chunks               3" in done.stdout
     answer = json.loads(hybridgraph("migrate", uri, tmp_path / "copy", "--json").stdout)
     assert (answer["ok"], answer["copied"]["chunks"], answer["problems"]) == (True, 3, [])
     assert hybridgraph("migrate", uri, tmp_path / "other", "--quiet").output == ""
@@ -42,10 +42,10 @@ def test_the_report_is_printed(index, tmp_path):
 
 def test_a_difference_is_a_problem(index, tmp_path, monkeypatch):
     """If source and copy differ, migrate exits with 1 and prints each problem in one line."""
-    monkeypatch.setattr(migration._Page, "stored_in", lambda self, store: migration._Page())
+    monkeypatch.setattr(migration.MilvusChunkStore, "upsert", lambda *_, **__: None)
     done = hybridgraph("migrate", index, f"milvus:{tmp_path / 'lite.db'}", "--quiet")
     assert done.exit_code == 1
-    assert "3 of 3 chunks" in done.stderr
+    assert "the chunks and vectors in" in done.stderr
 
 
 def test_errors_are_one_line(tmp_path):

@@ -277,6 +277,15 @@ def test_front_matter_is_metadata(folder):
     }
 
 
+def test_ids_of_headings_are_removed(folder):
+    """Ids that equal their heading are removed from the text; others, and those in code, are not."""
+    folder(
+        a_DOT_md="# Use `it` { #use-it }\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End {#end}"
+    )
+    text = "# Use `it`\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End"
+    assert one("a.md").page_content == text
+
+
 def test_a_huge_integer_in_front_matter_is_ignored(folder):
     """An integer that JSON cannot contain is left out, and the other fields are kept."""
     folder(a_DOT_md=f"---\ntitle: Notes\nsize: 0x{'F' * 9_000}\n---\ntext")
@@ -356,19 +365,19 @@ def test_an_unreadable_file_among_several_paths_is_skipped(folder):
     """If several paths are passed, unreadable files and invalid lines are left out with the reason, as in a folder, and
     the rest is read.
     """
-    root = folder(a_DOT_txt=b"\x00", b_DOT_jsonl=rows({"text": "one"}, "{"), c_DOT_epub=b"", d_DOT_md="d")
+    root = folder(a_DOT_txt=b"\x00", b_DOT_jsonl=rows({"text": "one"}, "{"), c_DOT_docx=b"", d_DOT_md="d")
     (root / "e.txt").symlink_to("/dev/zero")
     messages = []
-    documents = read_files(["a.txt", "b.jsonl", "c.epub", "d.md", "e.txt"], skipped=messages.append)
+    documents = read_files(["a.txt", "b.jsonl", "c.docx", "d.md", "e.txt"], skipped=messages.append)
     assert [document.page_content for document in documents] == ["one", "d"]
     assert [message.split(": ")[0] for message in messages] == [
         "skipped a.txt",
         "skipped a line of b.jsonl",
-        "skipped c.epub",
+        "skipped c.docx",
         "skipped e.txt",
     ]
-    assert list(documents.unread) == ["a.txt", "b.jsonl", "c.epub", "e.txt"]
-    assert documents.passed_over == {".epub": 1, ".txt": 2}
+    assert list(documents.unread) == ["a.txt", "b.jsonl", "c.docx", "e.txt"]
+    assert documents.passed_over == {".docx": 1, ".txt": 2}
     with pytest.raises(FileError, match=r"a\.txt: this is not text"):
         list(read_files(["a.txt"]))
 

@@ -450,28 +450,6 @@ def test_each_type_is_limited_after_a_reranker_and_mmr():
         assert (len(result.memories), len(result.resources)) == (1, 3), settings
 
 
-def test_a_plan_contains_its_reasoning_and_the_session_context():
-    """The plan contains the planner's reasoning and the part of the session that it received."""
-    session = {"summary": "They write code.", "messages": [HumanMessage("I use vi."), AIMessage("Noted.")]}
-    result = typed().search("How do I open the editor?", session)
-    assert "skills are searched" in result.query_plan.reasoning
-    assert result.query_plan.session_context == "Summary: They write code.\nUser: I use vi.\nAssistant: Noted."
-    plan = typed().retrieve("How do I open the editor?", session=session).plan
-    assert (plan["reasoning"], plan["session_context"]) == (
-        result.query_plan.reasoning,
-        result.query_plan.session_context,
-    )
-
-
-def test_a_list_of_queries_is_a_plan_without_reasoning():
-    """A custom planner may return a list of queries, and the plan then has no reasoning but has the session's
-    context.
-    """
-    retriever, _ = planned(TypedQuery("the editor"))
-    plan = retriever.search("x", ["hi"]).query_plan
-    assert (plan.reasoning, plan.session_context) == ("", "hi")
-
-
 def test_small_talk_searches_nothing():
     """A plan without queries gives no hits."""
     retriever, _ = planned()
@@ -777,7 +755,7 @@ def test_the_plan_lists_queries_roots_and_node_counts(shelf):
     """The plan of a result lists the queries, their roots and the number of nodes scored."""
     result = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets")
     (query,) = result.plan["queries"]
-    assert (query["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
+    assert (query["query"]["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
     assert 0 < query["scored"] <= 9
     assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0
 

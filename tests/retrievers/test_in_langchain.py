@@ -138,12 +138,6 @@ def test_message_history_hands_on_the_conversation(store):
     assert ids(chat.invoke({"input": "and its price?"}, ada)["context"]) == ["roadster"]
 
 
-def test_message_history_around_the_retriever_alone_is_refused(store):
-    """RunnableWithMessageHistory around the retriever raises an error, because it would store Documents as answers."""
-    with pytest.raises(ConfigurationError, match="wrap the chain that answers"):
-        RunnableWithMessageHistory(history_aware(HybridRetriever(store)), lambda session: InMemoryChatMessageHistory())
-
-
 class State(TypedDict):
     messages: Annotated[list, add_messages]
     context: list[Document]

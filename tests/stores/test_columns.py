@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters.expressions import created_after, parse_filter
-from langchain_hybridgraph.stores import columns as columns_module
 from langchain_hybridgraph.stores.columns import MetadataColumns
 from tests.support.samples.filter_strategies import filters, json_values, metadatas, moments, numbers, operations
 
@@ -34,25 +33,21 @@ def masked(rows, condition, count=None):
 # -- identical to matches --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("few", "several"), [(8, 500), (0, 0)], ids=["as shipped", "by tables"])
 @given(
     rows=st.lists(metadatas | st.none(), max_size=20),
     searches=st.lists(filters, min_size=1, max_size=4),
     data=st.data(),
 )
-def test_a_mask_equals_matches_on_every_row(few, several, rows, searches, data):
+def test_a_mask_equals_matches_on_every_row(rows, searches, data):
     """For any metadata and filters, even while rows are added, mask[row] equals filter.matches(metadata)."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns_module, "_FEW", few)
-        patch.setattr(columns_module, "_SEVERAL", several)
-        columns = MetadataColumns(Rows(rows))
-        for filter in searches:
-            count = data.draw(st.integers(0, len(rows)))
-            mask = columns.mask(filter, count)
-            assert mask.shape == (count,)
-            assert mask.dtype == np.bool_
-            alive = [row for row in range(count) if rows[row] is not None]
-            assert mask[alive].tolist() == [filter.matches(rows[row]) for row in alive]
+    columns = MetadataColumns(Rows(rows))
+    for filter in searches:
+        count = data.draw(st.integers(0, len(rows)))
+        mask = columns.mask(filter, count)
+        assert mask.shape == (count,)
+        assert mask.dtype == np.bool_
+        alive = [row for row in range(count) if rows[row] is not None]
+        assert mask[alive].tolist() == [filter.matches(rows[row]) for row in alive]
 
 
 def one_comparison(rows, operation):

@@ -17,7 +17,7 @@ import pytest
 import tantivy
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
-from langchain_hybridgraph.stores.tantivy_index import TantivyErrors, TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex, tantivy_errors
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
 def test_a_panic_is_a_store_error(folder, capfd):
     """A panic in Tantivy, which is a BaseException, is raised as a StoreError."""
     index = TantivyIndex(folder)
-    with pytest.raises(StoreError, match="the search failed"), TantivyErrors("the search failed"):
+    with pytest.raises(StoreError, match="the search failed"), tantivy_errors("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
     assert search(index, "ada") == [0]
 
@@ -164,7 +164,7 @@ def test_a_panic_is_a_store_error(folder, capfd):
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interruptions_pass(stop):
     """KeyboardInterrupt, SystemExit and GeneratorExit are not wrapped in a StoreError."""
-    with pytest.raises(stop), TantivyErrors("the search failed"):
+    with pytest.raises(stop), tantivy_errors("the search failed"):
         raise stop
 
 
@@ -288,6 +288,19 @@ def test_the_same_answer_from_one_segment_and_from_many():
     for version in range(3):
         parts.apply(version + 1, [(row, texts[row]) for row in range(version, 300, 3)], [])
     assert search(whole, "w1 w5 w9") == search(parts, "w1 w5 w9")
+
+
+def test_files_of_other_writers_do_not_accumulate(tmp_path):
+    """If writers take turns and are opened again, the folder contains little more than the last commit's files."""
+    writers = [TantivyIndex(tmp_path, writable=True), TantivyIndex(tmp_path, writable=True)]
+    for version in range(1, 122):
+        writers[version % 2].apply(version, [(version, f"word{version}")], [version - 10])
+        if version % 20 == 0:
+            place = version // 20 % 2
+            writers[place].close()
+            writers[place] = TantivyIndex(tmp_path, writable=True)
+    segments = json.loads((tmp_path / "meta.json").read_text())["segments"]
+    assert len(list(tmp_path.glob("*.idx"))) <= len(segments) + 1
 
 
 def killed_before_the_commit(path):

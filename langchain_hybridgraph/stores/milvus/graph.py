@@ -119,7 +119,7 @@ class FetchedGraph:
         """Return the edges read so far as a graph. If ``is_checked`` is False, every chunk is treated as visible."""
         if not is_checked:
             return self._memory.scoped_graph(self._scope, self._edge_filter)
-        view = self._memory.for_store(self._visible, self._cosines).scoped_graph(self._scope, self._edge_filter)
+        view = self._memory.scoped_graph(self._scope, self._edge_filter, self._visible, self._cosines)
         return view if self._ends is None else view.restricted_to(self._ends)
 
     def _has_relation(self, name: str) -> bool:

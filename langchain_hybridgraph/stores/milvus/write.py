@@ -12,7 +12,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.records import Edge, checked_edges
+from langchain_hybridgraph.records import Edge, checked_edges, heaviest_edges
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.schema import (
@@ -134,7 +134,7 @@ class Writer:
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Replace the edges that have one of these sources and one of these relations; return the number written."""
         index, collection = self._index, self._index.names.edges
-        edges = _heaviest(checked_edges(edges))
+        edges = list(heaviest_edges(checked_edges(edges)).values())
         new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
             condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
@@ -169,7 +169,7 @@ class Writer:
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
-        rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant)}
+        rows = {row["key"]: row for row in edge_rows(heaviest_edges(edges).values(), index.tenant)}
         for row in index.read_keys(collection, list(rows), ["key", "weight"]):
             if row["weight"] >= rows[row["key"]]["weight"]:
                 del rows[row["key"]]
@@ -209,13 +209,6 @@ class Writer:
 
     def _turn(self) -> AbstractContextManager[Any]:
         return _LITE_TURN if self._index.connection.is_lite else nullcontext()
-
-
-def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
-    heaviest: dict[tuple[str, str, str], Edge] = {}
-    for edge in sorted(edges, key=lambda edge: -edge.weight):
-        heaviest.setdefault((edge.source, edge.target, edge.relation), edge)
-    return list(heaviest.values())
 
 
 def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:

@@ -81,7 +81,7 @@ NOTED = ("vector_score", "bm25_score", "rerank_score")
 @pytest.mark.parametrize("reranked", [False, True])
 @pytest.mark.parametrize("method", ["retrieve", "invoke"])
 def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, method):
-    """A fused hit keeps scores that only one search has, and the metadata lists the scores of each search."""
+    """A fused hit keeps scores that only one search has."""
     query, k = "and its price?", 6
     below = hybrid.model_copy(
         update={"reranker": TextReranker(lambda _, texts: [0.5] * len(texts))} if reranked else {}
@@ -106,17 +106,10 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, metho
         assert math.fsum(metadata["score_breakdown"].values()) == pytest.approx(metadata["score"])
         counted = [one[document.id] for one in (raw, rewritten) if one[document.id]["score"]]
         assert metadata["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
-        for name, alone in (("question", raw), ("conversation", rewritten)):
-            notes = metadata["searches"][name]
-            assert notes["score"] == pytest.approx(alone[document.id]["score"])
-            assert notes["score_breakdown"] == pytest.approx(alone[document.id]["score_breakdown"])
-            assert notes["retrieval_rank"] == alone[document.id]["retrieval_rank"]
 
 
 def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
-    """Over a foreign retriever, a fused hit keeps the metadata of both searches, and each search's score under its
-    name.
-    """
+    """Over a foreign retriever, a fused hit keeps the metadata of both searches."""
     lists = {
         "why?": [Document("a", id="a", metadata={"score": 3.0, "lang": "en", "bm25_score": None})],
         "why? because": [
@@ -136,10 +129,6 @@ def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
     assert (first.id, metadata["lang"], metadata["page"], metadata["bm25_score"]) == ("a", "en", 2, 4.5)
     assert metadata["score"] == pytest.approx((1 + 61 / 62) / 2)
     assert metadata["score_breakdown"] == pytest.approx({"question": 1 / 2, "conversation": 61 / 62 / 2})
-    assert metadata["searches"] == {
-        "question": {"retrieval_rank": 1, "score": 3.0},
-        "conversation": {"retrieval_rank": 2, "score": 7.0, "bm25_score": 4.5},
-    }
     assert (second.metadata["retrieval_source"], second.metadata["score"]) == ("conversation", 0.5)
 
 
@@ -149,7 +138,6 @@ def test_a_prefix_comes_before_every_key_of_two_searches(store):
     retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
     metadata = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
     assert metadata["hg_bm25_score"] is not None
-    assert metadata["hg_searches"]["conversation"]["bm25_score"] is not None
     assert all(key.startswith("hg_") for key in metadata.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
 
 

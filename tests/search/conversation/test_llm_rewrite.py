@@ -77,9 +77,6 @@ def test_text_around_a_question_is_left_out(answer):
         "I'm sorry, but I can't answer this.",
         "Sorry, I do not have access to prices.",
         "As an AI language model I have no price list.",
-        "The question is already understandable.",
-        "This question can be understood alone.",
-        "No rewrite is needed.",
         "Es tut mir leid, das weiß ich nicht.",
         "抱歉，我无法回答。",
         '{"refusal": true, "code": 7}',
@@ -88,7 +85,7 @@ def test_text_around_a_question_is_left_out(answer):
     ],
 )
 def test_an_answer_that_is_not_a_question_is_an_error(answer):
-    """Empty answers, refusals, remarks about the question and overlong answers raise ValueError."""
+    """Empty answers, refusals and overlong answers raise ValueError."""
     with pytest.raises(ValueError, match="the model returned no question"):
         LLMRewrite(FakeListChatModel(responses=[answer]))("and?", CARS)
 
@@ -97,16 +94,11 @@ def test_an_answer_that_is_not_a_question_is_an_error(answer):
     ("query", "answer"),
     [
         ("I cannot open it, why?", "I cannot open the roadster, why?"),
-        ("this query is slow, why?", "This query is slow in PostgreSQL, why?"),
         ("sorry, how much?", "Sorry, how much is the roadster?"),
-        ("and its planner?", "There is no index, so is the planner slow?"),
-        ("and its roof?", "Which question about the roof: material or colour?"),
     ],
 )
 def test_a_question_that_begins_like_a_refusal(query, answer):
-    """An answer that starts like a refusal is accepted if it is a question and the user's question starts the same
-    way.
-    """
+    """An answer that starts like a refusal is accepted if the user's question starts the same way."""
     assert LLMRewrite(FakeListChatModel(responses=[answer]))(query, CARS).text == answer
 
 

@@ -41,11 +41,10 @@ def test_the_models_queries_are_the_plan():
     assert (plan.degraded, plan.error) == ((), "")
 
 
-def test_a_plan_has_the_models_reasoning_and_the_sessions_context():
-    """A plan has the model's reasoning and the part of the session that the model received."""
+def test_a_plan_has_the_models_reasoning():
+    """A plan has the model's reasoning, on one line."""
     plan = planned({"reasoning": "They ask  for a price.", "queries": [PRICE]})
     assert plan.reasoning == "They ask for a price."
-    assert plan.session_context == "User: Is there a red car?\nAssistant: A roadster."
 
 
 def test_no_query_is_small_talk():
@@ -62,16 +61,14 @@ def test_no_query_is_small_talk():
         {"queries": json.dumps([PRICE, EDITOR])},
         AIMessage("", invalid_tool_calls=[{"name": "", "args": json.dumps([PRICE, EDITOR]), "id": "1", "error": ""}]),
         {"queries": [PRICE, 7, None, {"query": ""}, {"query": ["x"]}, {"text": "x"}, [], EDITOR]},
-        {"queries": [PRICE | {"context_type": " Resources "}, EDITOR | {"type": "x", "context_type": "MEMORIES"}]},
+        {"queries": [PRICE | {"context_type": " Resource "}, EDITOR | {"context_type": "MEMORY"}]},
         {"queries": [PRICE | {"priority": "1 (highest)"}, EDITOR | {"priority": "2/5"}]},
-        {"queries": [PRICE | {"priority": -3}, EDITOR | {"priority": "High", "more": {}}]},
+        {"queries": [PRICE | {"priority": -3}, EDITOR | {"priority": 2.4, "more": {}}]},
         {"queries": [PRICE, EDITOR, PRICE | {"query": "Price of  the red roadster", "priority": 4}]},
     ],
 )
 def test_wrong_forms_are_understood(answer):
-    """Answers with fences, prose, nested JSON, invalid items, plurals, priorities in words or duplicates are
-    understood.
-    """
+    """Answers with fences, prose, nested JSON, invalid items, numbers in strings or duplicates are understood."""
     assert planned(answer) == PLANNED
 
 
@@ -81,7 +78,6 @@ def test_wrong_forms_are_understood(answer):
         (PRICE, [("price of the red roadster", RESOURCE, 1)]),
         ({"queries": PRICE}, [("price of the red roadster", RESOURCE, 1)]),
         ({"queries": ["roadster price", "red cars"]}, [("roadster price", None, 3), ("red cars", None, 3)]),
-        ({"queries": "roadster price"}, [("roadster price", None, 3)]),
         ({"queries": [{"query": "a"}]}, [("a", None, 3)]),
         ({"queries": [{"query": "a", "context_type": "film", "priority": None}]}, [("a", None, 3)]),
         ({"queries": [{"query": "a", "context_type": {"x": 1}, "priority": True}]}, [("a", None, 3)]),
@@ -197,7 +193,7 @@ def test_the_prompt_describes_the_types():
 
 def test_types_are_open():
     """Custom types are described to the model and accepted in its answer."""
-    model = SayingModel(answer={"queries": [{"query": "red cars", "context_type": "Films"}]})
+    model = SayingModel(answer={"queries": [{"query": "red cars", "context_type": "Film"}]})
     plan = QueryPlanner(model, types={"film": "what was filmed", SKILL: "how to"})("", [], "red cars?")
     assert plan[0].context_type == "film"
     assert "- film: what was filmed" in model.calls[0][0].content

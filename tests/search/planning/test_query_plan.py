@@ -39,7 +39,7 @@ def test_a_plan_is_a_sequence():
 
 def test_a_plan_goes_through_json():
     """A plan keeps all of its fields through JSON."""
-    plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), reasoning="so", session_context="User: hi")
+    plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), reasoning="so")
     assert repr(QueryPlan.from_dict(json.loads(json.dumps(plan.to_dict())))) == repr(plan)
 
 

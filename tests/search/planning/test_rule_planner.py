@@ -143,16 +143,6 @@ def test_a_follow_up_without_a_pronoun_is_completed_at_its_end(query, kind, comp
     assert planned(query)[:2] == [(None, query, 1), (kind, completed, 1)]
 
 
-def test_a_pronoun_is_replaced_by_a_name():
-    """A pronoun in the user's question is replaced by the name from the conversation."""
-    history = [("user", "Who wrote The Salt Road?"), ("assistant", "Marguerite Oldenburg.")]
-    assert planned("Where was she born?", history) == [
-        (None, "Where was Marguerite Oldenburg born?", 1),
-        (None, "Where was she born? wrote Salt Road Marguerite Oldenburg", 2),
-        ("resource", "Marguerite Oldenburg born", 2),
-    ]
-
-
 def test_an_independent_query_stays():
     """A question that does not depend on the conversation is planned as without it."""
     query = "Which flour and salt does sourdough bread need?"

@@ -35,19 +35,19 @@ def test_anything_more_is_searched(query):
 @pytest.mark.parametrize("query", ["Great!", "ok", "Makes sense, got it.", "Ja, gut", "да"])
 def test_assent_to_a_statement(query):
     """Assent is small talk after a statement, but not without a conversation."""
-    assert is_small_talk(query, [("assistant", "The limit is 5.")])
-    assert not is_small_talk(query, [])
+    assert is_small_talk(query, "The limit is 5.")
+    assert not is_small_talk(query)
 
 
 @pytest.mark.parametrize("query", ["Yes", "no", "Yes, please!", "Sure, thanks", "5"])
 def test_an_answer_to_a_question(query):
     """An answer to the question of the last message is not small talk, with or without courtesy."""
-    assert not is_small_talk(query, [("assistant", "Shall I look up the limit?")])
+    assert not is_small_talk(query, "Shall I look up the limit?")
 
 
 def test_a_refusal_with_thanks_is_small_talk():
     """A refusal with thanks is small talk, even after a question."""
-    assert is_small_talk("No, thanks!", [("assistant", "Anything else?")])
+    assert is_small_talk("No, thanks!", "Anything else?")
 
 
 def test_a_long_text_is_not_small_talk():
@@ -71,4 +71,4 @@ cảm ơn, vậy thôi
 def test_the_end_of_a_conversation(query):
     """Thanks with the remark that nothing else is needed is small talk, in several languages."""
     assert is_small_talk(query)
-    assert is_small_talk(query, [("user", "Which car is red?"), ("assistant", "The roadster. Anything else?")])
+    assert is_small_talk(query, "The roadster. Anything else?")

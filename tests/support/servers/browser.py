@@ -106,6 +106,12 @@ class Tab:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def screenshot(self, file):
-        """Save a picture of the page."""
-        file.write_bytes(b64decode(self.call("Page.captureScreenshot")["data"]))
+    def screenshot(self, file, element=None):
+        """Save a picture of the window, or of the element that a JavaScript expression returns."""
+        options = {}
+        if element is not None:
+            box = self.value(
+                f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({element}.getBoundingClientRect())"
+            )
+            options = {"clip": {**box, "scale": 1}}
+        file.write_bytes(b64decode(self.call("Page.captureScreenshot", **options)["data"]))
