@@ -390,9 +390,8 @@ def read_files(
     Documents also have a ``title`` and a ``uri``, which equals ``source``; documents from JSON Lines have neither
     unless the line contains them.
 
-    Front matter and ids at the end of headings (``## Title { #id }``) are removed from the text of Markdown, and labels
-    from the text of reStructuredText; links to the ids and labels still work. ``start_index`` in the metadata of a
-    chunk is a position in the remaining text, not in the file.
+    Front matter, and ids of headings that equal the heading (``## Title { #title }``), are removed from the text of
+    Markdown, so ``start_index`` in the metadata of a chunk is a position in the remaining text, not in the file.
 
     Source code, logs and CSV files are also read, as are PDF, Word, PowerPoint and Excel files if the extra
     ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
@@ -454,19 +453,17 @@ def _real_path(file: Path, folders: dict[str, str]) -> str:
 def _document(file: File) -> Document:
     from langchain_core.documents import Document
 
-    from langchain_hybridgraph.ingestion.converted_document import ConvertedDocument
-
     suffix, source = file.path.suffix.lower(), file.source
     text = bounded.read_text(file.path, is_html=suffix in _HTML)
-    title, metadata, anchors = "", dict[str, Any](), tuple[markdown.Anchor, ...]()
+    title, metadata = "", dict[str, Any]()
     if suffix in _MARKDOWN and not file.is_text:
         metadata = markdown.front_matter(text)
-        text, anchors = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
+        text = markdown.without_heading_ids(text[markdown.front_matter_end(text) :])
         title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)
     metadata |= {"title": title or _stem(source), "source": source, "uri": source}
-    return ConvertedDocument(text, anchors, metadata) if anchors else Document(page_content=text, metadata=metadata)
+    return Document(page_content=text, metadata=metadata)
 
 
 def _stem(source: str) -> str:

@@ -176,21 +176,25 @@ class _HTMLReader(HTMLParser):
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?:[\w.+-]+:)?(?P<name>[\w.+-]+)::(?:\s+(?P<argument>.*))?")
 _OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
-# Links such as :doc:`install` remain: the Markdown parser reads them.
-_RST_ROLE = re.compile(r"(?<!`):(?!doc:)[a-z:+-]{1,40}:`[~!]?([^`<>]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`")
 _CODE = _tags("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
 _WITHOUT_TEXT = _tags(
     "image figure contents highlight index raw meta tabularcolumns sectionauthor moduleauthor default-role role "
     "testsetup testcleanup testoutput graphviz math csv-table replace unicode module automodule currentmodule program "
     "toctree include literalinclude"
 )
+# Roles are replaced by their text, and links to documents by links in Markdown.
+_INLINE = (
+    (re.compile(r"(?<!`):(?!doc:)[a-z:+-]{1,40}:`[~!]?([^`<>]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`"), r"\1"),
+    (re.compile(r"(?::doc:)?(?<!`)`([^`<>]{0,500}?)\s{0,99}<([^`<>\s]{1,2000})>`_{0,2}"), r"[\1](\2)"),
+    (re.compile(r":doc:`([^`<>]{1,500})`"), r"[\1](\1)"),
+)
 
 
 def from_rst(source: str) -> MarkdownText:
-    """Convert the titles and text of reStructuredText to Markdown.
+    """Convert the titles, code and links of reStructuredText to Markdown.
 
-    Levels of headings follow the order in which the adornments first appear. Code becomes fenced blocks. Roles are
-    replaced by their text, and most directives by their argument and content. Comments, images and options are dropped.
+    Levels of headings follow the order in which the adornments first appear. Directives are replaced by their argument
+    and content; comments, options and images are dropped.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :ref:`install` or run::\\n\\n   make\\n")
     MarkdownText(text='# Guide\\n\\nSee install or run:\\n\\n```\\nmake\\n```', title='Guide')
@@ -200,13 +204,13 @@ def from_rst(source: str) -> MarkdownText:
     parts: list[str] = []
     at = 0
     while at < len(lines):
-        line, indent = _RST_ROLE.sub(r"\1", lines[at].strip()), _indent(lines[at])
+        line, indent = _rst_inline(lines[at].strip()), _indent(lines[at])
         title, style, end = _rst_title(lines, at)
         directive = _DIRECTIVE.fullmatch(line)
         at += 1
         if title:
             level = levels.setdefault(style, len(levels) + 1)
-            parts += ["", "#" * min(level, 6) + " " + _RST_ROLE.sub(r"\1", title), ""]
+            parts += ["", "#" * min(level, 6) + " " + _rst_inline(title), ""]
             at = end
         elif directive and directive["name"] not in _CODE | _WITHOUT_TEXT:
             parts += ["", directive["argument"] or "", ""]
@@ -227,6 +231,12 @@ def from_rst(source: str) -> MarkdownText:
             parts.append(line)
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
     return MarkdownText(text, outline(text).title or "")
+
+
+def _rst_inline(line: str) -> str:
+    for pattern, replacement in _INLINE:
+        line = pattern.sub(replacement, line)
+    return line
 
 
 def _rst_title(lines: Sequence[str], at: int) -> tuple[str, str, int]:

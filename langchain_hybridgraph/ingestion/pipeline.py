@@ -276,8 +276,7 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         waiting = documents.files
         documents.check(len(waiting))
-        if warning := files.check_sources(waiting):
-            self.note(warning)
+        files.check_sources(waiting)
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}

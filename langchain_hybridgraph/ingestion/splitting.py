@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE, Chunk, replace_surrogates, with_short_titles
 from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
-from langchain_hybridgraph.ingestion.markdown import Anchor, Link, Outline, Section, find_links, outline, with_anchors
+from langchain_hybridgraph.ingestion.markdown import Link, Outline, Section, find_links, outline
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import sentences as split_points
 from langchain_hybridgraph.text.analyzer import approximate_tokens, token_weight
@@ -401,7 +401,7 @@ def _sentences(text: str, structure: Outline, section: Section) -> Iterator[tupl
 
 
 def outline_of(document: Document) -> Outline:
-    """Return the outline of a document's text, with the anchors found during conversion.
+    """Return the outline of a document's text.
 
     Source code and logs, which have ``start_line`` in the metadata, are one section of code, split at line ends only.
     In files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
@@ -412,8 +412,7 @@ def outline_of(document: Document) -> Outline:
         paragraphs = split_points.spans(0, split_points.paragraphs(text, 0, size), size)
         fences = tuple((start, start + len(text[start:end].rstrip())) for start, end in paragraphs)
         return Outline((Section(0, size),), fences=fences)
-    structure = outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)
-    return with_anchors(structure, getattr(document, "anchors", ()))
+    return outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)
 
 
 def _is_code(document: Document) -> bool:
@@ -581,7 +580,7 @@ class Cutter:
                     added["parent_id"] = parent
                 anchors = lookup.anchors(child) if before is None else []
                 if anchors:
-                    added["anchors"] = [anchor.name for anchor in anchors]
+                    added["anchors"] = [name for _, name in anchors]
                 anchor_name = lookup.opening_name(child, anchors)
                 if index + len(chunks) == 0:
                     name = first_chunk_id(id)
@@ -612,24 +611,24 @@ class _OutlineLookup:
     def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
         self._text = document.page_content
         self._outline = outline_of(document)
-        self._anchors: dict[int, list[Anchor]] = {}
+        self._anchors: dict[int, list[tuple[int, str]]] = {}
         starts = [piece.start for piece in pieces if piece.start is not None]
         ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
         for anchor in self._outline.anchors:
             # If several pieces overlap, the last one contains most of the text after the anchor.
-            last = bisect_right(starts, anchor.start) - 1
-            if last >= 0 and anchor.start < ends[last]:
+            last = bisect_right(starts, anchor[0]) - 1
+            if last >= 0 and anchor[0] < ends[last]:
                 self._anchors.setdefault(starts[last], []).append(anchor)
 
-    def anchors(self, piece: Piece) -> list[Anchor]:
+    def anchors(self, piece: Piece) -> list[tuple[int, str]]:
         """Return the anchors in a piece. An anchor in overlapping pieces belongs to the last of them."""
         return self._anchors.get(piece.start, []) if piece.start is not None else []
 
-    def opening_name(self, piece: Piece, anchors: Sequence[Anchor]) -> str | None:
+    def opening_name(self, piece: Piece, anchors: Sequence[tuple[int, str]]) -> str | None:
         """Return the name of the anchor at the start of a piece, or None. "0" is reserved for the first chunk."""
-        if not anchors or piece.start is None or self._text[piece.start : anchors[0].start].strip():
+        if not anchors or piece.start is None or self._text[piece.start : anchors[0][0]].strip():
             return None
-        return anchors[0].name if anchors[0].name != FIRST else None
+        return anchors[0][1] if anchors[0][1] != FIRST else None
 
     def links(self, piece: Piece) -> list[Link]:
         links = self._outline.links

@@ -148,10 +148,6 @@ def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
         for part in directory.parts[:20]
     )
     abstract = clip(f"{directory.title}: {lead or names}", ABSTRACT_LENGTH)
-    return Summary(abstract, _overview(directory, abstract, list(terms)))
-
-
-def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
     terms_line = clip(" ".join(terms), _TERMS_LENGTH)
     lines = [abstract]
     sections = (section.path[-1] for section in outline(directory.text).sections if section.path)
@@ -164,7 +160,7 @@ def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
             break
         lines.append(clip(f"{part.name}: {part.abstract}" if part.abstract else part.name, min(line, room)))
         room -= len(lines[-1]) + 1
-    return "\n".join([*lines, terms_line] if terms_line else lines)
+    return Summary(abstract, "\n".join([*lines, terms_line] if terms_line else lines))
 
 
 # -- by a model ---------------------------------------------------------------------------------------------------

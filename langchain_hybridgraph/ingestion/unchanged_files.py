@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import io
 import os
+import pickle
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from hashlib import blake2b
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from langchain_hybridgraph.ingestion.files import File, FileError
@@ -24,20 +24,16 @@ from langchain_hybridgraph.records import FileRecord
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 _PACKAGE = __name__.partition(".")[0]
-# Libraries used to read files or parse text.
-_READERS = ("markdown-it-py", "mdit-py-plugins", "pypdf", "python-docx", "python-pptx", "openpyxl")
-
-
-class _NoNameError(Exception):
-    """Error for an option that has no name by which another process could identify it."""
+# Libraries used to read files or split text.
+_READERS = ("markdown-it-py", "pypdf", "python-docx", "python-pptx", "openpyxl", "langchain-text-splitters")
 
 
 def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] = ()) -> bytes | None:
     """Return a digest of the options and code of an ingest, or None if other processes cannot identify an option.
 
     It covers the splitter and the edge builders, ``as_text``, the package's ingestion code, and the versions of Python
-    and of the libraries that read files. Options that other processes cannot identify are models, lambdas, and
-    functions or classes that are local or defined in ``__main__``.
+    and of the libraries that read files. Options that other processes cannot identify are lambdas, functions or classes
+    that are local or defined in ``__main__``, and models.
 
     >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
     >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
@@ -45,13 +41,23 @@ def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] =
     >>> fingerprint(RecursiveSplitter(counter=lambda text: len(text)), []) is None
     True
     """
-    digest = blake2b(_code(), digest_size=16)
+    options = io.BytesIO()
     try:
-        for word in chain(_words(splitter), _words(as_text), *map(_options, builders)):
-            digest.update(word.encode("utf-8", "surrogatepass") + b"\0")
-    except (_NoNameError, RecursionError):
+        _OptionsPickler(options).dump((splitter, list(map(_options, builders)), list(as_text)))
+    except Exception:  # noqa: BLE001 - an option may raise anything when it is pickled
         return None
-    return digest.digest()
+    words = options.getvalue()
+    return None if b"__main__" in words else blake2b(_code() + words, digest_size=16).digest()
+
+
+class _OptionsPickler(pickle.Pickler):
+    """Pickler that refuses models and other large objects, whose states are not options."""
+
+    def reducer_override(self, value: Any) -> Any:
+        package = type(value).__module__.partition(".")[0]
+        if isinstance(value, type) or is_dataclass(value) or package in ("builtins", "langchain_text_splitters", _PACKAGE):
+            return NotImplemented
+        raise pickle.PicklingError(f"{type(value).__name__} is not an option")
 
 
 @functools.cache
@@ -68,54 +74,11 @@ def _code() -> bytes:
     return digest.digest()
 
 
-def _options(builder: Any) -> Iterator[str]:
-    """Yield strings for a builder's class, relations and arguments, which are attributes with or without "_"."""
-    yield _kind(builder)
-    yield from _words(tuple(builder.relations))
-    for name in inspect.signature(type(builder)).parameters:
-        if name != "relation":  # already included in the relations
-            value = next((getattr(builder, each) for each in (name, f"_{name}") if hasattr(builder, each)), builder)
-            yield name
-            yield from _words(value)
-
-
-def _words(value: Any) -> Iterator[str]:
-    """Yield strings that are equal for equal values only. Raise _NoNameError if other processes cannot identify it."""
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        yield f"{type(value).__name__} {value!r}"
-    elif isinstance(value, Mapping):
-        yield f"mapping {len(value)}"
-        for key, each in value.items():
-            yield from _words(key)
-            yield from _words(each)
-    elif isinstance(value, list | tuple):
-        yield f"sequence {len(value)}"
-        for each in value:
-            yield from _words(each)
-    elif isinstance(value, Set):
-        yield f"set {sorted(map(repr, value))}"
-    elif isinstance(value, type | FunctionType | BuiltinFunctionType):
-        if "<" in value.__qualname__ or value.__module__ == "__main__":
-            raise _NoNameError
-        yield f"{value.__module__}.{value.__qualname__}"
-    elif is_dataclass(value):
-        yield _kind(value)
-        for field in fields(value):
-            yield field.name
-            yield from _words(getattr(value, field.name))
-    elif type(value).__module__.partition(".")[0] in ("langchain_text_splitters", _PACKAGE):
-        yield _kind(value)
-        yield from _words(vars(value))
-    else:
-        raise _NoNameError
-
-
-def _kind(value: Any) -> str:
-    kind = type(value)
-    if "<" in kind.__qualname__ or kind.__module__ == "__main__":
-        raise _NoNameError
-    package = sys.modules.get(kind.__module__.partition(".")[0])
-    return f"{kind.__module__}.{kind.__qualname__} {getattr(package, '__version__', '')}"
+def _options(builder: Any) -> list[Any]:
+    """Return a builder's class, relations and arguments, which are attributes with or without "_"."""
+    names = [name for name in inspect.signature(type(builder)).parameters if name != "relation"]
+    values = [getattr(builder, name, getattr(builder, f"_{name}", builder)) for name in names]
+    return [type(builder), tuple(builder.relations), values]
 
 
 _TICK = 2_000_000_000
@@ -154,11 +117,8 @@ class KnownFiles:
         self._refreshed: dict[str, FileRecord] = {}  # new records of unchanged files with another stamp or path
         self._reading: dict[str, _FileInProgress] = {}
 
-    def check_sources(self, files: Sequence[File]) -> str | None:
-        """Return a warning if some of these files are also in the store under another ``source``, or None.
-
-        Raise FileError if a ``source`` of these files belongs to another file in the store that still exists.
-        """
+    def check_sources(self, files: Sequence[File]) -> None:
+        """Raise FileError if a ``source`` of these files belongs to another file in the store that still exists."""
         paths = dict(self._store.files.paths())
         for file in files:
             path = paths.get(file.source)
@@ -168,22 +128,6 @@ class KnownFiles:
                     f"for {os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
                     "relative paths, or use another store"
                 )
-
-        for file in files:
-            paths.pop(file.source, None)
-        sources = {os.path.normpath(path): source for source, path in sorted(paths.items(), reverse=True)}
-        if not sources:  # usual, and checking 10,000 files takes a tenth of a second
-            return None
-        others = ((file.source, sources.get(os.path.normpath(_absolute(file.path)))) for file in files)
-        duplicates = [(source, other) for source, other in others if other is not None]
-        if not duplicates:
-            return None
-        count = "1 file is" if len(duplicates) == 1 else f"{len(duplicates):,} files are"
-        source, other = duplicates[0]
-        return (
-            f"{count} also in the index under another source, for example {source!r} as {other!r}; ingest in the same "
-            "working folder each time, and delete the documents with one of the two sources"
-        )
 
     def unchanged(self, file: File) -> FileRecord | None:
         """Return the record of an unchanged file and count the file as unread, or None if it must be read."""
@@ -207,8 +151,7 @@ class KnownFiles:
     def start_reading(self, file: File) -> None:
         """Record the stamp and digest of a file before it is read."""
         self._unread.pop(file.source, None)
-        stamp = _stamp(file.path)
-        self._reading[file.source] = _FileInProgress(file, stamp, _digest(file.path))
+        self._reading[file.source] = _FileInProgress(file, _stamp(file.path), _digest(file.path))
 
     def forget(self, file: File) -> None:
         """Mark the file that is being read as incomplete, so that the next ingest reads it again."""

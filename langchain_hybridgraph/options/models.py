@@ -273,8 +273,6 @@ class IndexOptions(OptionGroup):
     """Folder of the keyword index; unset: memory. In a settings file, a relative path starts at the file's folder."""
     refresh: Literal["auto", "never"] | NonNegativeFloat = "auto"
     """When to compare the index with the vector store: at each search (auto), never, or each time after n seconds."""
-    version: Any = None
-    """Version of the vector store's texts: a value that you change when they change, or a function that returns it."""
     _adapter: Any = PrivateAttr(None)
 
     @field_validator("path", mode="before")

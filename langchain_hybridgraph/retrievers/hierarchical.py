@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
@@ -172,7 +171,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _tree(self, scope: Scope) -> Tree:
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
-            index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())
+            index.adapter.freshness.bring_up_to_date(index.refresh)
         store: Any = self._store
         tree: Tree = store.scoped_tree(scope)
         return tree
@@ -193,7 +192,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         *,
         contexts: bool = False,
         per_type: bool = False,
-    ) -> PreparedTreeSearch:
+    ) -> PreparedSearch:
         if query is not None and not isinstance(query, str):
             raise query_error(query)
         self._check_options(options)
@@ -227,26 +226,19 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
         )
-        return PreparedTreeSearch(
-            prepared_search.query,
-            prepared_search.pipeline,
-            prepared_search.trace,
-            prepared_search.deadline,
-            prepared_search.level,
-            call=call,
-        )
+        return replace(prepared_search, tree_call=call)
 
-    def _find(self, prepared_search: PreparedTreeSearch) -> hierarchy.FindResult:
+    def _find(self, prepared_search: PreparedSearch) -> hierarchy.FindResult:
         return drive(self._answer(prepared_search), prepared_search.deadline)
 
-    async def _afind(self, prepared_search: PreparedTreeSearch) -> hierarchy.FindResult:
+    async def _afind(self, prepared_search: PreparedSearch) -> hierarchy.FindResult:
         return await adrive(self._answer(prepared_search), prepared_search.deadline, self._lane)
 
-    def _answer(self, prepared_search: PreparedTreeSearch) -> Search[hierarchy.FindResult]:
+    def _answer(self, prepared_search: PreparedSearch) -> Search[hierarchy.FindResult]:
         def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
             return [(context.uri, context.score) for context in answer]
 
-        call, trace = prepared_search.call, prepared_search.trace
+        call, trace = prepared_search.tree_call, prepared_search.trace
         with self._statistics.count_errors():
             answer = yield from self._observed(
                 hierarchy.answer_call(call), trace, call.query.text, call.query.k, scores
@@ -255,7 +247,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             return answer
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        assert isinstance(prepared_search, PreparedTreeSearch)
         answer = yield from self._answer(prepared_search)
         trace, prefix = prepared_search.trace, self.metadata_prefix
         hits = [each.hit for each in answer if each.hit is not None]
@@ -270,10 +261,3 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             "reasoning": answer.query_plan.reasoning,
         }
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedTreeSearch(PreparedSearch):
-    """Call of a HierarchicalRetriever that is ready to run."""
-
-    call: hierarchy.HierarchicalCall

@@ -112,11 +112,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
-        if any(session is not None for session in sessions) or not protocols.implements(
-            self._store, protocols.HasSessions
-        ):
-            return input, options
-        return input, {**options, **session_in(config)}
+        has_sessions = protocols.implements(self._store, protocols.HasSessions)
+        if has_sessions and all(session is None for session in sessions):
+            options = {**options, **session_in(config)}
+        return input, options
 
     def _query_of(self, query: str | None, options: Options) -> Query:
         parsed_query = super()._query_of(query, options)
@@ -133,25 +132,18 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if self.labels:
             labels = has_labels(all_of=sorted(self.labels))
             pipeline = replace(pipeline, own_filter=labels if self.filter is None else self.filter & labels)
-        session = self._session(options)
-        boost = self._memory(options).date_boost
-        sources = tuple(
-            TimedVectorSource(source, _within) if boost and isinstance(source, VectorSource) else source
-            for source in pipeline.sources
-        )
+        store, expansion, session = self._store, pipeline.expansion, self._session(options)
+        sources = list(pipeline.sources)
+        if self._memory(options).date_boost:
+            sources = [TimedVectorSource(each, _within) if isinstance(each, VectorSource) else each for each in sources]
         weight = self._source_weights(options).get("session", 0.0)
-        scoring = self._scoring(options, session, weight)
-        store, expansion = self._store, pipeline.expansion
+        if session is not None and weight:
+            sources.append(SessionSource(session.call, weight, session.is_foreign))
+            if session.is_foreign:
+                pipeline = replace(pipeline, store=StoreWithMessages(pipeline.store, session))
         if protocols.implements(store, protocols.ReadsIndex) and (expansion is None or not expansion.is_graph_only):
             pipeline = replace(pipeline, newest=lambda scope: store.find(scope)[-MOST_RECENT:])
-        if session is None or not weight:
-            return replace(pipeline, sources=sources, scoring=scoring)
-        return replace(
-            pipeline,
-            store=StoreWithMessages(pipeline.store, session) if session.is_foreign else pipeline.store,
-            sources=(*sources, SessionSource(session.call, weight, session.is_foreign)),
-            scoring=scoring,
-        )
+        return replace(pipeline, sources=tuple(sources), scoring=self._scoring(options, session, weight))
 
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store: Any = self._store
@@ -246,8 +238,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return self.memory.changed(options.get("memory"))
 
     def _source_weights(self, options: Options) -> Mapping[str, float]:
-        weights: Mapping[str, float] = self._memory(options).source_weights
-        return weights
+        return cast(Mapping[str, float], self._memory(options).source_weights)
 
     def _scope(self, options: Options) -> Scope:
         scope = super()._scope(options)
@@ -301,22 +292,20 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
     return scope
 
 
-def _dates(query: Query, boost: float) -> TimeEvidence | None:
-    spans = _spans(query)
-    return TimeEvidence(spans, boost) if spans else None
-
-
 def _spans(query: Query) -> list[tuple[float, float]]:
+    """Return the times that a query mentions, as pairs of start and end."""
     return mentioned_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
+
+
+def _dates(query: Query, boost: float) -> TimeEvidence | None:
+    return TimeEvidence(spans, boost) if (spans := _spans(query)) else None
 
 
 def _within(query: Query) -> Filter | None:
     """Return a filter for memories from around the dates in a query, if there are any."""
-    spans = _spans(query)
-    keys = ("valid_from", "created_at")
     parts = [
         created_after(start - DAYS_BEFORE * DAY, key=key) & created_before(end + DAYS_AFTER * DAY, key=key)
-        for start, end in spans
-        for key in keys
+        for start, end in _spans(query)
+        for key in ("valid_from", "created_at")
     ]
     return reduce(or_, parts) if parts else None

@@ -92,16 +92,8 @@ class QueryResult(Serializable):
     opened: int
 
     def plan(self) -> dict[str, Any]:
-        """Return the query and all other fields except the hits, as a dictionary of plain values."""
-        return {
-            "query": self.query.query,
-            "context_type": self.query.context_type,
-            "priority": self.query.priority,
-            "roots": list(self.roots),
-            "scored": self.scored,
-            "nodes": self.nodes,
-            "opened": self.opened,
-        }
+        """Return the query and all other fields except the hits, as JSON values."""
+        return {name: value for name, value in replace(self, hits=()).to_dict().items() if name != "hits"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,17 +272,13 @@ class DirectoryTree:
             # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
             sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
             places.grow(end, self._index.query(sql, start, end))
-            mirror.state = snapshot, TreeState.of(places, snapshot.rows.alive())
+            mirror.state = snapshot, TreeState(places, snapshot.rows.alive())
             return mirror.state
 
 
 class _SnapshotRows:
     def __init__(self, snapshot: Snapshot) -> None:
         self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
-
-    @property
-    def living(self) -> int:
-        return self._rows.living
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         return self._rows.ids(rows)

@@ -10,9 +10,8 @@ import pytest
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridRetriever, build_layers
 from langchain_hybridgraph.errors import HybridGraphError, StoreError
-from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.records import Edge, FileRecord, Scope
 from langchain_hybridgraph.stores import vectors
-from langchain_hybridgraph.stores.protocols import FileRecord
 from tests.support.stores.words import open_words
 
 TEXTS = {f"c{number}": f"word{number} common topic{number % 7} A-{number}x" for number in range(60)}

@@ -59,14 +59,14 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
 def test_a_reader_that_fails_does_not_stop_the_folder(folder, monkeypatch, error):
     """Whatever a reader raises, the file is skipped and named, and the others are stored."""
     (folder / "b.md").write_text("HOSTILE")
-    work = markdown.without_heading_ids
+    work = markdown.front_matter
 
     def read(text):
         if "HOSTILE" in text:
             raise error
         return work(text)
 
-    monkeypatch.setattr(markdown, "without_heading_ids", read)
+    monkeypatch.setattr(markdown, "front_matter", read)
     report, sources = ingested(folder)
     assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
 

@@ -277,6 +277,15 @@ def test_front_matter_is_metadata(folder):
     }
 
 
+def test_ids_of_headings_are_removed(folder):
+    """Ids that equal their heading are removed from the text; others, and those in code, are not."""
+    folder(
+        a_DOT_md="# Use `it` { #use-it }\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End {#end}"
+    )
+    text = "# Use `it`\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End"
+    assert one("a.md").page_content == text
+
+
 def test_a_huge_integer_in_front_matter_is_ignored(folder):
     """An integer that JSON cannot contain is left out, and the other fields are kept."""
     folder(a_DOT_md=f"---\ntitle: Notes\nsize: 0x{'F' * 9_000}\n---\ntext")

@@ -246,9 +246,6 @@ def projects(tmp_path):
     return tmp_path / "one" / "docs", tmp_path / "two" / "docs"
 
 
-SOURCES = ["docs/README.md", "docs/apples.md"]
-
-
 @pytest.mark.parametrize("split", ["flat", None, RecursiveSplitter(counter=lambda text: len(text) + 1)])
 def test_another_file_with_the_same_source_is_refused(projects, split):
     """A file does not replace another file with the same source that still exists, and nothing is written or pruned."""
@@ -259,26 +256,6 @@ def test_another_file_with_the_same_source_is_refused(projects, split):
         with pytest.raises(FileError, match=r"but an earlier ingest used this source .*one/docs/README\.md"):
             ingest(read_files(path), one, split=split, prune_documents=True)
     assert content(one) == before
-
-
-def test_a_file_with_two_sources_is_reported(projects, monkeypatch):
-    """If the store has the documents of a file under another source, the report contains one warning, until these
-    documents are deleted.
-    """
-    one = store()
-    monkeypatch.chdir(projects[0].parent)
-    assert ingest(read_files("docs"), one).warnings == ()
-    monkeypatch.chdir(projects[0])
-    warning = (
-        "2 files are also in the index under another source, for example 'README.md' as 'docs/README.md'; ingest in "
-        "the same working folder each time, and delete the documents with one of the two sources"
-    )
-    for path in (".", ".", "README.md"):
-        (message,) = ingest(read_files(path), one).warnings
-        assert message == warning if path == "." else message.startswith("1 file is also in the index")
-    for source in SOURCES:
-        one.remove([id for ids in one.document_chunks([source]).values() for id in ids])
-    assert ingest(read_files("."), one).warnings == ()
 
 
 def test_a_moved_folder_is_an_update(projects):

@@ -37,7 +37,7 @@ def text(source):
             ":func:`asyncio.run`, :py:class:`~a.B`, :py:mod:`!c`, :ref:`the part <part>`, :file:`a.py`",
             "asyncio.run, a.B, c, the part, a.py",
         ),
-        ("`text <b.rst>`_ and :doc:`b`", "`text <b.rst>`_ and :doc:`b`"),
+        ("`text <b.rst>`_ and :doc:`b`", "[text](b.rst) and [b](b)"),
         (".. toctree::\n   :maxdepth: 2\n\n   install\n   Use it <use/index>\n\ntext", "text"),
     ],
 )

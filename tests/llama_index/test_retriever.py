@@ -420,28 +420,6 @@ async def test_over_a_simple_vector_store_async(index):
     assert ids(await retriever.aretrieve(bundle)) == ids(retriever.retrieve(bundle))
 
 
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-async def test_an_index_is_awaited(kind):
-    """aretrieve awaits the vector store and embedding of an index and never calls their sync methods."""
-
-    class Awaited(SimpleVectorStore):
-        def query(self, query, **kwargs):
-            raise AssertionError("the vector store's sync side was asked")
-
-        async def aquery(self, query, **kwargs):
-            return SimpleVectorStore.query(self, query, **kwargs)
-
-    class AwaitedEmbedding(WordEmbedding):
-        def _get_query_embedding(self, query):
-            raise AssertionError("the embedding model's sync side was asked")
-
-    context = StorageContext.from_defaults(vector_store=Awaited())
-    index = VectorStoreIndex(chain_of_nodes(), storage_context=context, embed_model=AwaitedEmbedding())
-    awaited = LlamaIndexRetriever.from_index(index, kind, k=1)
-    result = await awaited.aretrieve_result("Where do fish swim?")
-    assert (ids(result), "vector-failed" in result.degraded) == (["fish"], False)
-
-
 def test_cosines_of_a_simple_vector_store(index):
     """The vector score equals the cosine that LlamaIndex itself returns."""
     theirs = {each.node_id: each.score for each in index.as_retriever(similarity_top_k=4).retrieve("fish swim")}

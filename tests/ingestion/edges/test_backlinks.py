@@ -7,7 +7,6 @@ from langchain_hybridgraph import HybridGraphStore, LinkEdges
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
-from tests.support.stores.store_contents import rows_about
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 B = "first\n\n## Two\n\nsecond"
@@ -42,24 +41,6 @@ def test_a_link_to_a_removed_section_leads_to_the_document(linked):
     (edge,) = linked.edges(["a.md#0"])
     assert (edge.weight, edge.description) == (1.0, "a.md links to b.md as “the b”.")
     assert again(linked, page(B, "b.md")) == ["b.md#two"]
-
-
-def test_a_link_is_restored_with_the_document(linked):
-    """Deleting a document deletes the edge to it; ingesting only that document again restores the edge."""
-    linked.delete(document="b.md")
-    assert targets(linked, "a.md#0") == []
-    assert rows_about(linked, "b.md#two") == rows_about(linked, "b.md#0") == 0
-    assert again(linked, page("other", "c.md")) == []
-    assert again(linked, page(B, "b.md")) == ["b.md#two"]
-
-
-def test_a_wiki_link_is_restored_with_the_document():
-    """A link by title or file name is restored when only its target is ingested again."""
-    store = HybridGraphStore(None)
-    again(store, page("[[cee]] [[My notes]]", "a.md"), page("# Cee\n\nx", "p/c.md"), page("x", "p/My_Notes.md"))
-    for name, text in (("p/c.md", "# Cee\n\nnew"), ("p/My_Notes.md", "new")):
-        store.delete(document=name)
-        assert again(store, page(text, name)) == ["p/My_Notes.md#0", "p/c.md#0"]
 
 
 def test_a_link_follows_its_heading_from_chunk_to_chunk():
