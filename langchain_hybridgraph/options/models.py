@@ -277,15 +277,6 @@ class IndexOptions(OptionGroup):
     """Version of the vector store's texts: a value that you change when they change, or a function that returns it."""
     _adapter: Any = PrivateAttr(None)
 
-    @field_validator("path", mode="before")
-    @classmethod
-    def _named_folder(cls, value: Any) -> Any:
-        if value == "":
-            raise ValueError(
-                "path must be a folder, got ''; write path=\"folder\", or leave it out to keep the index in memory"
-            )
-        return value
-
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.path is not None and self.engine != "tantivy":
