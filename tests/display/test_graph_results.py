@@ -24,7 +24,6 @@ def test_a_graph_retriever_explains_the_traversal(store):
     )
     assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
-    assert "ada is the seed “Ada wrote the first program.”, hit number 1" in explanation
 
 
 def test_a_hybrid_retriever_explains_too(store):
