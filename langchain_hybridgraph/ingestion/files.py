@@ -404,7 +404,7 @@ def read_files(
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
     several = not isinstance(paths, str | bytes | Mapping) and isinstance(paths, Iterable)
-    every: Iterable[object] = paths if several else [paths]
+    every: Any = paths if several else [paths]
     patterns: Any = [as_text] if isinstance(as_text, str) or not isinstance(as_text, Iterable) else list(as_text)
     if not all(isinstance(pattern, str) and pattern.strip("/.") for pattern in patterns):
         raise ConfigurationError(

@@ -211,7 +211,8 @@ class _SharedCall:
         """Return the call for the part ``name`` of the result."""
 
         async def arun() -> SourceResult:
-            return getattr(await self.arun(query, n), name)
+            result: SourceResult = getattr(await self.arun(query, n), name)
+            return result
 
         return Effect(name, lambda: getattr(self.run(query, n), name), arun, lane=lane_of(name, self.store))
 

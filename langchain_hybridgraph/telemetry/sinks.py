@@ -53,7 +53,7 @@ class LogSink:
         if isinstance(event, StageEnded):
             level, name = logging.DEBUG, "stage"
             error = None if event.error is None else type(event.error).__name__
-            own = {"stage": event.stage, "error": error}
+            own: dict[str, Any] = {"stage": event.stage, "error": error}
         else:
             level, name = logging.WARNING if event.warnings else logging.INFO, "retrieval"
             errors = dict(event.errors) if self.text else event.error_types
