@@ -327,6 +327,10 @@ class Scope:
     as_of: float | None = None
     known_at: float | None = None
 
+    def narrowed(self, filter: Filter) -> Scope:
+        """Return this scope, limited by another filter."""
+        return replace(self, filter=filter if self.filter is None else self.filter & filter)
+
     def check_tenant(self, tenant: str | None) -> None:
         """Raise TenantError if the call requests another tenant than the one for which a store is open."""
         if self.tenant is not None and self.tenant != tenant:

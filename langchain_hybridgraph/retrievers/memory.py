@@ -31,10 +31,8 @@ from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.search.scores import NoisyOr
 from langchain_hybridgraph.search.sources import (
-    HistoryTurns,
     SessionSource,
     SessionTurns,
-    StoredTurns,
     StoreWithMessages,
     TimedVectorSource,
     VectorSource,
@@ -135,10 +133,15 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         store, expansion, session = self._store, pipeline.expansion, self._session(options)
         sources = list(pipeline.sources)
         if self._memory(options).date_boost:
-            sources = [TimedVectorSource(each, _within) if isinstance(each, VectorSource) else each for each in sources]
+            sources = [
+                TimedVectorSource(each.store, each.weight, all=each, within=_within)
+                if isinstance(each, VectorSource)
+                else each
+                for each in sources
+            ]
         weight = self._source_weights(options).get("session", 0.0)
         if session is not None and weight:
-            sources.append(SessionSource(session.call, weight, session.is_foreign))
+            sources.append(SessionSource(session, weight))
             if session.is_foreign:
                 pipeline = replace(pipeline, store=StoreWithMessages(pipeline.store, session))
         if protocols.implements(store, protocols.ReadsIndex) and (expansion is None or not expansion.is_graph_only):
@@ -178,7 +181,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             raise ConfigurationError("session= and session_id= were both given; pass only one of them")
         n = self._memory(options).session_turns
         if messages is not None:
-            return HistoryTurns(messages, n, self._vectors_of)
+            return SessionTurns(n, history=messages, embed=self._vectors_of)
         if id is None:
             return None
         store = self._store
@@ -187,7 +190,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
                 f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; "
                 "for another store pass the turns themselves: session=[messages] or a chat history"
             )
-        return StoredTurns(store, id, n)
+        return SessionTurns(n, store=store, session_id=id)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of messages, or None without an embedding."""
@@ -267,7 +270,7 @@ def _similarity_to_session(
 ) -> Sequence[float]:
     """Return, for each chunk, its largest cosine with another turn of the session, or 0 without vectors."""
     if reads:
-        session.call(query).run()
+        session.read(query)
     turns = session.vectors(store)
     if turns is None or not len(turns) or not protocols.implements(store, protocols.HasVectors):
         return [0.0] * len(ids)
@@ -288,7 +291,7 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
         metadata = turn.metadata
         if metadata.get("role") == "user" and "turn" in metadata and turn.text.strip() == question.strip():
             is_question = by_meta(session_id=metadata["session_id"], turn=metadata["turn"])
-            return replace(scope, filter=~is_question if scope.filter is None else scope.filter & ~is_question)
+            return scope.narrowed(~is_question)
     return scope
 
 
