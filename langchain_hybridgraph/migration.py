@@ -185,10 +185,10 @@ def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
     frontier = sorted(nodes)
     while frontier:
         neighbours: set[str] = set()
-        for part in slices(frontier, PAGE):
-            edges = store.edges(part)
+        for edge_sources in slices(frontier, PAGE):
+            edges = store.edges(edge_sources)
             neighbours.update(edge.target for edge in edges)
-            neighbours.update(edge.source for edge in store.edges(part, backwards=True))
+            neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
             yield _Page(edges=edges)
         frontier = sorted(neighbours - nodes)
         nodes |= neighbours
@@ -236,8 +236,8 @@ class _Location(NamedTuple):
         """Open the store of a tenant."""
         if not self.is_server:
             return EmbeddedStore(IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **model))
-        names = {"token": self.token, "collection": self.collection}
-        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **names, **model)
+        options: dict[str, Any] = {"token": self.token, "collection": self.collection, **model}
+        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
 
 
 class _Vectors:
@@ -259,15 +259,15 @@ def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
         stored = MilvusChunkStore.settings_of(source.location, token=source.token, collection=source.collection)
         if stored is None:
             raise NotAnIndexError(f"{source} does not exist: check the URI and the collection")
-        dimension, name, language = stored.dimension, stored.embedding, stored.language
-        has_tenants = stored.has_tenants
+        facts: dict[str, Any] = {"dimension": stored.dimension, "embedding": stored.embedding}
+        facts["language"], has_tenants = stored.language, stored.has_tenants
     else:
         facts = read_facts(Path(source.location))
         if not facts:
             raise NotAnIndexError(f"{source} contains no index: check the path")
-        dimension, name, language = facts.get("dimension"), facts.get("embedding", ""), facts["language"]
         has_tenants = facts["tenancy"] == "multi"
-    model = {"embedding": _Vectors(dimension or 1), "name": str(name), "language": str(language)}
+    dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
+    model = {"embedding": _Vectors(dimension or 1), "name": name, "language": str(facts["language"])}
     tenants: list[str | None] = [None]
     if has_tenants and source.is_server:
         with closing(source.open("-", model)) as store:

@@ -22,7 +22,7 @@ from langchain_hybridgraph.chunks import (
     not_storable,
     replace_surrogates,
 )
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -204,6 +204,16 @@ def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     return list(map(_storable, edge_list))
 
 
+def heaviest_edges(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
+    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
+    heaviest: dict[tuple[str, str, str], Edge] = {}
+    for edge in edges:
+        key = edge.source, edge.target, edge.relation
+        if edge.weight > heaviest.setdefault(key, edge).weight:
+            heaviest[key] = edge
+    return heaviest
+
+
 def _storable(edge: Edge) -> Edge:
     for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
         check_name(value, f"an edge's {name}")
@@ -316,6 +326,18 @@ class Scope:
     tenant: str | None = None
     as_of: float | None = None
     known_at: float | None = None
+
+    def narrowed(self, filter: Filter) -> Scope:
+        """Return this scope, limited by another filter."""
+        return replace(self, filter=filter if self.filter is None else self.filter & filter)
+
+    def check_tenant(self, tenant: str | None) -> None:
+        """Raise TenantError if the call requests another tenant than the one for which a store is open."""
+        if self.tenant is not None and self.tenant != tenant:
+            advice = "leave tenant= out" if tenant is None else "open a store for that tenant"
+            raise TenantError(
+                f"the store is open for tenant {tenant!r}, but the call requests tenant {self.tenant!r}: {advice}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.groups import OptionGroup, groups_of, stage_forms
+from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_forms
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
-from langchain_hybridgraph.registry import is_factory, name_of
+from langchain_hybridgraph.registry import is_factory, name_of, similar_name
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
@@ -59,52 +59,43 @@ _URI = Notation(
 )
 
 
-class StoreFields(BaseModel):
+class StoreFields(OptionModel):
     """Arguments of HybridGraphStore that a file can set."""
 
-    path: Path | None = Field(
-        None, description="Folder of the index. In a settings file, a relative path starts at the file's folder."
-    )
-    embedding: Annotated[Any, _EMBEDDING] = Field(
-        None, description="Embedding model; unset: the model with which the index was built."
-    )
+    path: Path | None = None
+    """Folder of the index. In a settings file, a relative path starts at the file's folder."""
+    embedding: Annotated[Any, _EMBEDDING] = None
+    """Embedding model; unset: the model with which the index was built."""
     language: models.LanguageOption = Field(None, description=settings_file.LANGUAGE)
     tenant: str | None = Field(None, description=settings_file.TENANT)
-    read_only: bool = Field(False, description="Whether to open the store read-only.")
-    write_timeout: float = Field(
-        WRITE_TIMEOUT,
-        ge=0,
-        description="Maximum time, in seconds, that a write waits for writes of other threads and processes.",
-    )
-    near_duplicate: float = Field(
-        NEAR_DUPLICATE,
-        gt=0,
-        le=1,
-        description="Minimum cosine similarity at which remember merges a memory with an existing one.",
-    )
+    read_only: bool = False
+    """Whether to open the store read-only."""
+    write_timeout: float = Field(WRITE_TIMEOUT, ge=0)
+    """Maximum time, in seconds, that a write waits for writes of other threads and processes."""
+    near_duplicate: float = Field(NEAR_DUPLICATE, gt=0, le=1)
+    """Minimum cosine similarity at which remember merges a memory with an existing one."""
 
 
-class ServerFields(BaseModel):
+class ServerFields(OptionModel):
     """Arguments of MilvusStore that a file can set. Those shared with HybridGraphStore are in :class:`StoreFields`."""
 
-    uri: Annotated[Any, _URI] = Field(
-        None, description="URI of a Milvus server that stores the index, instead of a folder."
-    )
-    token: str | None = Field(
-        None,
-        description="Token of the server, or user:password. Set it in an environment variable rather than in a file.",
-    )
-    collection: str = Field(COLLECTION, description="Prefix of the names of the collections.")
-    consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = Field(
-        "Session", description="Consistency level of reads."
-    )
-    timeout: float = Field(TIMEOUT, gt=0, description="Time limit of a call to the server, in seconds.")
+    uri: Annotated[Any, _URI] = None
+    """URI of a Milvus server that stores the index, instead of a folder."""
+    token: str | None = None
+    """Token of the server, or user:password. Set it in an environment variable rather than in a file."""
+    collection: str = COLLECTION
+    """Prefix of the names of the collections."""
+    consistency: Literal["Strong", "Session", "Bounded", "Eventually"] = "Session"
+    """Consistency level of reads."""
+    timeout: float = Field(TIMEOUT, gt=0)
+    """Time limit of a call to the server, in seconds."""
 
 
-class InnerRetriever(BaseModel):
+class InnerRetriever(OptionModel):
     """Settings of the retriever that an AdvancedRetriever creates."""
 
-    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = Field("hybrid", description="Retriever to wrap.")
+    retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = "hybrid"
+    """Retriever to wrap."""
 
 
 MODELS: Mapping[str, tuple[type[BaseModel], ...]] = {
@@ -215,7 +206,6 @@ else:
 ALLOW_FACTORIES = f"{settings_file.PREFIX}ALLOW_FACTORIES"
 """Environment variable that must be 1 for a file to name factories."""
 _CREATED = frozenset({"store_embedding", "retriever_reranker", "tree_planner", "advanced_expander"})
-_WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 
 
 class EffectiveSetting(NamedTuple):
@@ -239,8 +229,8 @@ class HybridGraphSettings(SettingsTable):
     Raises UnusableSettingsError (a ConfigurationError) for unknown keys and invalid values. Its message has one line
     for each problem: its origin, the key, and the allowed values.
 
-    >>> HybridGraphSettings(retriever_semantic_weight=0.6).retriever_keyword_weight
-    0.4
+    >>> HybridGraphSettings(retriever_k=3).retriever_k
+    3
     """
 
     model_config = SettingsConfigDict(
@@ -262,14 +252,8 @@ class HybridGraphSettings(SettingsTable):
             super().__init__(**{key: value.value for key, value in values.items() if key in keys})
         except ValidationError as error:
             raise settings_file.UnusableSettingsError([*problems, *_validation_problems(error, values)]) from None
-        problems += _invalid_weights(self, values)
         if problems:
             raise settings_file.UnusableSettingsError(problems)
-        explicit = [key for key in _WEIGHTS if key in self.model_fields_set]
-        if len(explicit) == 1:
-            (other,) = set(_WEIGHTS) - set(explicit)
-            # Assigned directly to keep it out of model_fields_set: the user did not set it.
-            self.__dict__[other] = round(1 - getattr(self, explicit[0]), 12)
 
     @classmethod
     def from_file(
@@ -289,9 +273,6 @@ class HybridGraphSettings(SettingsTable):
         """Return every setting with its value and origin, for the same arguments as :meth:`from_file`."""
         settings, values = cls.from_file(path, **overrides), _values(settings_file.settings_path(path), overrides)[0]
         origins = {key: values[key].origin if key in values else settings_file.Origin("default") for key in OPTIONS}
-        for key, other in (_WEIGHTS, _WEIGHTS[::-1]):
-            if origins[key].kind == "default" and getattr(settings, key) != cls.model_fields[key].default:
-                origins[key] = origins[other]  # computed from the other weight
         fields = cls.model_fields.items()
         return [EffectiveSetting(key, getattr(settings, key), field.default, origins[key]) for key, field in fields]
 
@@ -375,33 +356,25 @@ def _factories(values: Mapping[str, _Value]) -> Iterator[settings_file.Problem]:
 
 
 def _unknown(key: str, value: _Value) -> settings_file.Problem:
-    advice = _nearest(key)
     section, _, name = key.partition("_")
+    near = _similar_keys(key)
+    advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
     for what, form in stage_forms({name: value.value}).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
     return value.problem(key, f"is not a setting; {advice}")
 
 
 def _is_ours(key: str) -> bool:
+    """Return whether the name of a variable is a key, or similar to one. A section is not a key."""
     in_a_section = key.startswith(tuple(f"{section}_" for section in settings_file.SECTIONS))
-    return in_a_section or bool(_without_section(key) or get_close_matches(key, OPTIONS, n=1, cutoff=0.8))
+    return in_a_section or (key not in settings_file.SECTIONS and bool(_similar_keys(key, 0.8)))
 
 
-def _without_section(key: str) -> list[str]:
-    return [setting for setting in OPTIONS if setting.split("_", 1)[1] == key]
-
-
-def _nearest(key: str) -> str:
-    near = _without_section(key) or get_close_matches(key, [*OPTIONS, *settings_file.SECTIONS], n=1)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    section, _, _ = key.partition("_")
-    siblings = [setting for setting in OPTIONS if setting.startswith(f"{section}_")]
-    return (
-        f"the settings are {', '.join(siblings)}"
-        if siblings
-        else f"the sections are {', '.join(settings_file.SECTIONS)}"
-    )
+def _similar_keys(key: str, cutoff: float = 0.6) -> list[str]:
+    """Return the keys that have this name in their section, or else the most similar key or section, if any."""
+    names = [*OPTIONS, *settings_file.SECTIONS]
+    in_sections = [each for each in OPTIONS if each.split("_", 1)[1] == key]
+    return in_sections or get_close_matches(key, names, n=1, cutoff=cutoff)
 
 
 # -- errors ---------------------------------------------------------------------------------------------------
@@ -423,23 +396,9 @@ def _hint(error: Any) -> str:
         if isinstance(error["input"], str) and (suggestion := re.search(r"did you mean [^?]*\?", reason)):
             reason = suggestion[0]  # the rest of the reason lists the allowed values, as the message does
         return f" ({reason})" if reason else ""
-    if error["type"] == "literal_error" and isinstance(error["input"], str):
-        near = get_close_matches(error["input"], re.findall(r"'(\w+)'", error["ctx"]["expected"]), n=1)
-        return f" (did you mean {near[0]}?)" if near else ""
-    return ""
-
-
-def _invalid_weights(settings: HybridGraphSettings, values: Mapping[str, _Value]) -> Iterator[settings_file.Problem]:
-    """Yield an error if both weights are 0, or if one weight is above 1 and the other is not set."""
-    weights = {key: getattr(settings, key) for key in _WEIGHTS if key in settings.model_fields_set}
-    key = next(iter(weights), "")
-    if len(weights) == 1 and weights[key] > 1:
-        (other,) = set(_WEIGHTS) - {key}
-        expected = "a number from 0 to 1, or both weights"
-        yield values[key].problem(key, f"is {weights[key]:g} and {other} is not set; expected {expected}", expected)
-    elif len(weights) == len(_WEIGHTS) and not any(weights.values()):
-        expected = "at least one above 0"
-        yield values[key].problem(key, f"and the other weight are both 0; expected {expected}", expected)
+    names = re.findall(r"'(\w+)'", error["ctx"]["expected"]) if error["type"] == "literal_error" else []
+    near = similar_name(error["input"], names)
+    return "" if near is None else f" (did you mean {near}?)"
 
 
 # -- the JSON schema and the template of a file ---------------------------------------------------------------

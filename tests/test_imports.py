@@ -147,16 +147,17 @@ def test_there_are_no_import_cycles():
 
 
 def test_protocols_depend_on_no_store():
-    """The protocols of stores import none of the stores that implement them, except as types."""
-    protocols = [each for each in INTERNAL if each.importer == "stores.protocols"]
+    """The protocols of stores import none of the stores that implement them, only the tree that all of them return."""
+    protocols = [each for each in INTERNAL if each.importer.startswith("stores.protocols")]
     assert protocols
-    assert [each for each in protocols if each.early and folder(each.imported) == "stores"] == []
+    outside = [each for each in protocols if not each.imported.startswith("stores.protocols")]
+    assert {each.imported for each in outside if folder(each.imported) == "stores"} == {"stores.tree"}
 
 
 def test_searches_depend_on_no_store():
-    """Modules of ``search`` import no store, except as types, only the protocols of stores."""
+    """Modules of ``search`` import no store, only the protocols of stores and the tree that stores return."""
     uses = [each for each in INTERNAL if folder(each.importer) == "search" and folder(each.imported) == "stores"]
-    assert {each.imported for each in uses if each.early} == {"stores.protocols"}
+    assert {each.imported for each in uses} == {"stores.protocols", "stores.tree"}
 
 
 def test_only_commands_import_the_server():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -47,7 +47,7 @@ from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.stores.tree import Tree
 
 
@@ -92,7 +92,8 @@ class ListedTree:
         """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
         state = self._latest()
         mask = self._texts.allowed_rows(scope)
-        allowed_rows = state.living_rows if mask is None else state.living_rows & mask[: len(state.living_rows)]
+        alive = state.tree_state.alive
+        allowed_rows = alive if mask is None else alive & mask[: len(alive)]
         return Tree(state.tree_state, state, allowed_rows)
 
     def _latest(self) -> _ListedRows:
@@ -110,16 +111,12 @@ class _ListedRows:
 
     def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
         self.version = version
-        self.living_rows: Mask = np.zeros(len(places.of_row), np.bool_)
-        self.living_rows[list(texts)] = True
-        self.tree_state = TreeState.of(places, self.living_rows)
+        living_rows = np.zeros(len(places.of_row), np.bool_)
+        living_rows[list(texts)] = True
+        self.tree_state = TreeState(places, living_rows)
         self._ids = {row: chunk.id for row, chunk in texts.items()}
         self._rows = {id: row for row, id in self._ids.items()}
         self._nearest = nearest
-
-    @property
-    def living(self) -> int:
-        return len(self._ids)
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         return [self._ids[row] for row in rows]
@@ -130,10 +127,6 @@ class _ListedRows:
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
-
-# Generator that yields the number of Documents to request and a translated filter, receives the Documents, and returns
-# the result.
-Search = Generator[tuple[int, Any], NearestDocuments, SourceResult]
 
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
 MOST_FETCHED = 20_000
@@ -179,10 +172,12 @@ class VectorStoreAdapter:
         self._filtered: FilteredSearch | None = None
         if isinstance(self._adapter, ChromaAdapter):
             own_texts = None if texts is None or texts.is_given else texts
-            rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
-            self._filtered = FilteredSearch(self._adapter, rows)
+            self._filtered = None if freshness is None else freshness.filtered
+            if self._filtered is None:
+                rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
+                self._filtered = FilteredSearch(self._adapter, rows)
             if freshness is not None:
-                freshness.follow(rows.note)
+                freshness.filtered = self._filtered
 
     @property
     def identity(self) -> Identity:
@@ -265,13 +260,15 @@ class VectorStoreAdapter:
                 if self._filtered is not None and not _is_free(query.scope) and self._filtered.is_ready:
                     nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
                     return self._best_in_scope(nearest, query, n, vector)
-        search = self._until_enough(query, n, vector)
-        fetched, where = next(search)
+        where = self._pushed_down(query.scope)
+        is_applied = where is not None or _is_free(query.scope)
+        fetched = n if is_applied else 2 * n
         while True:
-            try:
-                fetched, where = search.send(self._adapter.search(query.text, vector, fetched, where))
-            except StopIteration as done:
-                return cast(SourceResult, done.value)
+            nearest = self._adapter.search(query.text, vector, fetched, where)
+            result = self._best_in_scope(nearest, query, n, vector)
+            if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
+                return result._replace(reason=None if is_applied else "filter-post-applied")
+            fetched *= 4
 
     def _nearest_ids(self, vector: Vector, n: int, query: Query) -> SourceResult | None:
         """Return the nearest n ids in the scope, or None if their texts have to be read.
@@ -314,18 +311,6 @@ class VectorStoreAdapter:
         nearest = {id: cosine for id, cosine in pairs if id is not None}
         entries = [ScoredId(id, score) for id, score in _ranked(nearest.items())[:n]]
         return SourceResult(entries, vector, background=self._adapter.background(vector))
-
-    def _until_enough(self, query: Query, n: int, vector: Vector | None) -> Search:
-        """Yield requests for more and more Documents, until n of them are in the scope or there are no more."""
-        where = self._pushed_down(query.scope)
-        fetched = n if where is not None or _is_free(query.scope) else 2 * n
-        while True:
-            nearest = yield fetched, where
-            result = self._best_in_scope(nearest, query, n, vector)
-            if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
-                short = None if _is_free(query.scope) or where is not None else "filter-post-applied"
-                return result._replace(reason=short)
-            fetched *= 4
 
     def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
         every = self._entries(nearest.documents)
@@ -384,7 +369,7 @@ class VectorStoreAdapter:
         rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
         return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
-    def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto", version: Any = None) -> SourceResult:
+    def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto") -> SourceResult:
         """Return the first n texts in a scope.
 
         The user's Documents come in the order in which they were passed. If none were passed, the texts come in the
@@ -400,7 +385,7 @@ class VectorStoreAdapter:
             return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
         reason, remark = None, None
         if self.freshness is not None:
-            reason, remark = self.freshness.bring_up_to_date(refresh, version)
+            reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.allowed_rows(scope)
         rows = sorted(self.texts.row_of.values())
         ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
@@ -462,27 +447,6 @@ class StoreWithVectors(VectorStoreAdapter):
         return np.stack([by_id.get(id, np.zeros(width, np.float32)) for id in stored])
 
 
-class AwaitedStore(VectorStoreAdapter):
-    """Pipeline store that can call the asynchronous methods of a VectorStore whose ``awaits_search`` is true."""
-
-    async def avector_search(self, query: Query, n: int) -> SourceResult:
-        """Return the same result as :meth:`vector_search`, awaiting the calls to the store."""
-        store: Any = self.vector_store
-        vector = await self._adapter.aembedded(query)
-        search = self._until_enough(query, n, vector)
-        fetched, where = next(search)
-        while True:
-            try:
-                options = {"k": fetched} if where is None else {"k": fetched, "filter": where}
-                if vector is None:
-                    answer = await store.asimilarity_search_with_score(query.text or "", **options)
-                else:
-                    answer = await store.asimilarity_search_with_score_by_vector(list(map(float, vector)), **options)
-                fetched, where = search.send(self._adapter.convert_scores(answer))
-            except StopIteration as done:
-                return cast(SourceResult, done.value)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshKeywordSource(KeywordSource):
     """Keyword search that updates the keyword index before it searches.
@@ -492,31 +456,27 @@ class FreshKeywordSource(KeywordSource):
 
     store: VectorStoreAdapter
     refresh: Refresh = "auto"
-    version: Any = None
     started_at: float = field(default_factory=time.monotonic)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches for the words of the query, or None if the query has no text."""
         if query.text is None:
             return None
-        store, freshness = self.store, self.store.freshness
-        arguments = (self.refresh, self.version, self.started_at)
+        store, freshness, options = self.store, self.store.freshness, (self.refresh, self.started_at)
 
         def run() -> SourceResult:
             if freshness is None:
                 return store.keyword_search(query, n)
-            reason, remark = freshness.bring_up_to_date(*arguments)
+            reason, remark = freshness.bring_up_to_date(*options)
             result = store.keyword_search(query, n)
             return result if reason is None else result._replace(reason=reason, remark=remark)
 
-        quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*arguments))
+        quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*options))
         return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
 
 
 def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:
     """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`."""
-    if getattr(vector_store, "awaits_search", False):
-        return AwaitedStore(vector_store, texts, **options)
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
     return kind(vector_store, texts, **options)
 

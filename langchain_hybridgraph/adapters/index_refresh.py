@@ -7,9 +7,9 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
-from weakref import WeakMethod
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import orjson
 from langchain_core.documents import Document
@@ -22,6 +22,7 @@ from langchain_hybridgraph.errors import ConfigurationError, describe_error
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 
 if TYPE_CHECKING:
+    from langchain_hybridgraph.adapters.keyword_index import FilteredSearch
     from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
     from langchain_hybridgraph.chunks import Chunk
 
@@ -43,53 +44,39 @@ class RefreshReport(NamedTuple):
     removed: int = 0
 
 
-class StoreState(NamedTuple):
-    """State of a store, different after a change: the number of its texts, or a version provided by the user."""
-
-    size: int | None = None
-    version: Any = None
-
-
 class StoreContents(NamedTuple):
-    """All Documents of a store and its state just before they were read, or the ``error`` if it failed."""
+    """All Documents of a store and their number just before they were read, or the ``error`` if it failed."""
 
     documents: Sequence[Document]
-    state: StoreState
+    size: int | None = None
     error: str | None = None
 
 
-def read_store(
-    adapter: StoreAdapter, version: Any = None, prepare: Callable[[str], object] | None = None
-) -> StoreContents | None:
+def read_store(adapter: StoreAdapter, prepare: Callable[[str], object] | None = None) -> StoreContents | None:
     """Read all texts of a store, or return None if its texts cannot be listed.
 
     ``prepare`` is called for each text while the store reads the next ones.
     """
     if not adapter.can_list:
         return None
-    state, documents = state_of(adapter, version), []
+    size, documents = adapter.count(), []
     for document in adapter.documents():
         documents.append(document)
         if prepare is not None:
             prepare(document.page_content)
-    return StoreContents(documents, state)
-
-
-def state_of(adapter: StoreAdapter, version: Any) -> StoreState:
-    """Return the current state of a store. The texts are counted only without a version, which may be a function."""
-    current = version() if callable(version) else version
-    return StoreState(adapter.count() if current is None else None, current)
+    return StoreContents(documents, size)
 
 
 class Freshness:
     """Updater that applies the changes in a vector store to its keyword index.
 
     Added and deleted texts are detected when the number of texts in the store changes. A text that was changed in place
-    is detected only by :meth:`refresh`, or if the user provides a ``version``. If the user passed Documents, other
-    texts that were in the store then are never added.
+    is detected only by :meth:`refresh`. If the user passed Documents, other texts that were in the store then are never
+    added.
 
     ``error`` describes why the store's texts could not be listed, until they have been listed once. With
-    ``merges_copies``, equal texts with equal metadata have one row in the index.
+    ``merges_copies``, equal texts with equal metadata have one row in the index. ``filtered`` is the filtered search
+    that receives all Documents that are read again.
     """
 
     def __init__(
@@ -97,66 +84,55 @@ class Freshness:
         texts: DocumentIndex,
         adapter: StoreAdapter,
         store_contents: StoreContents | None,
-        version: Any,
         *,
         merges_copies: bool = False,
     ) -> None:
         self.texts = texts
         self.adapter = adapter
         self.error: str | None = None
+        self.filtered: FilteredSearch | None = None
         self._merges_copies = merges_copies
         self._ids_of_copies: dict[int, str] = {}  # by content
-        self._state = StoreState(version=version() if callable(version) else version)
-        self._followers: list[WeakMethod[Callable[[Sequence[Document]], object]]] = []
+        self._size: int | None = None  # number of texts in the store when it was last read
         if store_contents is not None:
             self._remember(store_contents)
         self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
         self._checked_at: float | None = None
-        self._behind: StoreState | None = None
+        self._is_behind = False
 
     @classmethod
-    def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, version: Any, *, merges_copies: bool = False) -> Self:
+    def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, *, merges_copies: bool = False) -> Self:
         """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
-        It is built if it is missing, damaged, or of another collection. Without a ``version``, changed texts are found
-        if the store's texts are in memory, or if one of a sample of texts was changed. Otherwise, only added and
-        deleted texts are found.
+        It is built if it is missing, damaged, or of another collection. Changed texts are found if the store's texts
+        are in memory, or if one of a sample of texts was changed. Otherwise, only added and deleted texts are found.
         """
-        freshness = cls(texts, adapter, None, version, merges_copies=merges_copies)
+        freshness = cls(texts, adapter, None, merges_copies=merges_copies)
         with texts.turn_if_possible():
             try:
                 texts.open()
                 freshness._note_copies(freshness._first_copies(texts.contents))
-                freshness._follow_store(texts, version)
+                freshness._follow_store()
             except UnusableIndex as error:
                 if str(error):
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
-                store_contents = StoreContents((), state_of(adapter, version))
-                store_contents = store_contents._replace(documents=list(adapter.documents()))
-                texts.create(Identity(store_contents.documents, store_contents.documents, texts.id_key))
-                freshness._compare(store_contents)
+                size, documents = adapter.count(), list(adapter.documents())
+                texts.create(Identity(documents, documents, texts.id_key))
+                freshness._compare(StoreContents(documents, size))
                 texts.publish()
         return freshness
 
-    def _follow_store(self, texts: KeptIndex, version: Any) -> None:
+    def _follow_store(self) -> None:
         """Apply the changes since the index was written. Raises UnusableIndex if it has none of the store's texts."""
-        now = state_of(self.adapter, version)
-        self._state = now
-        if now.version is not None and now.version == texts.store_version:
-            return
-        contents = texts.contents or {}
+        self._size, contents = self.adapter.count(), self.texts.contents or {}
         sample = self.adapter.get(random.sample(list(contents), min(SAMPLED_TEXTS, len(contents))))
         if contents and not sample:
             raise UnusableIndex("it contains none of the texts in the collection")
         is_changed = any(contents.get(str(document.id)) != _content(document) for document in sample)
-        if is_changed or self.adapter.is_in_memory or now.version is not None:
-            self._compare(StoreContents(list(self.adapter.documents()), now))
+        if is_changed or self.adapter.is_in_memory:
+            self._compare(StoreContents(list(self.adapter.documents()), self._size))
         else:
             self._compare_ids()
-
-    def follow(self, note: Callable[[Sequence[Document]], object]) -> None:
-        """Register a method, without keeping its object alive, to call with all Documents that are read again."""
-        self._followers = [follower for follower in self._followers if follower() is not None] + [WeakMethod(note)]
 
     @property
     def stored_ids(self) -> Set[str]:
@@ -176,7 +152,7 @@ class Freshness:
         return [copies.get(contents.get(stored, -1), id) for stored, id in zip(stored_ids, ids, strict=True)]
 
     def bring_up_to_date(
-        self, refresh: Refresh, version: Any, started_at: float | None = None
+        self, refresh: Refresh = "auto", started_at: float | None = None
     ) -> tuple[str | None, str | None]:
         """Check the store for changes and apply them to the index.
 
@@ -189,42 +165,32 @@ class Freshness:
         """
         started_at = time.monotonic() if started_at is None else started_at
         if self.error is not None:
-            return self._read_again(refresh, version, started_at)
-        behind = self._check(refresh, version, started_at)
-        if behind is None:
+            return self._read_again(refresh, started_at)
+        if not self._check(refresh, started_at):
             return None, None
         if refresh == "never" or not self.adapter.can_list:
             return STALE, "the store has changed since its texts were read: refresh() applies the changes"
         try:
-            self._catch_up(behind)
+            with self._refreshing, self.texts.exclusive():
+                self._catch_up()
         except Exception as error:  # noqa: BLE001 - a server may fail with anything; the present index is used
             return STALE, f"the store has changed, and reading it failed ({describe_error(error)})"
         return None, None
 
-    def catch_up(self, version: Any) -> None:
-        """Apply the store's changes for a new retriever: changed texts only if all texts are in memory."""
-        if self.adapter.is_in_memory:
-            self.refresh(version)
-        else:
-            self.bring_up_to_date("auto", version)
-
-    def is_up_to_date(self, refresh: Refresh, version: Any, started_at: float) -> bool:
+    def is_up_to_date(self, refresh: Refresh, started_at: float) -> bool:
         """Return whether the index is up to date; False if finding out would require a request to a server."""
-        is_due = self._is_due(refresh, started_at)
-        if self.error is not None:
-            return False
-        asks_store = not self.adapter.is_local and (version is None or callable(version))
-        return not (is_due and asks_store) and self._check(refresh, version, started_at) is None
+        needs_request = self._is_due(refresh, started_at) and not self.adapter.is_local
+        return self.error is None and not needs_request and not self._check(refresh, started_at)
 
-    def refresh(self, version: Any, documents: Sequence[Document] | None = None) -> RefreshReport:
+    def refresh(self, documents: Sequence[Document] | None = None) -> RefreshReport:
         """Apply the store's changes to the index, or replace all texts in the index with ``documents``.
 
         Raises ConfigurationError if ``documents`` is None and the store cannot be listed.
         """
         with self._refreshing, self.texts.exclusive():
-            store_contents = read_store(self.adapter, version)
+            store_contents = read_store(self.adapter)
             if documents is not None:
-                return self._replace(documents, store_contents, version)
+                return self._replace(documents, store_contents)
             if store_contents is None:
                 raise ConfigurationError(
                     "the texts of this vector store cannot be listed: call refresh(documents) "
@@ -234,26 +200,21 @@ class Freshness:
 
     # -- checking -----------------------------------------------------------------------------------------------
 
-    def _check(self, refresh: Refresh, version: Any, started_at: float) -> StoreState | None:
-        """Return the state of the store if it has changed since it was read. Concurrent searches share a check."""
+    def _check(self, refresh: Refresh, started_at: float) -> bool:
+        """Return whether the store has changed since it was read. Concurrent searches share a check."""
         with self._checking:
             if self._is_due(refresh, started_at):
-                looked = time.monotonic()
-                try:
-                    now = state_of(self.adapter, version)
-                except Exception:  # noqa: BLE001 - a server may fail with anything; the vector search reports it
-                    now = self._state
-                is_read = self.texts.contents is not None or self.adapter.can_list
-                is_behind = now != self._state and (is_read or now.version != self._state.version)
-                self._behind = now if is_behind else None
-                self._checked_at = looked
-            return self._behind
+                checked_at = time.monotonic()
+                with suppress(Exception):  # a server may fail with anything; the vector search reports it
+                    self._is_behind = self.adapter.count() != self._size
+                self._checked_at = checked_at
+            return self._is_behind
 
-    def _read_again(self, refresh: Refresh, version: Any, started_at: float) -> tuple[str | None, str | None]:
+    def _read_again(self, refresh: Refresh, started_at: float) -> tuple[str | None, str | None]:
         if refresh != "never" and self._is_due(refresh, started_at):
             self._checked_at = time.monotonic()
             try:
-                self.refresh(version)
+                self.refresh()
             except Exception as error:  # noqa: BLE001 - a server may fail with anything; the vector search continues
                 self.error = describe_error(error)
         if self.error is None:
@@ -269,70 +230,61 @@ class Freshness:
 
     # -- applying changes ----------------------------------------------------------------------------------------
 
-    def _catch_up(self, now: StoreState) -> None:
-        with self._refreshing, self.texts.exclusive():
-            if now == self._state:
-                return  # another search has caught up in the meantime
-            if self.texts.contents is None or now.version != self._state.version:
-                store_contents = StoreContents(list(self.adapter.documents()), now)
-                self._compare(store_contents)
-                return
+    def _catch_up(self) -> None:
+        size = self.adapter.count()
+        if size == self._size:
+            return  # another search has caught up in the meantime
+        if self.texts.contents is None:
+            self._compare(StoreContents(list(self.adapter.documents()), size))
+        else:
             self._compare_ids()
-            self._state = now
-            self._behind = None
+            self._size, self._is_behind = size, False
 
     def _compare_ids(self) -> None:
-        contents, ids = self.texts.contents or {}, list(self.adapter.ids())
-        new = [
-            document for page in in_pages(sorted(set(ids).difference(contents))) for document in self.adapter.get(page)
-        ]
-        self._take_in(new, (), contents.keys() - set(ids), self.texts.store_version)
+        contents, ids = self.texts.contents or {}, set(self.adapter.ids())
+        pages = in_pages(sorted(ids.difference(contents)))
+        new = {str(document.id): document for page in pages for document in self.adapter.get(page)}
+        self._apply(new, {id: _content(document) for id, document in new.items()}, contents.keys() - ids)
 
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
         """Apply the changed contents of the store to the index, or only record them if there were none before."""
-        contents = self.texts.contents
+        contents, done = self.texts.contents, RefreshReport()
         if contents is None:
             for document in store_contents.documents:
                 self.texts.identity.of_stored(document)
-            done = RefreshReport()
         else:
-            new = [document for document in store_contents.documents if document.id not in contents]
-            changed = [d for d in store_contents.documents if d.id in contents and contents[d.id] != _content(d)]
-            deleted = contents.keys() - {document.id for document in store_contents.documents}
-            done = self._take_in(new, changed, deleted, store_contents.state.version)
+            documents = {str(document.id): document for document in store_contents.documents}
+            hashes = {id: _content(document) for id, document in documents.items()}
+            changed = {id: document for id, document in documents.items() if contents.get(id) != hashes[id]}
+            done = self._apply(changed, {id: hashes[id] for id in changed}, contents.keys() - documents.keys())
         self._remember(store_contents, contents)
-        self._behind = None
         return done
 
-    def _take_in(
-        self, new: Sequence[Document], changed: Sequence[Document], deleted: Collection[str], version: Any
+    def _apply(
+        self, documents: Mapping[str, Document], hashes: Mapping[str, int], deleted: Collection[str]
     ) -> RefreshReport:
-        texts, identity = self.texts, self.texts.identity
-        is_new_version, texts.store_version = version != texts.store_version, version
-        if not (new or changed or deleted or is_new_version):
+        """Apply the store's new or changed ``documents``, whose contents have these hashes, and its deletions."""
+        texts, identity, old = self.texts, self.texts.identity, self.texts.contents or {}
+        if not (documents or deleted):
             return RefreshReport()
-        contents = texts.contents or {}
-        before = self._first_copies(contents)
-        indexed = {key: id for key, id in before.items() if self._is_indexed(id)}
-        # Changed texts that were copies of a text in the index have no row of their own yet.
-        old = {each.id: contents[str(each.id)] for each in changed}
-        unindexed = {id for id, content in old.items() if content in indexed and not self._is_indexed(str(id))}
-        hashes = {str(document.id): _content(document) for document in (*new, *changed)}
-        after = self._first_copies({id: content for id, content in contents.items() if id not in deleted} | hashes)
+        before = self._first_copies(old)
+        after = self._first_copies({id: content for id, content in old.items() if id not in deleted} | dict(hashes))
         firsts = set(after.values())
-        successors = [
-            id for key in indexed if (id := after.get(key, indexed[key])) != indexed[key] and id not in hashes
+        # A text that is not new enters the index only in place of a copy.
+        entering = [
+            id
+            for id in after.values()
+            if not self._is_indexed(id)
+            and (id not in old or self._is_indexed(before[old[id] if self._merges_copies else id]))
         ]
+        changed = [id for id in documents if id in firsts and id in old and self._is_indexed(id)]
+        if unread := [id for id in entering if id not in documents]:
+            documents = {**documents, **{str(each.id): each for each in self.adapter.get(unread)}}
         removed = [id for id in identity.forget({*deleted, *before.values()} - firsts) if id in texts.chunks]
-        own = [*new, *(d for d in changed if d.id in unindexed), *(self.adapter.get(successors) if successors else ())]
-        ids = {
-            id: document
-            for document in own
-            if document.id in firsts and ((id := identity.of_stored(document)) not in texts.chunks or id in removed)
-        }
-        added = [chunk_of(document, id) for id, document in ids.items()]
-        known_ids = ((d, identity.of_stored(d)) for d in changed if d.id in firsts and d.id not in unindexed)
-        other = [with_user_metadata(chunk_of(d, id), texts.user_chunk(id)) for d, id in known_ids if id in texts.chunks]
+        new = {identity.of_stored(documents[id]): documents[id] for id in entering if id in documents}
+        added = [chunk_of(each, id) for id, each in new.items() if id not in texts.chunks or id in removed]
+        ids = {identity.of_stored(documents[id]): documents[id] for id in changed}
+        other = [with_user_metadata(chunk_of(each, id), texts.user_chunk(id)) for id, each in ids.items()]
         texts.change([*added, *other], removed, hashes, deleted)
         self._note_copies(after)
         return RefreshReport(len(added), len(other), len(removed))
@@ -358,9 +310,7 @@ class Freshness:
         copied = (content for content, count in counts.items() if count > 1 and content in first)
         self._ids_of_copies = {content: identity.id_of(first[content]) or first[content] for content in copied}
 
-    def _replace(
-        self, documents: Sequence[Document], store_contents: StoreContents | None, version: Any
-    ) -> RefreshReport:
+    def _replace(self, documents: Sequence[Document], store_contents: StoreContents | None) -> RefreshReport:
         texts = self.texts
         identity = Identity(documents, None if store_contents is None else store_contents.documents, texts.id_key)
         chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
@@ -369,22 +319,18 @@ class Freshness:
         removed = texts.chunks.keys() - chunks.keys()
         texts.identity = identity
         texts.change([*added, *changed], removed)
-        if store_contents is None:
-            self._state = StoreState(version=version() if callable(version) else version)
-        else:
+        if store_contents is not None:
             self._remember(store_contents)
-        self._behind = None
         return RefreshReport(len(added), len(changed), len(removed))
 
     def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
         if contents is None:
             contents = {str(document.id): _content(document) for document in store_contents.documents}
         self.texts.contents = contents
-        self._state, self.error = store_contents.state, store_contents.error
+        self._size, self.error, self._is_behind = store_contents.size, store_contents.error, False
         self._note_copies(self._first_copies(contents))
-        for follower in self._followers:
-            if (note := follower()) is not None:
-                note(store_contents.documents)
+        if self.filtered is not None:
+            self.filtered.rows.note(store_contents.documents)
 
 
 def without_copies(documents: Sequence[Document]) -> list[Document]:

@@ -125,7 +125,6 @@ class KeptIndex(DocumentIndex):
         self._note_contents(dict(zip(*change["stored"], strict=True)), change["deleted"])
         self.identity.forget(change["deleted"])
         self.identity.pair(change["pairs"] or {id: id for id in change["stored"][0]})
-        self.store_version = change["version"]
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -241,7 +240,6 @@ class KeptIndex(DocumentIndex):
             "stored": [list(stored), list(stored.values())],
             "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
             "deleted": list(deleted),
-            "version": self.store_version,
         }
         self._ends[_TEXTS] = _write(folder / _TEXTS, self._ends[_TEXTS], b"".join(texts))
         self._ends[_ROWS] = _write(folder / _ROWS, self._ends[_ROWS], orjson.dumps(line) + b"\n")

@@ -109,7 +109,7 @@ class DocumentIndex:
     Documents have the same id, the last one is used. A changed text gets a new row, and its old row is not reused.
 
     ``chunks`` maps ids to chunks. ``contents`` maps the store's ids of all its texts to hashes of their contents, or is
-    None if the store has not been read. ``store_version`` is the version of the store that the user provided.
+    None if the store has not been read.
     """
 
     def __init__(
@@ -131,7 +131,6 @@ class DocumentIndex:
         self.row_of: dict[str, int] = {}
         self.chunks: Mapping[str, Chunk] = _ChunksById(self)
         self.contents: dict[str, int] | None = None
-        self.store_version: Any = None
         self._scoped = ScopedRows()
         self.has_parents = False
         self._changing = ForkSafeLock()

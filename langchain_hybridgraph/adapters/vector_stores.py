@@ -137,12 +137,6 @@ class StoreAdapter:
             return query.vector
         return np.asarray(self._embeddings().embed_query(query.text or ""), np.float32)
 
-    async def aembedded(self, query: Query) -> Vector | None:
-        """Return the same vector as :meth:`embedded`, awaiting the embedding."""
-        if query.vector is not None or not self.searches_by_vector:
-            return query.vector
-        return np.asarray(await self._embeddings().aembed_query(query.text or ""), np.float32)
-
     def translate(self, filter: Any) -> Any:
         """Return the filter in the store's own filter language, or None if it cannot be translated."""
         return None
@@ -347,10 +341,6 @@ class FAISSAdapter(InMemoryAdapter):
         super().__init__(store)
         self._rows: dict[str, int] = {}
 
-    def _embeddings(self) -> Embeddings:
-        # A FAISS store may have a function instead of an Embeddings object.
-        return self._store.embeddings or _FunctionEmbeddings(self._store._embed_query)
-
     def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
         return admits_metadata
 
@@ -401,14 +391,3 @@ class FAISSAdapter(InMemoryAdapter):
             self._rows = {id: row for row, id in ids.items()}
             row = self._rows.get(id)
         return row
-
-
-class _FunctionEmbeddings(Embeddings):
-    def __init__(self, embed: Callable[[str], list[float]]) -> None:
-        self._embed = embed
-
-    def embed_query(self, text: str) -> list[float]:
-        return self._embed(text)
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self._embed(text) for text in texts]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing
 from difflib import get_close_matches
+from enum import StrEnum
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +16,8 @@ import typer
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli import settings as options
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
-from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store, milvus_uri
+from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
-from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
 if TYPE_CHECKING:
@@ -54,15 +54,12 @@ def main(
 DEMO = Path(f"python-{sys.version_info.major}.{sys.version_info.minor}.hybridgraph")
 
 
-# Ways to split documents, with their names in Python.
-SPLITS = {"flat": "flat", "parent-child": "parent_child", "none": None}
+class Split(StrEnum):
+    """Ways to split documents."""
 
-
-def _split(value: str) -> str:
-    name = value.replace("_", "-")
-    if name not in SPLITS:
-        raise typer.BadParameter(f"{value!r} is unknown; {nearest(name, SPLITS)}expected one of {', '.join(SPLITS)}")
-    return name
+    flat = "flat"
+    parent_child = "parent-child"
+    none = "none"
 
 
 @app.command()
@@ -76,13 +73,8 @@ def ingest(
     config: options.Config = None,
     embedding: options.NewModel = "auto",
     split: Annotated[
-        str,
-        typer.Option(
-            parser=_split,
-            metavar="[flat|parent-child|none]",
-            help="Whether to store chunks, small chunks with their parents, or complete documents.",
-        ),
-    ] = "flat",
+        Split, typer.Option(help="Whether to store chunks, small chunks with their parents, or complete documents.")
+    ] = Split.flat,
     language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
     edges: Annotated[
         str,
@@ -112,27 +104,22 @@ def ingest(
 
     Also updates the summaries of changed directories, which find and tree use.
     """
-    from langchain_hybridgraph.cli.ingest import (
-        DeletedFiles,
-        documents_in,
-        edge_builders,
-        print_report,
-        write_documents,
-    )
+    from langchain_hybridgraph.cli.ingest import edge_builders, ingest_files
 
-    builders = edge_builders(edges)
-    skipped: list[str] = []
-    may_prune = prune and (index.exists() or milvus_uri(index) is not None)
-    documents = documents_in(paths, skipped, follow_links=follow_links, as_text=as_text or (), may_be_deleted=may_prune)
-    opened = existing_or_new(index, embedding, language=language, tenant=tenant, config=config, quiet=quiet)
-    with closing(opened) as store:
-        deleted = DeletedFiles(paths, store, documents.unread, prune=prune)
-        report, layers = write_documents(
-            documents, store, paths, deleted, split=SPLITS[split], edges=builders, progress=not quiet
-        )
-    print_report(report, layers, deleted, embedding=store.name, skipped=skipped, quiet=quiet, as_json=as_json)
-    if not report.documents and not (prune and deleted.documents):
-        raise documents.nothing_read(paths)
+    report = ingest_files(
+        paths,
+        partial(existing_or_new, index, embedding, language=language, tenant=tenant, config=config, quiet=quiet),
+        split=None if split is Split.none else split.name,
+        edges=edge_builders(edges),
+        prune=prune,
+        follow_links=follow_links,
+        as_text=as_text or (),
+        progress=not quiet,
+    )
+    if as_json or not quiet:
+        print_answer(report.to_dict(), str(report), as_json)
+    if report.error is not None:
+        raise report.error
 
 
 @app.command()
@@ -271,11 +258,11 @@ def delete(
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
-        unknown = _unknown(document, list(store.document_ids())) if document else {}
-        unknown_ids = set(id or []).difference(chunk.id for chunk in store.get(id or []))
+        unknown = _unknown_documents(document, list(store.document_ids())) if document else {}
+        known_ids = {chunk.id for chunk in store.get(id or [])}
+        unknown |= {one: f"no chunk has the id {one}" for one in id or [] if one not in known_ids}
         store.delete(id or [], document=document or [], filter=filter)
         chunks_left = len(store)
-    unknown |= {one: f"no chunk has the id {one}" for one in sorted(unknown_ids)}
     for hint in unknown.values():
         say(hint)
     deleted = before - chunks_left
@@ -414,19 +401,13 @@ def serve_mcp(
         server.run("streamable-http", host=host, port=http)
 
 
-def _unknown(documents: list[str], existing: list[str]) -> dict[str, str]:
-    hints = {}
-    for id in documents:
-        if id in existing:
-            continue
-        ids_below = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")]
-        if ids_below:
-            more = ", …" * (len(ids_below) > 3)
-            hints[id] = f"{id} is not a document; {len(ids_below)} are below it: {', '.join(ids_below[:3])}{more}"
-        else:
-            near = get_close_matches(id, existing, 3)
-            hints[id] = f"no document is named {id}" + (f"; did you mean {', '.join(near)}?" if near else "")
-    return hints
+def _unknown_documents(ids: list[str], existing: list[str]) -> dict[str, str]:
+    """Return a message, with similar ids, for each id that is not the id of an existing document."""
+    messages = {}
+    for id in sorted(set(ids) - set(existing)):
+        near = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")] or get_close_matches(id, existing)
+        messages[id] = f"no document is named {id}" + (f"; did you mean {', '.join(near[:3])}?" if near else "")
+    return messages
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:
@@ -572,7 +553,6 @@ def tenants(
 ) -> None:
     """List the tenants of an index, each with the number of its chunks."""
     if context.invoked_subcommand is not None:
-        context.obj = index
         return
     from langchain_hybridgraph.stores.tenants import list_tenants
 
@@ -583,10 +563,9 @@ def tenants(
 
 @tenants_app.command()
 def drop(
-    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Tenant, as listed by hybridgraph tenants.")],
     *,
-    index: options.OptionalIndex = None,
+    index: options.IndexFolder,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     as_json: options.Json = False,
     config: options.Config = None,
@@ -597,21 +576,20 @@ def drop(
     """
     from langchain_hybridgraph.stores.tenants import drop_tenant
 
-    folder = index or context.obj or options.missing_index()
-    if not yes:
-        try:
-            if sys.stdin is None:  # the process was started without standard input
-                raise typer.Abort
-            is_confirmed = typer.confirm(f"Delete all data in {folder} of {name!r}?", err=True)
-        except typer.Abort:
-            raise ConfigurationError("nothing was deleted: the input ended without an answer; pass --yes") from None
-        if not is_confirmed:
-            say("nothing was deleted")
-            raise typer.Exit
-    dropped = drop_tenant(folder, name)
+    if not yes and (sys.stdin is None or not _is_confirmed(f"Delete all data in {index} of {name!r}?")):
+        say("nothing was deleted: answer y, or pass --yes")
+        raise typer.Exit(PROBLEM)
+    dropped = drop_tenant(index, name)
     singular = {kind: "entity" if kind == "entities" else kind.removesuffix("s") for kind in dropped}
     counts = (f"{count:,} {singular[kind] if count == 1 else kind}" for kind, count in dropped.items())
     print_answer({"tenant": name, "dropped": dropped}, f"dropped {name}: {', '.join(counts)}", as_json)
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # the input ended without an answer
+        return False
 
 
 app.add_typer(tenants_app, name="tenants")

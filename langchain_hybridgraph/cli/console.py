@@ -28,23 +28,14 @@ WRONGLY_ASKED = (
 )
 # Python calls and arguments in messages, as patterns, with the equivalent commands and options.
 _COMMANDS = (
-    (
-        r"open it once for writing with [^:]*: HybridGraphStore\(path, embedding\)\.close\(\)",
-        "run hybridgraph repair --index FOLDER",
-    ),
-    (r"(?:call )?(?:store\.admin\.)?repair\(\)", "hybridgraph repair"),
+    (r"(?:call )?(?:store\.admin\.)?(repair|check)\(\)", r"hybridgraph \1"),
     (r"(?:call )?(?:store\.admin\.)?refit\(\)", "hybridgraph repair --refit"),
-    (r"(?:call )?(?:store\.admin\.)?check\(\)", "hybridgraph check"),
     (r"list_tenants\(\)", "hybridgraph tenants"),
-    (r"\bcollection=…", "--collection"),
     (r"(?:(?:open|name) it )?with tenant=…", "pass --tenant NAME"),
-    (r"\btenant= out\b", "--tenant out"),
-    (r"embedding=… or --embedding", "--embedding MODEL"),
-    (r"\bembedding=…", "--embedding MODEL"),
-    (r'\bHybridGraphStore\(path, "([^"]*)"\)', r"--embedding \1"),
-    (r"\bfollow_links=True", "--follow-links"),
-    (r'\bas_text="([^"]*)"', r"--as-text '\1'"),
-    (r"\bas_text must", "--as-text must"),
+    (r"\b(tenant|embedding|collection)=(?:…|(?= out\b))", r"--\1"),
+    (r'HybridGraphStore\(path, "([^"]*)"\)', r"--embedding \1"),
+    (r"follow_links=True", "--follow-links"),
+    (r'as_text="([^"]*)"', r"--as-text '\1'"),
     (r', or by_source\("a\.md"\)', ""),
     (r', "package\.module:factory" or a LangChain Embeddings object', " or package.module:factory"),
 )
@@ -68,10 +59,8 @@ def as_commands(message: str) -> str:
 
 def print_json(answer: Mapping[str, Any]) -> None:
     """Print one indented JSON object to stdout. NaN and infinity become null, and lone surrogates U+FFFD."""
-    text = replace_surrogates(json.dumps(to_json(answer), indent=2, ensure_ascii=False))
-    if not (sys.stdout.encoding or "").lower().startswith("utf"):
-        text = json.dumps(json.loads(text), indent=2)
-    sys.stdout.write(f"{text}\n")
+    is_ascii = not (sys.stdout.encoding or "").lower().startswith("utf")
+    sys.stdout.write(replace_surrogates(json.dumps(to_json(answer), indent=2, ensure_ascii=is_ascii)) + "\n")
 
 
 def print_answer(answer: Mapping[str, Any], text: str, as_json: bool) -> None:

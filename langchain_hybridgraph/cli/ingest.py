@@ -6,128 +6,105 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from langchain_hybridgraph.cli.console import as_commands, print_answer, say
+from langchain_hybridgraph.cli.console import as_commands, say
 from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.files import LINES, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
+from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.ingestion.files import FileDocuments
     from langchain_hybridgraph.ingestion.pipeline import IngestReport
     from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
-def print_report(
-    report: IngestReport,
-    layers: LayersReport | None,
-    deleted: DeletedFiles,
-    *,
-    embedding: str,
-    skipped: list[str],
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Print the report of an ingest, and the warnings that were not printed when files were ``skipped``.
+class FilesReport(NamedTuple):
+    """Report of an ingest of files.
 
-    The JSON object has the fields of :class:`IngestReport`, ``embedding``, ``pruned`` (ids of documents that
-    ``--prune`` deleted because their files no longer exist), ``vanished`` (ids of such documents that were kept) and
-    ``layers`` (the fields of :class:`LayersReport`, or null if the summaries were not updated).
-    """
-    for warning in report.warnings:
-        if warning not in skipped:
-            say(warning)
-    count = len(deleted.documents)
-    ids = f": {', '.join(deleted.documents[:3])}{', …' * (count > 3)}"
-    lines = [as_commands(str(replace(report, unread={})))]  # files that could not be read were reported on stderr
-    if deleted.prune:
-        subject = "1 document whose file is gone" if count == 1 else f"{count} documents whose files are gone"
-        lines.append(f"deleted {subject}{ids if count else ''}")
-    elif count:
-        files = "the file of 1 document is" if count == 1 else f"the files of {count:,} documents are"
-        say(f"{files} gone{ids}; run with --prune to delete such documents from the index")
-    if layers is not None:
-        lines.append(f"summaries: {layers}")
-    pruned, vanished = (deleted.documents, []) if deleted.prune else ([], deleted.documents)
-    others = {"embedding": embedding, "pruned": pruned, "vanished": vanished, "layers": layers}
-    if as_json or not quiet:
-        print_answer(report.to_dict() | others, "\n".join(lines), as_json)
-
-
-def documents_in(
-    paths: list[Path], skipped: list[str], *, follow_links: bool, as_text: Sequence[str], may_be_deleted: bool
-) -> FileDocuments:
-    """Return the documents in ``paths``; messages about unreadable files are printed and added to ``skipped``.
-
-    Unless ``may_be_deleted``, raises an error for a path that does not exist, and for a folder without files to read.
+    ``pruned`` has the ids of documents that were deleted because their files no longer exist, ``layers`` is None if the
+    summaries were not updated, and ``error`` is set if there was nothing to read and nothing to delete.
     """
 
-    def skip(message: str) -> None:
-        say(message)
-        skipped.append(message)
+    ingest: IngestReport
+    layers: LayersReport | None
+    embedding: str
+    pruned: list[str]
+    error: Exception | None
 
-    missing = [path for path in paths if not path.exists()]
-    if missing and not may_be_deleted:
-        raise _absent(missing[0])
-    documents = read_files(
-        [path for path in paths if path not in missing], skipped=skip, follow_links=follow_links, as_text=as_text
-    )
-    documents.may_be_empty = may_be_deleted
-    documents.check(len(documents.files))
-    documents.may_be_empty = True  # the report is printed before the error
-    return documents
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of :class:`IngestReport` with ``embedding``, ``pruned`` and ``layers``."""
+        return self.ingest.to_dict() | {"embedding": self.embedding, "pruned": self.pruned, "layers": self.layers}
+
+    def __str__(self) -> str:
+        lines = [as_commands(str(replace(self.ingest, unread={})))]  # unread files were reported on stderr
+        if self.pruned:
+            ids = ", ".join(self.pruned[:3]) + ", …" * (len(self.pruned) > 3)
+            lines.append(f"deleted {counted(len(self.pruned), 'document', 'documents')} whose files are gone: {ids}")
+        return "\n".join(lines if self.layers is None else [*lines, f"summaries: {self.layers}"])
 
 
-def write_documents(
-    documents: FileDocuments,
-    store: EmbeddedStore | MilvusStore,
-    paths: list[Path],
-    deleted: DeletedFiles,
+def ingest_files(
+    paths: Sequence[Path],
+    open_store: Callable[[], EmbeddedStore | MilvusStore],
     *,
     split: str | None,
     edges: list[EdgeBuilder],
-    progress: bool,
-) -> tuple[IngestReport, LayersReport | None]:
-    """Write the documents to the store, find or delete those whose files no longer exist, and update the summaries.
+    prune: bool,
+    follow_links: bool = False,
+    as_text: Sequence[str] = (),
+    progress: bool = False,
+) -> FilesReport:
+    """Write the documents in files to a store, and update the summaries of directories if the store has them.
 
-    Summaries are not updated in a store without them, or if the index has none and no folder was ingested.
+    With ``prune``, documents whose files no longer exist are deleted. Files that cannot be read are reported on stderr.
+    Raises an error for a path that does not exist and, unless ``prune`` is set, for a folder without files to read.
     """
     for path in paths:
-        if not path.exists() and not deleted.has_read(path):
-            raise _absent(path)
-    if never_read := [folder for folder in documents.empty_folders if not deleted.has_read(folder)]:
-        raise documents.nothing_read(never_read)
-    before = len(store)
-    # Finding deleted files requires the list of all documents, which is slow only with a server.
-    prunable = deleted if deleted.prune or isinstance(store, RecordsFiles) else False
-    try:
-        report = ingest_documents(
-            documents, store, split=split, edges=edges, progress=progress, prune_documents=prunable
-        )
-        if not (report.documents or deleted.documents) or not hasattr(store, "summaries"):
-            return report, None
-        if store.summaries.index() is None and not any(path.is_dir() for path in paths):
-            return report, None
-        return report, build_layers(store, progress=progress)
-    except KeyboardInterrupt:
-        say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
-        raise
+        if not path.exists():
+            advice = f"; write {path} without quotes, so that the shell expands it" if "*" in str(path) else ""
+            raise typer.BadParameter(f"path '{path}' does not exist{advice}", param_hint="'PATHS'")
+    documents = read_files(paths, skipped=say, follow_links=follow_links, as_text=as_text)
+    documents.may_be_empty = prune
+    documents.check(len(documents.files))
+    documents.may_be_empty = True  # the report is printed before the error
+    with closing(open_store()) as store:
+        before = len(store)
+        deleted = DeletedFiles(paths, store, documents.unread)
+        try:
+            report = ingest_documents(
+                documents, store, split=split, edges=edges, progress=progress, prune_documents=prune and deleted
+            )
+            layers = None
+            has_summaries = hasattr(store, "summaries") and (
+                store.summaries.index() is not None or any(path.is_dir() for path in paths)
+            )
+            if has_summaries and (report.documents or deleted.documents):
+                layers = build_layers(store, progress=progress)
+        except KeyboardInterrupt:
+            say(f"interrupted: {len(store):,} chunks are kept ({before:,} before); run the command again to continue")
+            raise
+        name = store.name
+    for warning in report.warnings:
+        if warning not in documents.skipped:
+            say(warning)
+    is_empty = not (report.documents or deleted.documents)
+    return FilesReport(report, layers, name, deleted.documents, documents.nothing_read(paths) if is_empty else None)
 
 
 def edge_builders(value: str) -> list[EdgeBuilder]:
@@ -141,45 +118,32 @@ def edge_builders(value: str) -> list[EdgeBuilder]:
         raise ConfigurationError(f"--edges is not JSON ({error}); pass names, or something like {example}") from error
 
 
-def _absent(path: Path) -> typer.BadParameter:
-    advice = f"; write {path} without quotes, so that the shell expands it" if "*" in str(path) else ""
-    return typer.BadParameter(f"path '{path}' does not exist{advice}", param_hint="'PATHS'")
-
-
 class DeletedFiles:
     """Finder for indexed documents below ``paths`` whose files no longer exist.
 
     Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
-    the id is appended to ``documents``, and the call returns ``prune``; otherwise False. A document of a JSON Lines
-    file also counts as deleted if it is missing from the file, unless the file is in ``unread``.
+    the call returns True, and the id is appended to ``documents``. A document of a JSON Lines file also counts as
+    deleted if it is missing from the file, unless the file is in ``unread``.
 
     A document is kept if its file cannot be checked, if its ``source`` is not below ``paths``, or if a file still
     exists at the path that the index recorded for it.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore, unread: Container[str], *, prune: bool
-    ) -> None:
+    def __init__(self, paths: Sequence[Path], store: EmbeddedStore | MilvusStore, unread: Container[str]) -> None:
         self._places = [(source_of(path, path), path) for path in paths]
         self._store = store
         self._unread = unread
-        self.prune = prune
         # The path from which each source was read; empty if the store does not record paths.
         self._former_paths = store.files.paths() if isinstance(store, RecordsFiles) else {}
         self.documents: list[str] = []
 
     def __call__(self, document: str) -> bool:
-        """Return whether to delete this document, and record its id if its file no longer exists."""
+        """Return whether the file of this document no longer exists; if so, record the id of the document."""
         source = self._sources.get(document)
         is_gone = source is not None and any(self._is_gone(source, base, path) for base, path in self._places)
         if is_gone:
             self.documents.append(document)
-        return is_gone and self.prune
-
-    def has_read(self, path: Path) -> bool:
-        """Return whether any document of the index was read from this path or from a file below it."""
-        base = source_of(path, path)
-        return any(_inside(source, base) is not None for source in self._sources.values())
+        return is_gone
 
     def _is_gone(self, source: str, base: str, path: Path) -> bool:
         inside = _inside(source, base)
@@ -227,23 +191,15 @@ def _is_there(file: Path) -> bool:
     return True
 
 
-# Questions of the demo, with a remark and the options of the search.
-QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "How do I run a command with a timeout?": ("", {}),
-    "What is the difference between a deep and a shallow copy?": ("", {}),
-    "How do I cache the results of a function?": ("", {}),
-    "a temporary file that is deleted when it is closed": ("", {}),
-    "What does yield from do?": ("", {}),
-    "a lock that the same thread may acquire again": ("", {}),
-    "log messages to a rotating file": (
-        'Only among classes: --filter \'{"labels": {"$contains": "class"}}\'',
-        {"filter": {"labels": {"$contains": "class"}}},
-    ),
-    "floccinaucinihilipilification": (
-        "A word that occurs nowhere: the answer is empty, and gives the reason.",
-        {},
-    ),
-}
+QUESTIONS = (
+    "How do I run a command with a timeout?",
+    "What is the difference between a deep and a shallow copy?",
+    "a temporary file that is deleted when it is closed",
+    "a lock that the same thread may acquire again",
+    "log messages to a rotating file",
+    "floccinaucinihilipilification",
+)
+"""Questions of the demo; the last one is a word that occurs nowhere."""
 
 
 def run_demo(index: Path, embedding: str) -> None:
@@ -256,11 +212,12 @@ def run_demo(index: Path, embedding: str) -> None:
         typer.echo(str(ingest_documents(list(read_python_docs()), store, progress=True)))
     with existing(index, embedding=None if embedding == "auto" else embedding) as store:
         retriever = HybridRetriever(store, k=3)
-        for question, (remark, options) in QUESTIONS.items():
+        for question in QUESTIONS:
             typer.secho(f"\n> {question}", fg="cyan", bold=True)
-            if remark:
-                typer.secho(remark, dim=True)
-            print_result(retriever.retrieve(question, **options), language=store.language)
+            print_result(retriever.retrieve(question), language=store.language)
+        filter = '{"labels": {"$contains": "class"}}'
+        typer.secho(f"\n> {QUESTIONS[-2]} --filter '{filter}'", fg="cyan", bold=True)
+        print_result(retriever.retrieve(QUESTIONS[-2], filter=json.loads(filter)), language=store.language)
     # The command that runs this program in the user's shell, even if hybridgraph is not on the PATH.
     command = "hybridgraph" if shutil.which("hybridgraph") else "python -m langchain_hybridgraph.cli"
     typer.echo(f'\nAsk your own: {command} search "…" --index {index}')

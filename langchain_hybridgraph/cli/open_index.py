@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,40 +188,28 @@ def _facts(index: Path) -> dict[str, Any]:
 def conversation(file: Path | None) -> dict[str, Any]:
     """Read the ``messages``, oldest first, and a ``summary`` of earlier ones from a file (``-``: standard input).
 
-    The file contains one message per line, as text or JSON, or a JSON list of messages, or an object such as
+    The file contains one message per line, or a JSON list of messages, or an object such as
     ``{"messages": […], "summary": "…"}``. Without a file or content, the result is empty. Raises ConfigurationError for
     a file that cannot be read or has none of these forms.
     """
     if file is None:
         return {}
     try:
-        if str(file) != "-":
-            text = file.read_text(encoding="utf-8-sig")
-        elif sys.stdin is None:
+        stream = sys.stdin if str(file) == "-" else file.open(encoding="utf-8-sig")
+        if stream is None:
             raise OSError("standard input is closed")
-        else:
-            text = sys.stdin.read()
+        with stream:
+            text = replace_surrogates(stream.read())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
-    messages: Any = [line for line in replace_surrogates(text).splitlines() if line.strip()]
-    summary = ""
+    content: Any = [line for line in text.splitlines() if line.strip()]
     if text.lstrip().startswith(("[", "{")):
         try:
-            messages = _parse_json(text, messages)
-            if isinstance(messages, dict) and "messages" in messages:
-                summary, messages = str(messages.get("summary") or ""), messages["messages"]
-                if not isinstance(messages, list):
-                    raise ValueError(f"messages must be a list, got {quote_value(messages)}")
+            content = json.loads(text)
         except ValueError as error:
-            raise ConfigurationError(f"--history {file} begins like JSON but is not a history ({error})") from error
-    messages = messages if isinstance(messages, list) else [messages]
-    return {"messages": messages, "summary": summary} if messages or summary else {}
-
-
-def _parse_json(text: str, lines: Sequence[str]) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        if len(lines) < 2 or text.lstrip().startswith("["):
-            raise
-    return [json.loads(line) for line in lines]
+            raise ConfigurationError(f"--history {file} begins like JSON but is not JSON ({error})") from error
+    session = content if isinstance(content, dict) else {"messages": content}
+    if not isinstance(session.get("messages"), list):
+        example = '{"messages": ["User: red cars"]}'
+        raise ConfigurationError(f"--history {file} is {quote_value(content)}; pass a JSON list, or {example}")
+    return session if session["messages"] or session.get("summary") else {}

@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from langchain_hybridgraph.cli.console import say
-from langchain_hybridgraph.cli.ingest import DeletedFiles, documents_in, write_documents
+from langchain_hybridgraph.cli.ingest import ingest_files
 from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store, milvus_uri
 from langchain_hybridgraph.cli.settings import configured
 from langchain_hybridgraph.errors import ConfigurationError
@@ -65,7 +66,9 @@ def make_app(
 
     background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []
     if watch is not None:
-        write = _Watched(watch, index, embedding, tenant, config)
+        write = _Watched(
+            watch, partial(existing_or_new, index, embedding or "auto", tenant=tenant, config=config, quiet=True)
+        )
         write()
         background.append(lambda _: write.following())
     if grpc_port is not None:
@@ -130,25 +133,12 @@ _STANDARD = {*vars(logging.makeLogRecord({})), "message", "color_message"}
 class _Watched:
     """A folder whose files are kept in the index."""
 
-    def __init__(
-        self, folder: Path, index: Path, embedding: str | None, tenant: str | None, config: Path | None
-    ) -> None:
-        self._folder, self._index = folder, index
-        self._options: dict[str, Any] = {"tenant": tenant, "config": config, "quiet": True}
-        self._embedding = embedding or "auto"
+    def __init__(self, folder: Path, open_store: Callable[[], Any]) -> None:
+        self._folder, self._open_store = folder, open_store
 
     def __call__(self) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
-        paths = [self._folder]
-        documents = documents_in(paths, [], follow_links=False, as_text=(), may_be_deleted=True)
-        store = existing_or_new(self._index, self._embedding, **self._options)
-        try:
-            deleted = DeletedFiles(paths, store, documents.unread, prune=True)
-            builders = as_builders("auto")
-            report, _ = write_documents(documents, store, paths, deleted, split="flat", edges=builders, progress=False)
-        finally:
-            store.close()
-        say(str(report))
+        say(str(ingest_files([self._folder], self._open_store, split="flat", edges=as_builders("auto"), prune=True)))
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:

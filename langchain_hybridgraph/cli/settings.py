@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json, say
+from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, has_settings
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.settings import EffectiveSetting, HybridGraphSettings
+    from langchain_hybridgraph.settings import HybridGraphSettings
     from langchain_hybridgraph.settings_file import Origin, Problem
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -139,65 +139,38 @@ def init(
 ) -> None:
     """Create a settings file.
 
-    It contains all settings with their defaults. A JSON schema for editors is written next to it. An existing file is
+    It contains all settings with their defaults. A JSON schema for editors is written next to it. Existing files are
     not changed.
     """
-    from langchain_hybridgraph.settings import TITLE, schema, template
+    from langchain_hybridgraph.settings import schema, template
 
     schema_file = file.with_name(f"{file.stem}.schema.json")
+    for path in (file, schema_file):
+        if path.exists():
+            raise ConfigurationError(f"{path} already exists: choose another file name, or delete it")
     try:
-        is_ours = not schema_file.exists() or json.loads(schema_file.read_text(encoding="utf-8"))["title"] == TITLE
-    except (OSError, ValueError, KeyError, TypeError):
-        is_ours = False
-    if not is_ours:
-        raise ConfigurationError(f"{schema_file} exists and was not written by this command: choose another file name")
-    try:
-        with file.open("x", encoding="utf-8") as new_file:
-            new_file.write(template(schema_file.name))
-    except FileExistsError:
-        raise ConfigurationError(
-            f"{file} already exists: choose another file name, or show this one with hybridgraph config show {file}"
-        ) from None
+        file.write_text(template(schema_file.name), encoding="utf-8")
+        schema_file.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(
-            f"{file} cannot be written: {error.strerror}; choose a file in an existing folder that you can write to"
-        ) from None
-    schema_file.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}; choose another folder") from None
     typer.echo(f"wrote {file} (all settings, commented out) and {schema_file}")
 
 
 @config_app.command()
-def show(
-    file: File = None,
-    *,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Setting to override; may be repeated."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def show(file: File = None, *, as_json: Json = False) -> None:
     """Show every setting with its value and its origin.
 
-    The origin is "call" (set with --set), the name of an environment variable, a line in the file, or "default".
+    The origin is the name of an environment variable, a line in the file, or "default".
     """
     from langchain_hybridgraph.settings import HybridGraphSettings
-    from langchain_hybridgraph.settings_file import parse_value, settings_path
+    from langchain_hybridgraph.settings_file import settings_path
 
-    arguments = {}
-    for assignment in assignments or []:
-        key, equals, value = assignment.partition("=")
-        if not key or not equals:
-            raise ConfigurationError(f"--set {assignment} is not a setting; pass KEY=VALUE, such as retriever_k=3")
-        arguments[key] = parse_value(value)
-    settings = [
-        each._replace(value=_plain(each.value, each.key), default=_plain(each.default))
-        for each in HybridGraphSettings.effective(file, **arguments)
-    ]
+    settings = [each._replace(value=_plain(each.value, each.key)) for each in HybridGraphSettings.effective(file)]
     rows = [(each.key, json.dumps(each.value, ensure_ascii=False), each.origin) for each in settings]
-    widths = max(len(key) for key, _, _ in rows), min(max(len(value) for _, value, _ in rows), 40)
-    text = "\n".join(f"{key:{widths[0]}}  {value:{widths[1]}}  {origin}" for key, value, origin in rows)
+    text = "\n".join(f"{key:{max(len(row[0]) for row in rows)}}  {value:40}  {origin}" for key, value, origin in rows)
     fields = [
-        {"key": each.key, "value": each.value, "default": each.default, **_origin(each.origin)} for each in settings
+        {"key": each.key, "value": each.value, "default": _plain(each.default), **_origin(each.origin)}
+        for each in settings
     ]
     print_answer({"file": settings_path(file), "settings": fields}, text, as_json)
 
@@ -207,17 +180,14 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     """Check whether the settings are valid.
 
     Each problem is printed on one line: where it is (file and line, or environment variable), the key, and the allowed
-    values. The exit code is 1 if there are problems. An embedding named as package.module:factory is imported for this
-    check, but not created.
+    values. The exit code is 1 if there are problems.
     """
-    from langchain_hybridgraph.settings import HybridGraphSettings
-    from langchain_hybridgraph.settings_file import UnusableSettingsError, settings_path
+    from langchain_hybridgraph.settings_file import FILE, UnusableSettingsError, settings_path
 
     problems: tuple[Problem, ...] = ()
     count = 0
     try:
         count = len(configured(file).model_fields_set)
-        problems = _embedding_problems(HybridGraphSettings.effective(file))
     except UnusableSettingsError as error:
         problems = error.problems
     path = settings_path(file)
@@ -231,11 +201,9 @@ def check(file: File = None, *, as_json: Json = False) -> None:
         }
         for each in problems
     ]
-    no_problems = f"no problems in {count} settings of {'the environment' if path is None else path}"
-    text = "\n".join(problem.message for problem in problems) or no_problems
+    place = f"the environment; there is no {FILE} in the current folder" if path is None else path
+    text = "\n".join(problem.message for problem in problems) or f"no problems in {count} settings of {place}"
     print_answer({"file": path, "ok": not problems, "problems": fields}, text, as_json)
-    if path is None:
-        say("there is no hybridgraph.yaml in the current folder; only the environment was checked")
     if problems:
         raise typer.Exit(PROBLEM)
 
@@ -246,22 +214,6 @@ def print_schema() -> None:
     from langchain_hybridgraph.settings import schema
 
     print_json(schema())
-
-
-def _embedding_problems(settings: Iterable[EffectiveSetting]) -> tuple[Problem, ...]:
-    from langchain_hybridgraph.registry import imported_factory
-    from langchain_hybridgraph.settings import allowed_values
-    from langchain_hybridgraph.settings_file import Problem
-
-    (key, value, _, origin) = next(each for each in settings if each.key == "store_embedding")
-    name = value.get("type") if isinstance(value, Mapping) else value
-    if not isinstance(name, str) or ":" not in name:
-        return ()
-    try:
-        imported_factory("embedding", name)
-    except ConfigurationError as error:
-        return (Problem(key, origin, f"{origin.written_key(key)}: {error}", value, allowed_values(key)),)
-    return ()
 
 
 def _origin(origin: Origin) -> dict[str, Any]:

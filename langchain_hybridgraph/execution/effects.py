@@ -264,7 +264,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         elif until is not None and until <= time.monotonic():
             results[place] = _late(call)
         else:
-            jobs[place] = _job(call, call.context or copy_context())
+            jobs[place] = Job(call.run, call.lane or Lane(call.source), call.context or copy_context())
             submit(jobs[place])
     for place in inline:
         call = calls[place]
@@ -283,10 +283,6 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
             else:
                 results[place] = Failure(call.source, error, isinstance(error, OverloadedError))
     return results
-
-
-def _job(call: Effect, context: Context) -> Job[Any]:
-    return Job(call.run, call.lane or Lane(call.source), context)
 
 
 def _patience(until: float | None) -> float | None:
@@ -378,7 +374,7 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
     if call.arun is not None:
         waiting = asyncio.create_task(_awaited(call.arun), context=call.context or context.copy())
     else:
-        job = _job(call, call.context or context.copy())
+        job = Job(call.run, call.lane or Lane(call.source), call.context or context.copy())
         submit_soon(job)
         waiting = asyncio.wrap_future(job)
     try:
@@ -440,24 +436,26 @@ def is_asynchronous(thing: Any) -> bool:
 
 def _is_asynchronous(thing: Any, depth: int) -> bool | None:
     """Return whether the object is asynchronous, or None if this is unknown."""
-    name = next((name for name in _METHODS if hasattr(type(thing), name)), None)
-    own = None if name is None else _is_own(thing, name)
-    if own is False or name in _WORK_METHODS or (own and not _depends_on_parts(type(thing), name)):
-        return own
-    parts = {_is_asynchronous(part, depth - 1) for part in _parts(thing)} - {None} if depth else set()
-    return any(parts) if parts else own
-
-
-def _is_own(thing: Any, name: str) -> bool | None:
-    """Return whether the object defines its own asynchronous method, or None if that depends on its parts."""
-    method = getattr(type(thing), name)
+    kind = type(thing)
+    name = next((name for name in _METHODS if hasattr(kind, name)), "")
+    method = getattr(kind, name, None)
+    own: bool | None = None
     if _runs_in_executor(method):
         return False
     if name == "_agenerate":  # the base class for simple LLMs calls another method, _acall
-        return not (_is_of_core(method) and _runs_in_executor(getattr(type(thing), "_acall", None)))
+        return not (_is_of_core(method) and _runs_in_executor(getattr(kind, "_acall", None)))
+    if name in _WORK_METHODS:
+        return True
     if name == "ainvoke" and getattr(thing, "func", None) is not None:  # a RunnableLambda
-        return getattr(thing, "afunc", None) is not None
-    return None if name == "ainvoke" and _is_of_core(method) else True
+        own = getattr(thing, "afunc", None) is not None
+    elif name and not (name == "ainvoke" and _is_of_core(method)):
+        own = True
+    # LangChain's own objects, and this package's models that wrap a chat model, are asynchronous if their parts are.
+    package = kind.__module__.partition(".")[0]
+    if own is False or (own and not (name == "ainvoke" if package == _PACKAGE else package.startswith("langchain"))):
+        return own
+    parts = {_is_asynchronous(part, depth - 1) for part in _parts(thing)} - {None} if depth else set()
+    return any(parts) if parts else own
 
 
 def _runs_in_executor(method: Any) -> bool:
@@ -469,23 +467,12 @@ def _is_of_core(method: Any) -> bool:
     return inspect.isfunction(method) and method.__module__.startswith("langchain_core.")
 
 
-def _depends_on_parts(kind: type, name: str | None) -> bool:
-    """Return whether such objects are asynchronous only if their parts are.
-
-    This applies to LangChain's own objects and to this package's models that wrap a chat model.
-    """
-    package = kind.__module__.partition(".")[0]
-    return name == "ainvoke" if package == _PACKAGE else package.startswith("langchain")
-
-
 def _parts(thing: Any) -> Iterator[Any]:
     """Yield the LangChain objects in the attributes of an object, such as the steps of a chain."""
     slots = [getattr(thing, name, None) for name in getattr(type(thing), "__slots__", ())]
     for value in [*slots, *getattr(thing, "__dict__", {}).values()]:
-        values = (
-            value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
-        )
-        yield from (part for part in values if any(hasattr(type(part), name) for name in _METHODS))
+        parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else [value]
+        yield from (part for part in parts if any(hasattr(type(part), name) for name in _METHODS))
 
 
 # Searches that are parts of other searches.

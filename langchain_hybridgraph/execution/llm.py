@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -72,13 +73,12 @@ def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Structure
     schema is included in the prompt instead. Raises ConfigurationError, with the name ``caller``, for an object that is
     not a model and for an option that the model does not accept.
     """
-    prompted = _PromptedModel(llm, schema) if callable(getattr(llm, "invoke", None)) else None
     settings = {name: value for name, value in options.items() if value is not None}
     try:
         model: StructuredModel = llm.with_structured_output(schema, **settings)
     except (AttributeError, NotImplementedError) as error:
-        if prompted is not None:
-            return prompted
+        if callable(getattr(llm, "invoke", None)):
+            return _PromptedModel(llm, schema)
         raise ConfigurationError(
             f'{caller} needs a chat model, got {llm!r:.80}; give one such as init_chat_model("…")'
         ) from error
@@ -87,19 +87,28 @@ def with_schema(llm: Any, schema: Any, caller: str, **options: Any) -> Structure
             f"{caller}: {type(llm).__name__}.with_structured_output does not take "
             f"{', '.join(f'{name}={value!r}' for name, value in settings.items())} ({error})"
         ) from error
-    return model if prompted is None else _NativeModel(model, prompted)
+    return _PromptedModel(llm, schema, model) if callable(getattr(llm, "invoke", None)) else model
 
 
 @dataclass(frozen=True, slots=True)
 class _PromptedModel:
+    """A model that gets the schema in its prompt, unless ``native``, the model with structured output, answers."""
+
     llm: Any
     schema: Any
+    native: Any = None
 
-    def invoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _raw(self.llm.invoke(self._prompt(input), config))
+    def invoke(self, input: Any, config: Any = None, /) -> Any:
+        with suppress(NotImplementedError):
+            if self.native is not None and (answer := self.native.invoke(input, config)) is not None:
+                return answer
+        return {"raw": self.llm.invoke(self._prompt(input), config), "parsed": None}
 
-    async def ainvoke(self, input: Any, config: Any = None, /) -> dict[str, Any]:
-        return _raw(await self.llm.ainvoke(self._prompt(input), config))
+    async def ainvoke(self, input: Any, config: Any = None, /) -> Any:
+        with suppress(NotImplementedError):
+            if self.native is not None and (answer := await self.native.ainvoke(input, config)) is not None:
+                return answer
+        return {"raw": await self.llm.ainvoke(self._prompt(input), config), "parsed": None}
 
     def _prompt(self, input: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the messages with the schema appended to the first message, which contains the instructions."""
@@ -107,33 +116,6 @@ class _PromptedModel:
         schema = self.schema if isinstance(self.schema, Mapping) else self.schema.model_json_schema()
         form = f"Answer only with one JSON value that matches this schema:\n{to_prompt_json(schema)}"
         return [(role, f"{instructions}\n\n{form}"), *others]
-
-
-@dataclass(frozen=True, slots=True)
-class _NativeModel:
-    """A model with structured output. If it returns None, it is called again with the schema in the prompt."""
-
-    model: Any
-    prompted: _PromptedModel
-
-    def invoke(self, input: Any, config: Any = None, /) -> Any:
-        try:
-            answer = self.model.invoke(input, config)
-        except NotImplementedError:
-            answer = None
-        return self.prompted.invoke(input, config) if answer is None else answer
-
-    async def ainvoke(self, input: Any, config: Any = None, /) -> Any:
-        try:
-            answer = await self.model.ainvoke(input, config)
-        except NotImplementedError:
-            answer = None
-        return await self.prompted.ainvoke(input, config) if answer is None else answer
-
-
-def _raw(message: Any) -> dict[str, Any]:
-    """Return a message in the form that LangChain returns with ``include_raw=True``."""
-    return {"raw": message, "parsed": None, "parsing_error": None}
 
 
 def parse_answer(answer: Any) -> Any:

@@ -26,7 +26,6 @@ from langchain_hybridgraph.filters.operators import (
     canonical,
     compile_test,
     foreign_combination,
-    foreign_condition,
     join_key,
     misplaced_operator,
     not_a_filter,
@@ -300,8 +299,6 @@ def compare(key: str, operator: str, operand: Any) -> Comparison:
 
 def _parse_object(value: Mapping[Any, Any], depth: int) -> Filter:
     _check_depth(depth)
-    if (error := foreign_condition(value)) is not None:
-        raise error
     return join_filters(And, [_parse_entry(key, item, depth) for key, item in value.items()])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import operator as python_operator
 import re
@@ -242,60 +241,37 @@ EXAMPLE = '{"source": "a.md"}'
 """Example of a filter for error messages."""
 
 
-# Names of operators in other languages, without the dollar sign, and the operator with the same meaning.
-_SPELLINGS: Mapping[str, str] = MappingProxyType(
+# Names of operators in other languages, in lower case and without a dollar sign, and the operator of the same meaning.
+_OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {
         **{name.removeprefix("$"): name for name in FIELD_OPERATORS},
-        **dict.fromkeys(("equal", "equals", "is", "match", "term"), "$eq"),
-        **dict.fromkeys(("neq", "not_eq", "not_equal", "not_equals", "is_not"), "$ne"),
-        **{"greater_than": "$gt", "ge": "$gte", "less_than": "$lt", "le": "$lte", "exist": "$exists"},
-        **dict.fromkeys(("any", "any_of", "one_of", "terms"), "$in"),
-        **dict.fromkeys(("not_in", "notin", "not in", "none_of", "except"), "$nin"),
-        **dict.fromkeys(("contain", "include", "includes", "has", "array_contains"), "$contains"),
-        **dict.fromkeys(("not_contain", "excludes"), "$not_contains"),
+        **dict.fromkeys(("equals", "is", "match"), "$eq"),
+        **dict.fromkeys(("neq", "not_equals", "is_not"), "$ne"),
+        **{"ge": "$gte", "le": "$lte", "any": "$in", "not_in": "$nin", "not in": "$nin", "has": "$contains"},
     }
 )
-_PART_OF_TEXT = frozenset(
-    {"like", "ilike", "regex", "regexp", "startswith", "starts_with", "prefix", "endswith", "ends_with", "text", "glob"}
-)
-# Wildcards and other parts of a pattern that are not plain text.
-_WILDCARDS: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(("like", "ilike"), r"[%_*]"),
-        "glob": r"\[[^\]]*\]|[*?]",
-        **dict.fromkeys(("regex", "regexp"), r"\[[^\]]*\]|\{[^}]*\}|\\?.[*?]|\\.|[.^$+()]"),
-    }
-)
-_COMPARISON = re.compile(r"\s*([\w.]+)\s*(==?|!=|<>|<=?|>=?|\bnot\s+in\b|\bin\b|\blike\b)\s*(.+?)\s*", re.IGNORECASE)
+_PATTERNS = frozenset({"like", "ilike", "regex", "glob"})
+_PARTS_OF_TEXT = frozenset({*_PATTERNS, "startswith", "starts_with", "prefix", "endswith", "ends_with", "text"})
+_WILDCARDS = re.compile(r"[%_*?^$.|+\\(){}\[\]]+")
 _COMBINATIONS: Mapping[str, str] = MappingProxyType(
     {"must": "$and", "filter": "$and", "should": "$or", "must_not": "$nor", "and": "$and", "or": "$or", "nor": "$nor"}
 )
 
 
 def not_a_filter(value: Any) -> FilterError:
-    """Return the error for a value that is not a filter; for ``"year >= 2020"``, it contains the filter to write."""
-    advice = ""
-    if isinstance(value, str) and (comparison := _COMPARISON.fullmatch(value)) is not None:
-        key, name, text = comparison.groups()
-        try:
-            operand = ast.literal_eval(text)
-        except (SyntaxError, ValueError):
-            operand = text
-        if operand != text or " " not in text:  # several comparisons are not translated
-            advice = _advice(key, " ".join(name.split()).casefold(), operand)
-    elif isinstance(value, list | tuple) and len(value) == 3 and isinstance(value[0], str):
-        advice = _advice(value[0], str(value[1]).removeprefix("$").casefold(), value[2])
-    advice = advice or f'; pass an object such as {EXAMPLE}, or by_source("a.md")'
-    return FilterError(f"{as_json(value)} ({type(value).__name__}) is not a filter{advice}")
+    """Return the error for a value that is not a filter."""
+    return FilterError(
+        f"{as_json(value)} ({type(value).__name__}) is not a filter; pass an object such as {EXAMPLE}, or "
+        'by_source("a.md")'
+    )
 
 
 def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
     """Return the error for an unknown operator; for those of MongoDB, SQL and others, with the filter to write."""
     advice = _advice(key, str(operator).removeprefix("$").casefold(), operand)
-    if not str(operator).startswith("$"):
-        inner, whole = {f"{key}.{operator}": operand}, {key: {"$eq": {operator: operand}}}
-        advice += "; or " if advice else ". Write "
-        advice += f"{as_json(inner)} to look inside an object, {as_json(whole)} to compare a complete object"
+    if not advice and not str(operator).startswith("$"):
+        inner, complete = {f"{key}.{operator}": operand}, {key: {"$eq": {operator: operand}}}
+        advice = f". Write {as_json(inner)} to look inside an object, {as_json(complete)} to compare a complete object"
     return FilterError(f"{operator!r} on {key!r} is not an operator; a field takes {' '.join(FIELD_OPERATORS)}{advice}")
 
 
@@ -303,45 +279,28 @@ def _advice(key: str, name: str, operand: Any) -> str:
     """Return the end of a message about the name of an operator, or "" if the name is unknown."""
     parts = operand if isinstance(operand, list | tuple) else [operand]
     note, correction = "", dict[str, Any]()
-    match name:
-        case _ if name in _SPELLINGS or name in SYMBOLS:
-            operator = _SPELLINGS.get(name) or SYMBOLS[name]
-            if operator == "$eq" and isinstance(operand, Mapping) and len(operand) == 1:  # Qdrant's {"value": x}
-                ((inner, operand),) = operand.items()
-                operator = "$in" if inner == "any" else "$eq"
-            takes_list = operator in ("$in", "$nin") and not isinstance(operand, list | tuple | Set)
-            correction = {key: {operator: [operand] if takes_list else operand}}
-        case _ if (positive := name.removeprefix("not ").removeprefix("not_")) in _PART_OF_TEXT:
-            operator = "$contains" if positive == name else "$not_contains"
-            note = ". There are no patterns; $contains finds a part of a text, and upper case differs from lower case"
-            choices = operand.split("|") if isinstance(operand, str) and positive.startswith("regex") else [operand]
-            tests = [{key: {operator: _plain_part(positive, choice)}} for choice in choices]
-            correction = tests[0] if len(tests) == 1 else {"$or" if positive == name else "$and": tests}
-        case "all":
-            correction = {"$and": [{key: {"$contains": part}} for part in parts]}
-        case "elemmatch":
-            note = ". $contains finds one element of a list"
-            element = operand.get("$eq", "element") if isinstance(operand, Mapping) else operand
-            correction = {key: {"$contains": element}}
-        case "size":
-            note = f". The length of a list cannot be compared; an empty list is {as_json({key: {'$eq': []}})}"
-        case "between" | "range" if len(parts) == 2:
-            correction = {key: {"$gte": parts[0], "$lte": parts[1]}}
-        case "range" if isinstance(operand, Mapping):
-            correction = {key: {_SPELLINGS.get(str(name), name): limit for name, limit in operand.items()}}
-        case "null" | "isnull" | "is_null" | "is null" | "is_empty":
-            correction = {key: {"$exists": operand is False}}
-        case "is not null" | "is_not_null" | "notnull" | "not_null" | "not null":
-            correction = {key: {"$exists": operand is not False}}
-        case "and" | "or" | "nor":
-            correction = {f"${name}": [{key: part} for part in parts]}
-    return f"{note}. Write {as_json(correction)}" if correction else note
+    if name in _OTHER_NAMES:
+        operator = _OTHER_NAMES[name]
+        correction = {key: {operator: list(parts) if operator in ("$in", "$nin") else operand}}
+    elif (positive := name.removeprefix("not").lstrip(" _")) in _PARTS_OF_TEXT:
+        note = ". There are no patterns; $contains finds a part of a text, and upper case differs from lower case"
+        if isinstance(operand, str) and positive in _PATTERNS:
+            operand = max(_WILDCARDS.split(operand), key=len)
+        correction = {key: {"$contains" if positive == name else "$not_contains": operand}}
+    elif name == "all":
+        correction = {"$and": [{key: {"$contains": part}} for part in parts]}
+    elif name == "elemmatch":
+        note = ". $contains finds one element of a list"
+        correction = {key: {"$contains": operand.get("$eq", "element") if isinstance(operand, Mapping) else operand}}
+    elif name == "size":
+        return f". The length of a list cannot be compared; an empty list is {as_json({key: {'$eq': []}})}"
+    elif name in ("and", "or", "nor"):
+        correction = {f"${name}": [{key: part} for part in parts]}
+    return f"{note}. Write {as_json(correction)}" if correction else ""
 
 
 def foreign_combination(key: str, value: Any) -> FilterError | None:
     """Return the error for filters under a name from another language, such as Qdrant's ``must``, else None."""
-    if key.casefold() == "not" and isinstance(value, Mapping) and not any(_is_operator(each) for each in value):
-        return FilterError(f"{key!r} does not negate a filter; $not does. Write {as_json({'$not': value})}")
     operator = _COMBINATIONS.get(key.casefold())
     parts = [value] if isinstance(value, Mapping) and "key" in value else value
     if operator is None or not isinstance(parts, list | tuple) or not any(isinstance(part, Mapping) for part in parts):
@@ -352,37 +311,16 @@ def foreign_combination(key: str, value: Any) -> FilterError | None:
     )
 
 
-def foreign_condition(value: Mapping[Any, Any]) -> FilterError | None:
-    """Return the error for a condition of Qdrant, such as ``{"key": "year", "match": {"value": 2020}}``, or None."""
-    tests = [value[name] for name in ("match", "range") if isinstance(value.get(name), Mapping)]
-    if not isinstance(value.get("key"), str) or not tests or any(_is_operator(each) for test in tests for each in test):
-        return None
-    return FilterError(
-        f"{as_json(value)} is not a filter; a filter begins with the key. Write {as_json(_without_key_field(value))}"
-    )
-
-
-def _is_operator(name: Any) -> bool:
-    return str(name).startswith("$") or name in SYMBOLS
-
-
-def _plain_part(kind: str, pattern: Any) -> Any:
-    """Return the longest part of a pattern that has no wildcard; ``kind`` is the operator, such as ``like``."""
-    if not isinstance(pattern, str):
-        return pattern
-    return max(re.split(_WILDCARDS.get(kind, r"[%*^$]"), pattern), key=len)
-
-
 def _without_key_field(condition: Any) -> Any:
     """Convert a condition of Qdrant, such as ``{"key": "year", "match": {"value": 2020}}``."""
-    if not isinstance(condition, Mapping) or "key" not in condition:
-        return condition
-    key, match, limits = condition["key"], condition.get("match"), condition.get("range")
-    if isinstance(match, Mapping) and "value" in match:
-        return {key: match["value"]}
-    if isinstance(match, Mapping) and "any" in match:
-        return {key: {"$in": match["any"]}}
-    return {key: {_SPELLINGS.get(name, name): x for name, x in limits.items()} if isinstance(limits, Mapping) else "…"}
+    match condition:
+        case {"key": str(key), "match": {"value": value}}:
+            return {key: value}
+        case {"key": str(key), "match": {"any": values}}:
+            return {key: {"$in": values}}
+        case {"key": str(key), "range": {**limits}}:
+            return {key: {f"${name}": limit for name, limit in limits.items()}}
+    return condition
 
 
 def misplaced_operator(operator: str, value: Any) -> FilterError:
@@ -394,10 +332,7 @@ def misplaced_operator(operator: str, value: Any) -> FilterError:
             f"Write {as_json({'field': {operator: value}})}"
         )
     if operator in ("$text", "$search"):
-        return FilterError(
-            f"{operator} is not an operator, because a filter compares only metadata; pass the words to search for as "
-            "the query"
-        )
+        return FilterError(f"{operator} is not an operator; pass the words to search for as the query")
     return FilterError(
         f"{quote_value(operator)} is not an operator; filters are combined with {joining}, and a field takes "
         f"{' '.join(FIELD_OPERATORS)}; a key that begins with a dollar sign is written {as_json(chr(92) + operator)}"

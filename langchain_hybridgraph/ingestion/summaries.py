@@ -131,11 +131,8 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
         raise ConfigurationError(
             f"summarise={summarise!r}: pass None, a chat model, or a function from a Directory to a Summary"
         )
-    run = _SummaryRun(store, summarise)
     with showing(progress):
-        for done, total in run.levels():
-            report("summaries", done, total, "directories")
-    return run.finish()
+        return _SummaryRun(store, summarise).run()
 
 
 def name_of(uri: str) -> str:
@@ -151,10 +148,6 @@ def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
         for part in directory.parts[:20]
     )
     abstract = clip(f"{directory.title}: {lead or names}", ABSTRACT_LENGTH)
-    return Summary(abstract, _overview(directory, abstract, list(terms)))
-
-
-def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
     terms_line = clip(" ".join(terms), _TERMS_LENGTH)
     lines = [abstract]
     sections = (section.path[-1] for section in outline(directory.text).sections if section.path)
@@ -167,7 +160,7 @@ def _overview(directory: Directory, abstract: str, terms: Sequence[str]) -> str:
             break
         lines.append(clip(f"{part.name}: {part.abstract}" if part.abstract else part.name, min(line, room)))
         room -= len(lines[-1]) + 1
-    return "\n".join([*lines, terms_line] if terms_line else lines)
+    return Summary(abstract, "\n".join([*lines, terms_line] if terms_line else lines))
 
 
 # -- by a model ---------------------------------------------------------------------------------------------------
@@ -204,13 +197,9 @@ class _ModelSummariser:
         }
         config = {"run_name": "build_layers", **SILENT}
         answer = parse_answer(self._model.invoke(prompt_messages(_INSTRUCTIONS, material), config))
-        if (
-            not isinstance(answer, Mapping)
-            or not isinstance(answer.get("abstract"), str)
-            or not answer["abstract"].strip()
-        ):
+        abstract = answer.get("abstract") if isinstance(answer, Mapping) else None
+        if not isinstance(abstract, str) or not abstract.strip():
             raise ValueError(f"there is no abstract in the model's answer: {shorten(str(answer), 200)}")
-        abstract = " ".join(answer["abstract"].split())
         return Summary(abstract, str(answer.get("overview") or "").strip())
 
 
@@ -223,52 +212,42 @@ class _SummaryRun:
         self.summarise = summarise
         self._kind = "" if summarise is None else str(getattr(summarise, "kind", "function"))
         self._warnings: dict[str, None] = {}
-        self._started = time.perf_counter()
         self._tree: Tree = store.scoped_tree(Scope(None, store.tenant, time.time()))
-        self._depths = self._by_depth()
-        uris = [self._tree.uri(node) for nodes in self._depths for node in nodes]
-        if uris:
-            store.flush()  # an interrupted ingest may not have fitted the embedding, which the summaries need
-        self._layers = store.summaries.index_for_writing() if uris else store.summaries.index()
-        layers = [] if self._layers is None else self._layers.all()
-        self._summaries: dict[str, Chunk] = {chunk.id: chunk for chunk in layers}
-        self._removed = sorted(self._summaries.keys() - set(uris))
-        self._total = len(uris)
-        self._summarised = self._done = 0
+        self._summaries: dict[str, Chunk] = {}
         self._common: Mapping[str, float] | None = None
 
-    def levels(self) -> Iterator[tuple[int, int]]:
-        """Delete the summaries of removed directories and summarise the others; yield (finished, all) directories."""
-        if self._removed:
-            self._layers.remove(self._removed)
-        for nodes in self._depths:
-            layers: list[Chunk] = []
-            for node in nodes:
-                chunk = self._layer(node)
-                if chunk is not None:
-                    self._summaries[chunk.id] = chunk
-                    layers.append(chunk)
-                self._done += 1
-                # Write each answer of a model immediately, because it is expensive.
-                if layers and (self.summarise is not None or len(layers) == _BATCH):
-                    self._layers.upsert(layers)
-                    layers = []
-                    yield self._done, self._total
-            if layers:
-                self._layers.upsert(layers)
-            yield self._done, self._total
-        if self._layers is not None:
-            self._layers.flush()
-
-    def finish(self) -> LayersReport:
-        return LayersReport(
-            self._total,
-            self._summarised,
-            self._total - self._summarised,
-            len(self._removed),
-            time.perf_counter() - self._started,
-            tuple(self._warnings),
-        )
+    def run(self) -> LayersReport:
+        """Delete the summaries of removed directories, and summarise the others."""
+        started, depths = time.perf_counter(), self._by_depth()
+        uris = [self._tree.uri(node) for nodes in depths for node in nodes]
+        if uris:
+            self.store.flush()  # an interrupted ingest may not have fitted the embedding, which the summaries need
+        layers = self.store.summaries.index_for_writing() if uris else self.store.summaries.index()
+        if layers is None:
+            return LayersReport(0, 0, 0, 0, time.perf_counter() - started)
+        self._summaries = {chunk.id: chunk for chunk in layers.all()}
+        removed = sorted(self._summaries.keys() - set(uris))
+        if removed:
+            layers.remove(removed)
+        done = summarised = 0
+        # Write each answer of a model immediately, because it is expensive.
+        batch = _BATCH if self.summarise is None else 1
+        for nodes in depths:
+            for start in range(0, len(nodes), batch):
+                chunks = []
+                for node in nodes[start : start + batch]:
+                    chunk, is_new = self._layer(node)
+                    summarised += is_new
+                    if chunk is not None:
+                        self._summaries[chunk.id] = chunk
+                        chunks.append(chunk)
+                if chunks:
+                    layers.upsert(chunks)
+                done += len(nodes[start : start + batch])
+                report("summaries", done, len(uris), "directories")
+        layers.flush()
+        seconds = time.perf_counter() - started
+        return LayersReport(len(uris), summarised, len(uris) - summarised, len(removed), seconds, tuple(self._warnings))
 
     def _by_depth(self) -> list[list[int]]:
         level, levels = self._tree.top(), []
@@ -277,8 +256,8 @@ class _SummaryRun:
             level = [child for node in directories for child in self._tree.children(node)]
         return levels[::-1]
 
-    def _layer(self, node: int) -> Chunk | None:
-        """Return the summary to store for a directory, or None if the stored one is current.
+    def _layer(self, node: int) -> tuple[Chunk | None, bool]:
+        """Return the summary to store for a directory, or None if the stored one is current, and whether it is new.
 
         If the directory has changed, but not the material for its summary, the stored text gets the new state.
         """
@@ -291,15 +270,14 @@ class _SummaryRun:
             below.append((tree.uri(child), None if layer is None else layer.metadata["abstract"]))
         state = {STATE: tree.state(node), "below": _digest(below)}
         if old is not None and self._is_current(old, state):
-            return None
+            return None, False
         directory, texts = self._read(node, children)
         content = {"made_of": _digest(directory.title, directory.text, directory.parts)}
         if old is not None and self._is_current(old, content):
-            return Chunk(uri, old.text, {**old.metadata, **state})
+            return Chunk(uri, old.text, {**old.metadata, **state}), False
         summary, author = self._summary(directory, texts)
-        self._summarised += 1
-        marks = {**state, **content, "by": author}
-        return Chunk(uri, summary.overview, {"uri": uri, "level": 1, "abstract": summary.abstract, **marks})
+        marks = {"uri": uri, "level": 1, "abstract": summary.abstract, **state, **content, "by": author}
+        return Chunk(uri, summary.overview, marks), True
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
         """Return whether a stored summary matches ``marks`` and, unless ``summarise`` is None, the summariser."""

@@ -106,8 +106,6 @@ class LlamaIndexVectorStore(VectorStore):
     search.
     """
 
-    awaits_search = True
-
     def __init__(self, index: VectorStoreIndex) -> None:
         if not isinstance(index, VectorStoreIndex):
             raise ConfigurationError(
@@ -187,19 +185,6 @@ class LlamaIndexVectorStore(VectorStore):
         """Return the k Documents nearest to a vector, with the vector store's scores, best first."""
         query = QueryBundle("", embedding=list(embedding))
         return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """Run :meth:`similarity_search_with_score` with the index's own asynchronous methods."""
-        return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
-
-    async def asimilarity_search_with_score_by_vector(
-        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """Run :meth:`similarity_search_with_score_by_vector` with the index's own asynchronous methods."""
-        query = QueryBundle("", embedding=list(embedding))
-        return _documents(await self.index.as_retriever(similarity_top_k=k).aretrieve(query))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the Documents with these ids, leaving out missing ids."""

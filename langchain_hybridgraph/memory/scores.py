@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -168,16 +167,6 @@ class Hotness:
         hotness: Column = uses / (1.0 + uses) * 2.0 ** (-fill_unknown(ages(used, now), 0.0) / DAY / self.half_life_days)
         return hotness
 
-    def blended(self, scores: Column, memories: MemoryColumns, now: float | None) -> Column:
-        """Return the scores after blending them with hotness.
-
-        >>> from langchain_hybridgraph.records import MemoryState
-        >>> used = MemoryColumns.of([MemoryState(active_count=9, used_at=0.0)])
-        >>> Hotness().blended(np.array([0.8]), used, now=7 * 24 * 3600).round(6).tolist()
-        [0.730909]
-        """
-        return (1.0 - self.alpha) * scores + self.alpha * self(memories, now)
-
 
 @dataclass(frozen=True, slots=True)
 class Novelty:
@@ -289,12 +278,7 @@ def feedback_effect(name: Any) -> FeedbackEffect:
     """Return the effect of a kind of feedback; raise ValueError if ``name`` is unknown."""
     effect = FEEDBACK.get(name) if isinstance(name, str) else None
     if effect is None:
-        near = get_close_matches(str(name).lower(), FEEDBACK, 1)
-        raise ValueError(
-            f"feedback {quote_value(name)} is not known; "
-            + (f"did you mean {quote_value(near[0])}? " if near else "")
-            + f"pass one of {', '.join(map(repr, FEEDBACK))}"
-        )
+        raise ValueError(f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}")
     return effect
 
 
@@ -385,7 +369,8 @@ class Scoring:
         memories = MemoryColumns.of([records.get(chunk.id) or self.read_metadata(chunk.metadata) for chunk in chunks])
         scores, parts = self._composite_scores(ids, memories, query).score_parts(np.array([hit.score for hit in hits]))
         each = zip(hits, scores.tolist(), _rows(parts), strict=True)
-        return sorted((_with_score(*one) for one in each), key=lambda hit: (-hit.score, hit.id))
+        scored_hits = (replace(hit, score=score, parts=own_parts) for hit, score, own_parts in each)
+        return sorted(scored_hits, key=lambda hit: (-hit.score, hit.id))
 
     def before_reading(self, ids: Sequence[str], query: Query) -> CompositeScores:
         """Return the parts of candidates' scores that do not depend on similarity; needs ``state_columns``."""
@@ -465,28 +450,6 @@ class CompositeScores:
 
 def _rows(parts: Mapping[str, Column]) -> Iterator[dict[str, float]]:
     """Yield the parts of each score; ``time`` and ``novelty`` are included only if they change the score."""
-    names = list(parts)
     for row in zip(*(column.tolist() for column in parts.values()), strict=True):
-        yield {name: part for name, part in zip(names, row, strict=True) if abs(part) > 1e-12 or name not in _CHANGES}
-
-
-# Parts that are included only if they change the score.
-_CHANGES = frozenset({"time", "novelty"})
-
-
-def _with_score(hit: Hit, score: float, parts: Mapping[str, float]) -> Hit:
-    # dataclasses.replace takes four times as long, and there are about a hundred hits.
-    return Hit(
-        hit.chunk,
-        score,
-        hit.source,
-        parts,
-        hit.vector_score,
-        hit.bm25_score,
-        hit.rerank_score,
-        hit.hops,
-        hit.path,
-        hit.graph_context,
-        hit.child,
-        hit.found_by,
-    )
+        pairs = zip(parts, row, strict=True)
+        yield {name: part for name, part in pairs if abs(part) > 1e-12 or name not in ("time", "novelty")}

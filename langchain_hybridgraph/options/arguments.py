@@ -32,19 +32,11 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     >>> check_texts("seed_ids", "ids", ["a"])
     ('a',)
     """
-    if isinstance(value, str):
+    texts = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
+    if texts is None or any(not isinstance(text, str) for text in texts):
+        example = [str(value)] if texts is None else [str(text) for text in texts]
         raise ConfigurationError(
-            f"{name} must be a list of {what}, got the string {value!r:.80}; write {name}=[{value!r:.80}]"
-        )
-    if not isinstance(value, Iterable):
-        raise ConfigurationError(
-            f"{name} must be a list of {what}, got {value!r:.80}; write {name}=[{str(value)!r:.80}]"
-        )
-    texts = tuple(value)
-    if any(not isinstance(text, str) for text in texts):
-        raise ConfigurationError(
-            f"{name} must be a list of {what} as strings, got {list(texts)!r:.200}; "
-            f"write {name}={[str(text) for text in texts]!r:.200}"
+            f"{name} must be a list of {what} as strings, got {value!r:.200}; write {name}={example!r:.200}"
         )
     return texts
 
@@ -70,9 +62,7 @@ def check_vector(value: object) -> NDArray[np.float32]:
     try:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError, OverflowError):
-        raise ConfigurationError(
-            f"vector must be a list of numbers, got {value!r:.80}; pass embeddings.embed_query(query)"
-        ) from None
+        vector = np.zeros(0, np.float32)
     if vector.ndim == 2:
         raise ConfigurationError(
             f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
@@ -87,30 +77,21 @@ def check_vector(value: object) -> NDArray[np.float32]:
 
 def check_documents(value: Iterable[object]) -> list[Document]:
     """Return the Documents as a list. Raises ConfigurationError for anything else and for an empty id."""
-    if isinstance(value, str | Document):
+    items: list[Any] = [value] if isinstance(value, str | Document) else list(value)
+    documents = [each for each in items if isinstance(each, Document)]
+    if isinstance(value, Document) or len(documents) < len(items):
+        other = next((each for each in items if not isinstance(each, Document)), value)
         raise ConfigurationError(
-            f"documents must be a list of Documents, got one {type(value).__name__}: {_how_to_wrap(value)}"
+            f"documents must be a list of LangChain Documents, got {other!r:.60}; write [document], or "
+            "[Document(page_content=text) for text in texts]"
         )
-    documents = list(value)
     for document in documents:
-        if not isinstance(document, Document):
-            raise ConfigurationError(
-                f"documents must be LangChain Documents, got {document!r:.60}: {_how_to_wrap(document)}"
-            )
         if document.id == "":
             raise ConfigurationError(
                 f'a document id must not be empty, got "" for {document.page_content!r:.60}; leave out id to derive it '
                 "from the text"
             )
-    return documents  # type: ignore[return-value]  # all of them are
-
-
-def _how_to_wrap(value: object) -> str:
-    if isinstance(value, Document):
-        return "pass [document]"
-    if isinstance(value, str):
-        return "wrap each text, [Document(page_content=text) for text in texts]"
-    return "create them with Document(page_content=…, metadata=…)"
+    return documents
 
 
 def documents_of(
@@ -138,28 +119,24 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
     if not names or names[0] not in ("vector_store", "retriever"):
         return  # a subclass of the user's own, with another constructor
-    name = kind.__name__
-    others = ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
+    name, others = kind.__name__, ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
     positions = 1 if len(arguments) > 1 and _is_weight(arguments[1]) else len(names)
     if len(arguments) > positions:
         values = arguments[positions:]
-        if isinstance(values[0], list | tuple) and len(values[0]) == 2 and _is_weight(values[0]):
-            values = (*values[0], *values[1:])  # as for an EnsembleRetriever
-        options = dict(zip(others, values, strict=False))
-        rest = ", …" if len(values) > len(others) else ""
+        if isinstance(values[0], list | tuple):
+            values = (*values[0], *values[1:])  # the weights of an EnsembleRetriever
+        options = call_text(dict(zip(others, values, strict=False)))
         raise TypeError(
             f"{name} takes {' and '.join(names)} by position, and options by name, got {len(arguments)} positional "
-            f"arguments; write {name}({', '.join(names[:positions])}, {call_text(options)}{rest})"
+            f"arguments; write {name}({', '.join(names[:positions])}, {options})"
         )
     if not arguments and settings and names[0] not in settings:
-        retrievers, stores = settings.get("retrievers"), (BaseRetriever if names[0] == "retriever" else VectorStore)
-        if isinstance(retrievers, list | tuple) and names[0] == "vector_store":
-            advice = _how_to_combine(name, retrievers, settings.get("weights"))
-        else:
-            alias = next((each for each, value in settings.items() if isinstance(value, stores)), names[0])
-            advice = f"write {name}({alias}, …)" if len(settings) > (alias in settings) else f"write {name}({alias})"
+        retrievers = settings.get("retrievers")
+        is_ensemble = isinstance(retrievers, list | tuple) and names[0] == "vector_store"
+        advice = _how_to_combine(name, retrievers, settings.get("weights")) if is_ensemble else ""
         raise TypeError(
-            f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; {advice}"
+            f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; "
+            f"{advice or f'write {name}({names[0]}, …)'}"
         )
 
 
@@ -178,74 +155,53 @@ def check_by_name(k: object, others: Sequence[object]) -> None:
         )
 
 
-def _how_to_combine(kind: str, retrievers: Sequence[object], weights: object) -> str:
+def _how_to_combine(kind: str, retrievers: Any, weights: Any) -> str:
     """Return advice on replacing an EnsembleRetriever of these retrievers by a ``kind``."""
-    places = {isinstance(each, VectorStoreRetriever): place for place, each in reversed([*enumerate(retrievers)])}
-    if True not in places or len(retrievers) > 2:
-        return (
-            f"{kind} searches one vector store: write {kind}(vector_store), and combine others with EnsembleRetriever"
-        )
-    line = f"{kind}(retrievers[{places[True]}].vectorstore"
-    if False not in places:
-        return f"write {line})"
-    line += f", keyword_retriever=retrievers[{places[False]}]"
+    places = {isinstance(each, VectorStoreRetriever): place for place, each in enumerate(retrievers)}
+    if len(retrievers) != 2 or len(places) != 2:
+        return f"{kind} searches one vector store: write {kind}(vector_store)"
+    options = [f"retrievers[{places[True]}].vectorstore", f"keyword_retriever=retrievers[{places[False]}]"]
     if isinstance(weights, list | tuple) and len(weights) == 2:
-        line += f", semantic_weight={weights[places[True]]}, keyword_weight={weights[places[False]]}"
-    return f"write {line})"
+        options += [f"semantic_weight={weights[places[True]]}", f"keyword_weight={weights[places[False]]}"]
+    return f"write {kind}({', '.join(options)})"
 
 
-def check_store(kind: type[BaseModel], value: object) -> None:
-    """Raise a pydantic error that shows how to get a VectorStore unless ``value`` is one."""
+def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
+    """Raise a pydantic error, with the call to write, unless the first argument is an ``expected`` object.
+
+    ``expected`` is VectorStore or BaseRetriever.
+    """
+    if not isinstance(value, expected):
+        noun = "LangChain VectorStore" if expected is VectorStore else "LangChain retriever"
+        name = kind.__name__
+        over = name if expected is VectorStore else f"{name}.from_store"
+        raise option_error(f"Expected a {noun}. {_how_to_create(value, name, over)}")
+
+
+def _how_to_create(value: object, kind: str, over: str) -> str:
+    """Return advice on creating a ``kind`` from this object; ``over`` creates one from a store."""
+    this = "This is None" if value is None else f"This is an object of the class {type(value).__name__}"
+    advice = f"{this}; write {over}(store) with a HybridGraphStore or another VectorStore, such as Chroma"
     if isinstance(value, VectorStore):
-        return
-    name = kind.__name__
-    if isinstance(value, VectorStoreRetriever):
-        advice = f"{_is_a(value)}; pass its store: {name}(retriever.vectorstore)"
+        advice = f"{this}, which is a store; write {over}(store)"
+    elif isinstance(value, VectorStoreRetriever):
+        advice = f"{this}; pass its store: {kind}(retriever.vectorstore)"
     elif isinstance(value, BaseRetriever):
-        advice = f"{_is_a(value)}; it can be the keyword search of a store: {name}(store, keyword_retriever=retriever)"
-    else:
-        other = f"{_is_a(value)}; pass a HybridGraphStore, or another VectorStore such as Chroma or PGVector"
-        advice = _how_to_create(value, name, over=name) or other
-    raise option_error(f"Expected a LangChain VectorStore. {advice}")
-
-
-def check_retriever(kind: type[BaseModel], value: object) -> None:
-    """Raise a pydantic error that shows how to get a retriever unless ``value`` is one."""
-    if isinstance(value, BaseRetriever):
-        return
-    name = kind.__name__
-    if isinstance(value, VectorStore):
-        advice = f"{_is_a(value)}, which is a store; write {name}(HybridRetriever(store)) or {name}.from_store(store)"
-    else:
-        other = f"{_is_a(value)}; pass HybridRetriever(store), or another LangChain retriever"
-        advice = _how_to_create(value, name, over=f"{name}.from_store") or other
-    raise option_error(f"Expected a LangChain retriever. {advice}")
-
-
-def _how_to_create(value: object, kind: str, *, over: str) -> str:
-    """Return advice on creating a ``kind`` from a class, a chromadb object, a path or Documents, otherwise ""."""
-    if isinstance(value, type):
-        return f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"
-    if type(value).__module__.partition(".")[0] == "chromadb":
-        name = repr(getattr(value, "name", "…"))
-        chroma = f"Chroma(client=client, collection_name={name}, embedding_function=embeddings)"
-        return f"{_is_a(value)} of chromadb; open it with langchain_chroma: {over}({chroma})"
-    if isinstance(value, str | Path):
+        advice = f"{this}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
+    elif isinstance(value, type):
+        advice = f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"
+    elif type(value).__module__.partition(".")[0] == "chromadb":
+        chroma = (
+            f"Chroma(client=client, collection_name={getattr(value, 'name', '…')!r}, embedding_function=embeddings)"
+        )
+        advice = f"{this} of chromadb; open it with langchain_chroma: {over}({chroma})"
+    elif isinstance(value, str | Path):
         path = repr(shorten(str(value), 200))
-        ours, chroma = f"HybridGraphStore({path})", f"Chroma(persist_directory={path}, …)"
-        return f"This is the string {path}; open the index: {over}({ours}), or {over}({chroma})"
-    if isinstance(value, list | tuple):
-        advice = {
-            Document: f"These are Documents; create a store from them with {kind}.from_documents(documents)",
-            str: f"These are texts; create a store from them with {kind}.from_texts(texts)",
-            BaseRetriever: f"These are retrievers; {_how_to_combine(kind, value, None)}",
-        }
-        return next((line for type, line in advice.items() if all(isinstance(each, type) for each in value)), "")
-    return ""
-
-
-def _is_a(value: object) -> str:
-    if value is None:
-        return "This is None"
-    name = type(value).__name__
-    return f"This is {'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+        advice = f"This is the path {path}; open the index: {over}(HybridGraphStore({path}))"
+    elif isinstance(value, list | tuple) and value:
+        if all(isinstance(each, BaseRetriever) for each in value):
+            advice = f"These are retrievers; {_how_to_combine(kind, value, None)}"
+        else:
+            argument = "texts" if isinstance(value[0], str) else "documents"
+            advice = f"This is a list; write {kind}.from_{argument}({argument})"
+    return advice

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.groups import call_text, group_with, place_of, stage_forms, translated
+from langchain_hybridgraph.options.groups import call_text, option_advice
 from langchain_hybridgraph.records import Annotate
-from langchain_hybridgraph.registry import similar_name
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
@@ -79,33 +78,13 @@ def unknown_options(
 
     ``values`` maps the rejected names to their values. ``called`` is the retriever's name, by default that of ``kind``.
     """
-    all_names = sorted(all_names)
-    advice = shorten("".join(f"; {advice}" for advice in _advice(kind, values, all_names)), _LONGEST_PART)
-    all_options = f"; the options are {', '.join(all_names)}" if all_names else ""
-    names = shorten(", ".join(values), _LONGEST_PART)
-    return TypeError(f"{called or kind.__name__} does not take {names} per call{advice}{all_options}")
-
-
-def _advice(kind: type, values: Mapping[str, Any], all_names: Sequence[str]) -> Iterator[str]:
-    if histories := [name for name in ("chat_history", "history") if name in values]:
-        retriever = "" if HISTORY in all_names else " to an AdvancedRetriever"
-        yield f"pass {histories[0]}{retriever} as {HISTORY}="
-    others = {}
-    for name, value in values.items():
-        group = group_with(kind, name)
-        if group in all_names:
-            yield f"{name} is an option of {group}=: per call give {group}={ {name: value}!r}"
-        elif (options := translated(name, value)) is not None and options.keys() <= {*all_names}:
-            yield f"write retriever.invoke(query, {call_text(options)})" if options else f"leave out {name}="
-            if (place := place_of(name)) is not None:
-                yield f"{name} is an option of {place}"
-        elif name not in histories:
-            others[name] = value
-    if "graph" in all_names and (form := stage_forms(others)):
-        yield f"per call give graph={form!r}"
-    elif own := [name for name in others if name in getattr(kind, "model_fields", ())]:
-        yield f"set it in the constructor: {kind.__name__}(…, {', '.join(f'{name}=…' for name in own)})"
-    elif places := [f"{name} is an option of {place}" for name in others if (place := place_of(name))]:
-        yield from places
-    elif near := [similar for name in others if (similar := similar_name(name, all_names)) is not None]:
-        yield f"did you mean {' and '.join(near)}?"
+    names = sorted(all_names)
+    advice = [
+        option_advice(kind, name, value, names, lambda call: f"retriever.invoke(query, {call_text(call)})")
+        for name, value in values.items()
+    ]
+    all_options = f"the options are {', '.join(names)}"
+    parts = shorten("; ".join(dict.fromkeys(each for each in advice if each != all_options)), _LONGEST_PART)
+    unknown = shorten(", ".join(values), _LONGEST_PART)
+    message = f"{called or kind.__name__} does not take {unknown} per call"
+    return TypeError("; ".join(filter(None, [message, parts, all_options if names else ""])))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from pydantic import ConfigDict, Field, InstanceOf
+from pydantic import InstanceOf
 from pydantic.json_schema import SkipJsonSchema
-from typing_extensions import TypedDict
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.registry import call_factory, is_factory, similar_name
-from langchain_hybridgraph.search import planner as llm_planner
-from langchain_hybridgraph.search import rerankers as llm_rerank
 from langchain_hybridgraph.search.conversation import (
     ASSISTANT,
     AppendHistory,
@@ -51,44 +49,13 @@ def chat_model(name: Any) -> Any:
     return call_factory("model", name, {}, lambda: init_chat_model(name))
 
 
+T = TypeVar("T")
 _QUESTIONS = ("input", "query", "question", "messages")
 _HISTORIES = ("chat_history", "history")
 _SESSIONS = ("session_id", "thread_id")
 
 
-Message = SkipJsonSchema[InstanceOf[BaseMessage]]
-Turn = Annotated[
-    str | tuple[str, str] | dict[str, Any] | Message,
-    Field(description='A text such as "User: red cars", a pair of role and text, or {"role": …, "content": …}.'),
-]
-Question = Annotated[
-    str | list[Turn] | Message,
-    Field(description="The question as a text, or messages, the last user message being the question."),
-]
-History = Annotated[list[Turn] | None, Field(description="Earlier turns of the conversation, oldest first.")]
-
-
-class ConversationInput(TypedDict, total=False):
-    """Question with the conversation before it."""
-
-    __pydantic_config__ = ConfigDict(  # type: ignore[misc]  # read by pydantic, not a key
-        json_schema_extra={
-            "anyOf": [{"required": [name]} for name in _QUESTIONS],
-            "examples": [
-                {"input": "and its price?", "chat_history": ["User: Which car is red?", "Assistant: The roadster."]}
-            ],
-        }
-    )
-
-    input: Question
-    query: Question
-    question: Question
-    messages: Question
-    chat_history: History
-    history: History
-
-
-Input = str | ConversationInput | list[Turn] | Message
+Input = str | dict[str, Any] | list[Any] | SkipJsonSchema[InstanceOf[BaseMessage]]
 
 
 class ConversationCall(NamedTuple):
@@ -168,37 +135,27 @@ def _question(value: Any) -> tuple[str, Sequence[Any] | None]:
     raise ConfigurationError(f"the input is {value!r:.200}; expected a string, or messages including a user message")
 
 
-def _llm_reranker(
-    model: str,
-    *,
-    batch_size: int = llm_rerank.BATCH_SIZE,
-    max_characters: int = llm_rerank.MAX_CHARACTERS,
-    workers: int = llm_rerank.WORKERS,
-    timeout: float | None = llm_rerank.TIMEOUT,
-    method: str | None = None,
-) -> LLMReranker:
-    settings = {"batch_size": batch_size, "max_characters": max_characters, "workers": workers}
-    return LLMReranker(chat_model(model), **settings, timeout=timeout, method=method)
+def _from_model(kind: Callable[..., T]) -> Callable[..., T]:
+    """Return a factory with the parameters of ``kind``, but with the name of a model in place of the model."""
+
+    def create(model: str, **parameters: Any) -> T:
+        return kind(chat_model(model), **parameters)
+
+    llm, *others = inspect.signature(kind).parameters.values()
+    create.__signature__ = inspect.Signature([llm.replace(name="model"), *others])  # type: ignore[attr-defined]
+    return create
 
 
-def _llm_planner(model: str, *, timeout: float | None = llm_planner.TIMEOUT, method: str | None = None) -> QueryPlanner:
-    return QueryPlanner(chat_model(model), timeout=timeout, method=method)
-
-
-def _llm_expander(model: str, *, turns: int = 6, timeout: float | None = 10.0) -> LLMRewrite:
-    return LLMRewrite(chat_model(model), turns=turns, timeout=timeout)
-
-
-RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _llm_reranker})
+RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_MODEL, "llm": _from_model(LLMReranker)})
 """Rerankers that a configuration file can name; others are named as ``"package.module:factory"``."""
-PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _llm_planner})
+PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _from_model(QueryPlanner)})
 """Planners that a configuration file can name; others are named as ``"package.module:factory"``."""
 EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
     {
         "history_terms": HistoryTerms,
         "append_history": AppendHistory,
         "strip_question": StripQuestion,
-        "llm": _llm_expander,
+        "llm": _from_model(LLMRewrite),
     }
 )
 """Expanders that a configuration file can name; others are named as ``"package.module:factory"``."""

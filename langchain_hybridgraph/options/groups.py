@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -19,7 +19,13 @@ T = TypeVar("T")
 G = TypeVar("G")
 
 
-class OptionGroup(BaseModel):
+class OptionModel(BaseModel):
+    """Base class of models with options, whose descriptions are the docstrings of the fields."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class OptionGroup(OptionModel):
     """Options that are passed to a retriever together, as an object or as a mapping of names to values.
 
     A group is immutable: assign another one to the retriever. Raises ValueError (pydantic's ValidationError) for a name
@@ -82,9 +88,9 @@ else:
             return group
 
 
-def group_field(group: type[OptionGroup], description: str, **options: Any) -> Any:
+def group_field(group: type[OptionGroup], **options: Any) -> Any:
     """Return the field of a retriever for this group; by default, all options of the group have their defaults."""
-    return Field(default_factory=group, description=description, **options)
+    return Field(default_factory=group, **options)
 
 
 def groups_of(kind: type) -> dict[str, type[OptionGroup]]:
@@ -129,34 +135,31 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
 
 
 def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    groups = groups_of(kind)
+    groups, names = groups_of(kind), kind.model_fields
+    first = "retriever" if "retriever" in names else "vector_store"
+
+    def example(call: Mapping[str, Any]) -> str:
+        return f"{dict(call)!r}" if issubclass(kind, OptionGroup) else f"{kind.__name__}({first}, {call_text(call)})"
+
     for name, value in options.items():
-        if problem := _name_problem(kind, str(name), value):
-            yield problem
+        if name not in names:
+            yield _unknown_option(kind, name, value, option_advice(kind, str(name), value, names, example))
             continue
         # Without this check, pydantic would convert a string or a bool to a number, and a string to a bool.
-        annotation = kind.model_fields[name].annotation
+        annotation = names[name].annotation
         converted: Any = (str, bool) if is_number(annotation) else str if annotation is bool else ()
         if isinstance(value, converted):
             yield _problem_of(wrong_value(kind, name, value), (name,), value)
         elif name in groups and isinstance(value, Mapping):
+            group = groups[name]
             for inner, setting in value.items():
-                if problem := _name_problem(groups[name], str(inner), setting, owner=kind):
-                    yield problem
+                if inner in names and inner not in group.model_fields:
+                    advice = f"write {kind.__name__}(…, {inner}={setting!r:.80})"
+                    yield _unknown_option(group, inner, setting, advice)
 
 
-def _name_problem(
-    kind: type[BaseModel], name: str, value: object, owner: type[BaseModel] | None = None
-) -> InitErrorDetails | None:
-    """Return an error if ``kind`` has no option of this name; ``owner`` is the class that takes the group."""
-    if name in kind.model_fields:
-        return None
-    if owner is not None and name in owner.model_fields:
-        advice = f"Write {owner.__name__}(…, {name}={value!r:.80})"
-    else:
-        advice = _advice(kind, name, value)
-    message = f"{kind.__name__} has no option {shorten(name, 100)!r}. {advice}"
-    return _problem_of(message, (name,), value)
+def _unknown_option(kind: type[BaseModel], name: str, value: object, advice: str) -> InitErrorDetails:
+    return _problem_of(f"{kind.__name__} has no option {shorten(str(name), 100)!r}; {advice}", (str(name),), value)
 
 
 def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> InitErrorDetails:
@@ -164,25 +167,27 @@ def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> Init
     return InitErrorDetails(type=option_error(message), loc=short, input=value)
 
 
-def _advice(kind: type[BaseModel], name: str, value: object) -> str:
-    if (group := group_with(kind, name)) is not None:
-        return f"{name} is an option of {group}=: {kind.__name__}(…, {group}={ {name: value}!r:.80})"
-    names = sorted(kind.model_fields)
-    if "k" in names and (options := translated(name, value)) is not None and options.keys() <= {*names}:
-        first = "retriever" if "retriever" in names else "vector_store"
-        order = "; the weights of an EnsembleRetriever are in the order of its retrievers" if name == "weights" else ""
-        call = f"{kind.__name__}({', '.join(filter(None, [first, call_text(options)]))})"
-        other = "" if (home := place_of(name)) is None else f"; {name} is an option of {home}"
-        return f"{'Write' if options else 'Leave it out:'} {call}{order if options else ''}{other}"
-    if {"graph", "traversal"} & {*names} and (form := stage_forms({name: value})):
-        return f"Give graph={form!r:.200}"
-    if (place := place_of(name)) is not None:
-        return f"{name} is an option of {place}"
+def option_advice(
+    kind: type, name: str, value: object, names: Collection[str], example: Callable[[Mapping[str, Any]], str]
+) -> str:
+    """Return what to write instead of an option of ``kind`` that is not in ``names``.
+
+    ``example`` returns the code of a call with the options that are passed to it.
+    """
+    group, place = group_with(kind, name), place_of(name)
+    if group in names:
+        return f"{name} is an option of {group}=: write {example({str(group): {name: value}})}"
+    options = translated(name, value)
+    if options is not None and options.keys() <= {*names}:
+        return f"write {example(options)}" + (f"; {name} is an option of {place}" if place else "")
+    if {"graph", "traversal"} & {*names} and (forms := stage_forms({name: value})):
+        return f"write {example({'graph': forms} if 'graph' in names else forms)}"
+    if name in getattr(kind, "model_fields", ()) or place is not None:
+        return f"{name} is an option of {place or kind.__name__}"
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
-    if (similar := similar_name(name, [*names, *grouped])) is not None:
-        place = f" It is an option of {grouped[similar]}=" if similar in grouped else ""
-        return f"Did you mean {similar!r}?{place}"
-    return f"The options are {', '.join(names)}"
+    if (similar := similar_name(name, [*sorted(names), *grouped])) is not None:
+        return f"did you mean {similar!r}?" + (f" It is an option of {grouped[similar]}=" if similar in grouped else "")
+    return f"the options are {', '.join(sorted(names))}"
 
 
 # -- names of other places and of other libraries -------------------------------------------------------------
@@ -242,54 +247,32 @@ def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
 
 # Options of other libraries, with the option of this package that has the same meaning.
 _SAME_MEANING = {
-    **dict.fromkeys(("top_k", "topk", "K"), "k"),
-    **dict.fromkeys(("limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
+    **dict.fromkeys(("top_k", "limit", "n_results", "num_results", "max_results", "similarity_top_k"), "k"),
     **dict.fromkeys(("alpha", "dense_weight", "vector_weight"), "semantic_weight"),
     **dict.fromkeys(("sparse_weight", "bm25_weight"), "keyword_weight"),
     **dict.fromkeys(("score_threshold", "similarity_threshold"), "min_score"),
-    **dict.fromkeys(("where", "filters", "metadata_filter", "pre_filter"), "filter"),
+    **dict.fromkeys(("where", "filters", "metadata_filter"), "filter"),
     **dict.fromkeys(("bm25_retriever", "sparse_retriever"), "keyword_retriever"),
-}
-_STORE_ARGUMENTS = {
-    **dict.fromkeys(("embedding_function", "embeddings"), "embedding"),
-    **dict.fromkeys(("persist_directory", "persist_path", "folder_path"), "path"),
-}
-_SEARCH_TYPES: dict[str, dict[str, Any]] = {
-    "mmr": {"selection": {"mmr_lambda": 0.5}},
-    "similarity_score_threshold": {"min_score": 0.5},
-    "similarity": {},
+    **dict.fromkeys(("chat_history", "history"), "conversation_history"),
 }
 
 
 def translated(name: str, value: Any) -> dict[str, Any] | None:
     """Return the options to write instead of an option of another library, or None if it is not known.
 
-    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "lambda_mult": 0.7, "fetch_k": 20})
-    ({'k': 3}, {'k': 3, 'selection': {'mmr_lambda': 0.7}})
+    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "score_threshold": 0.5})
+    ({'k': 3}, {'k': 3, 'min_score': 0.5})
     >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
     ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, None)
     """
-    if name == "alpha" and isinstance(value, int | float):
-        return {"semantic_weight": min(1, max(0, value))}
     if name in _SAME_MEANING:
         return {_SAME_MEANING[name]: value}
     if name == "search_kwargs" and isinstance(value, Mapping):
-        each = (translated(str(key), inner) or {str(key): inner} for key, inner in value.items() if key != "fetch_k")
+        each = (translated(str(key), inner) or {str(key): inner} for key, inner in value.items())
         return {key: inner for options in each for key, inner in options.items()}
-    if name == "weights":
-        values = value if isinstance(value, list | tuple) else () if isinstance(value, str) else (value,)
-        return dict(zip(("semantic_weight", "keyword_weight"), values, strict=False)) if len(values) <= 2 else None
-    if name == "lambda_mult":
-        return {"selection": {"mmr_lambda": value}}
-    return _SEARCH_TYPES.get(str(value)) if name == "search_type" else None
-
-
-def check_store_arguments(call: str, options: Mapping[str, Any], *first: str) -> None:
-    """Raise TypeError for arguments of other vector stores, with the call to write; it begins with ``first``."""
-    if others := [name for name in options if name in _STORE_ARGUMENTS]:
-        ours = {_STORE_ARGUMENTS.get(name, name): value for name, value in options.items()}
-        texts = [f"{name}={quote_value(value) if isinstance(value, str) else name}" for name, value in ours.items()]
-        raise TypeError(f"{call} has no argument {' and '.join(others)}; write {call}({', '.join([*first, *texts])})")
+    if name == "weights" and isinstance(value, list | tuple) and len(value) == 2:
+        return {"semantic_weight": value[0], "keyword_weight": value[1]}  # in the order of the retrievers
+    return None
 
 
 def call_text(options: Mapping[str, Any]) -> str:

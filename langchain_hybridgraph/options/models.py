@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BaseModel, Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
+from pydantic import Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
 
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
@@ -24,7 +24,7 @@ from langchain_hybridgraph.options import values
 from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.compressor import as_reranker
 from langchain_hybridgraph.options.conversations import EXPANDERS, PLANNERS, RERANKERS
-from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, group_field
+from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, OptionModel, group_field
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
 from langchain_hybridgraph.search import scores
@@ -165,24 +165,16 @@ class SelectionOptions(OptionGroup):
     (0.7, 2)
     """
 
-    mmr_lambda: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Diversity by maximal marginal relevance, from 1 (score only) to 0 (diversity only); unset: off.",
-    )
-    max_per_document: int | None = Field(
-        default=None, ge=1, description="Maximum number of hits per document; unset: no limit."
-    )
-    budget: BudgetOption = Field(
-        default=None,
-        description="Maximum number of tokens in all results together; no text is cut. Unset: no limit, or the "
-        "budget of the preset.",
-    )
-    overfetch: int = Field(
-        default=3, ge=1, description="Number of candidates per source, as a multiple of k; at least 100 are fetched."
-    )
-    rerank_depth: int = Field(default=50, ge=1, description="Number of the best hits to rerank.")
+    mmr_lambda: float | None = Field(default=None, ge=0, le=1)
+    """Diversity by maximal marginal relevance, from 1 (score only) to 0 (diversity only); unset: off."""
+    max_per_document: int | None = Field(default=None, ge=1)
+    """Maximum number of hits per document; unset: no limit."""
+    budget: BudgetOption = None
+    """Maximum number of tokens of all results; no text is cut. Unset: no limit, or the budget of the preset."""
+    overfetch: int = Field(default=3, ge=1)
+    """Number of candidates per source, as a multiple of k; at least 100 are fetched."""
+    rerank_depth: int = Field(default=50, ge=1)
+    """Number of the best hits to rerank."""
 
 
 class TelemetryOptions(OptionGroup):
@@ -194,9 +186,12 @@ class TelemetryOptions(OptionGroup):
     'search'
     """
 
-    tracer: Any = Field(default=None, description="OpenTelemetry tracer, which receives a span per search and stage.")
-    logger: Any = Field(default=None, description="Logger or its name, which receives a line per search.")
-    sinks: Sequence[Any] = Field(default=(), description="Callables that receive every event.")
+    tracer: Any = None
+    """OpenTelemetry tracer, which receives a span per search and stage."""
+    logger: Any = None
+    """Logger or its name, which receives a line per search."""
+    sinks: Sequence[Any] = ()
+    """Callables that receive every event."""
 
     @field_validator("tracer")
     @classmethod
@@ -220,42 +215,33 @@ class TelemetryOptions(OptionGroup):
         return tuple(value)
 
 
-class PipelineFields(BaseModel):
+class PipelineFields(OptionModel):
     """Options of the search pipeline."""
 
     k: int = Field(default=K_DEFAULT, ge=K_LEAST, description=K)
-    filter: FilterOption = Field(
-        default=None, description="Filter of every call; the filter of a call is applied in addition."
-    )
-    tenant: str | None = Field(default=None, description="Tenant whose chunks the retriever sees.")
-    as_of: TimeOption = Field(default=None, description="Point in time to search as of; unset: now.")
+    filter: FilterOption = None
+    """Filter of every call; the filter of a call is applied in addition."""
+    tenant: str | None = None
+    """Tenant whose chunks the retriever sees."""
+    as_of: TimeOption = None
+    """Point in time to search as of; unset: now."""
     min_score: float = Field(default=0.0, ge=0, le=1, description=MIN_SCORE)
-    fusion: FusionOption = Field(
-        default=None, description="Fusion of the ranked lists of the sources; unset: the default of the retriever."
-    )
-    reranker: RerankerOption = Field(
-        default=None, description="Reranker, which scores each hit together with the query; unset: none."
-    )
-    return_parents: bool = Field(
-        default=True, description="Whether to return the parent of a matching child, if it has one."
-    )
-    deadline_ms: float | None = Field(
-        default=None,
-        gt=0,
-        description="Time limit per source in milliseconds. Slower sources are left out and reported; unset: no limit.",
-    )
-    on_error: Literal["degrade", "empty", "raise"] = Field(
-        default="degrade",
-        description="What to do when a source fails: use the others and raise if all fail (degrade), return nothing "
-        "if all fail (empty), or raise at the first failure (raise).",
-    )
-    annotate: Annotate = Field(
-        default="none",
-        description="Metadata of the Documents that invoke returns: as stored (none), with the score (score), or with "
-        "all details of how they were found (all).",
-    )
-    metadata_prefix: str = Field(default="", description="Prefix of the keys that retrieval adds to metadata.")
-    selection: GroupOf[SelectionOptions] = group_field(SelectionOptions, "Diversity, limits and depth of the search.")
+    fusion: FusionOption = None
+    """Fusion of the ranked lists of the sources; unset: the default of the retriever."""
+    reranker: RerankerOption = None
+    """Reranker, which scores each hit together with the query; unset: none."""
+    return_parents: bool = True
+    """Whether to return the parent of a matching child, if it has one."""
+    deadline_ms: float | None = Field(default=None, gt=0)
+    """Time limit per source in milliseconds. Slower sources are left out and reported; unset: no limit."""
+    on_error: Literal["degrade", "empty", "raise"] = "degrade"
+    """If a source fails: use the others (degrade; empty: also if all fail), or raise at the first failure (raise)."""
+    annotate: Annotate = "none"
+    """Metadata of the Documents that invoke returns: as stored (none), with the score, or with all details (all)."""
+    metadata_prefix: str = ""
+    """Prefix of the keys that retrieval adds to metadata."""
+    selection: GroupOf[SelectionOptions] = group_field(SelectionOptions)
+    """Diversity, limits and depth of the search."""
 
 
 # -- HybridRetriever ------------------------------------------------------------------------------------------
@@ -275,42 +261,19 @@ class IndexOptions(OptionGroup):
     retriever at run time, the copy uses this index instead of building another one.
     """
 
-    engine: Engine = Field(default="tantivy", description="Search engine of the keyword index.")
-    language: LanguageOption = Field(default="english", description="Language of stemming and stop words.")
-    id_key: str | None = Field(
-        default=None,
-        description="Metadata key with the id of a Document; unset: the id in the Document or in the vector store.",
-    )
-    equal_texts: Literal["once", "each"] = Field(
-        default="once",
-        description="Whether texts with equal metadata that are in the vector store several times, under different "
-        "ids, count as one text (once) or as several (each).",
-    )
-    path: Path | None = Field(
-        default=None,
-        description="Folder in which the keyword index of a vector store is kept; unset: memory. In a settings file, a "
-        "relative path starts at the file's folder.",
-    )
-    refresh: Literal["auto", "never"] | NonNegativeFloat = Field(
-        default="auto",
-        description="When to compare the index with the vector store: at each search (auto), never, or at most once "
-        "per this number of seconds.",
-    )
-    version: Any = Field(
-        default=None,
-        description="Version of the vector store's texts: a value that you change when they change, or a function that "
-        "returns it.",
-    )
+    engine: Engine = "tantivy"
+    """Search engine of the keyword index."""
+    language: LanguageOption = "english"
+    """Language of stemming and stop words."""
+    id_key: str | None = None
+    """Metadata key with the id of a Document; unset: the id in the Document or in the vector store."""
+    equal_texts: Literal["once", "each"] = "once"
+    """Whether copies of a text, with equal metadata and different ids, are one text (once) or several (each)."""
+    path: Path | None = None
+    """Folder of the keyword index; unset: memory. In a settings file, a relative path starts at the file's folder."""
+    refresh: Literal["auto", "never"] | NonNegativeFloat = "auto"
+    """When to compare the index with the vector store: at each search (auto), never, or each time after n seconds."""
     _adapter: Any = PrivateAttr(None)
-
-    @field_validator("path", mode="before")
-    @classmethod
-    def _named_folder(cls, value: Any) -> Any:
-        if value == "":
-            raise ValueError(
-                "path must be a folder, got ''; write path=\"folder\", or leave it out to keep the index in memory"
-            )
-        return value
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
@@ -330,12 +293,11 @@ class IndexOptions(OptionGroup):
         return copy
 
 
-class HybridFields(BaseModel):
+class HybridFields(OptionModel):
     """Options that a HybridRetriever adds to those of :class:`PipelineFields`."""
 
-    keyword_retriever: BaseRetriever | None = Field(
-        default=None, description="Retriever to use for the keyword search, instead of an index."
-    )
+    keyword_retriever: BaseRetriever | None = None
+    """Retriever to use for the keyword search, instead of an index."""
     semantic_weight: float | None = Field(
         default=None,
         ge=0,
@@ -343,12 +305,10 @@ class HybridFields(BaseModel):
         "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, up to {} texts {} "
         "and {}, otherwise {} and {}.".format(*LSA_WEIGHTS, SMALL_STORE, *SMALL_STORE_WEIGHTS, *WEIGHTS),
     )
-    keyword_weight: float | None = Field(
-        default=None, ge=0, description="Weight of the keyword search; unset: see semantic_weight."
-    )
-    index: GroupOf[IndexOptions] = group_field(
-        IndexOptions, "Keyword index for a vector store that has none, or for documents.", repr=False
-    )
+    keyword_weight: float | None = Field(default=None, ge=0)
+    """Weight of the keyword search; unset: see semantic_weight."""
+    index: GroupOf[IndexOptions] = group_field(IndexOptions, repr=False)
+    """Keyword index for a vector store that has none, or for documents."""
 
 
 # -- GraphRetriever -------------------------------------------------------------------------------------------
@@ -361,45 +321,33 @@ class GraphOptions(OptionGroup):
     10
     """
 
-    traversal: TraversalOption = Field(
-        default=None, description="Algorithm that selects the chunks to visit; unset: the traversal of the preset."
-    )
-    score: ScoreOption = Field(
-        default=None, description="Score of the visited chunks; unset: the score of the preset or of the traversal."
-    )
-    seed_k: int = Field(default=10, ge=1, description="Number of the best hits to use as seeds.")
-    seed_keyword_weight: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Weight of the keyword search when seeds are searched for; unset: the weight of the preset.",
-    )
-    seed_filter: FilterOption = Field(default=None, description="Filter of the seeds only.")
-    seed_labels: Annotated[frozenset[str], _labels_notation("seed_labels")] = Field(
-        default=frozenset(),
-        description="Labels of seeds; a seed must have at least one of them. Empty: no restriction.",
-    )
-    candidates: Candidates = Field(
-        default="all",
-        description="Candidates for results: also hits of the search that are not seeds (all), or only seeds and "
-        "chunks reached through edges (reached).",
-    )
-    slots: int = Field(
-        default=0, ge=0, description="Number of the k results reserved for hits found through the graph."
-    )
+    traversal: TraversalOption = None
+    """Algorithm that selects the chunks to visit; unset: the traversal of the preset."""
+    score: ScoreOption = None
+    """Score of the visited chunks; unset: the score of the preset or of the traversal."""
+    seed_k: int = Field(default=10, ge=1)
+    """Number of the best hits to use as seeds."""
+    seed_keyword_weight: float | None = Field(default=None, ge=0, le=1)
+    """Weight of the keyword search when seeds are searched for; unset: the weight of the preset."""
+    seed_filter: FilterOption = None
+    """Filter of the seeds only."""
+    seed_labels: Annotated[frozenset[str], _labels_notation("seed_labels")] = frozenset()
+    """Labels of seeds; a seed must have at least one of them. Empty: no restriction."""
+    candidates: Candidates = "all"
+    """Candidates for results: all hits of the search (all), or only seeds and chunks reached by edges (reached)."""
+    slots: int = Field(default=0, ge=0)
+    """Number of the k results reserved for hits found through the graph."""
 
 
-class GraphFields(BaseModel):
+class GraphFields(OptionModel):
     """Options that a graph retriever has in addition to those of a hybrid retriever."""
 
-    edges: Any = Field(
-        default=None, repr=False, description="Edges for a store that has none: a list of Edge, or an InMemoryGraph."
-    )
-    preset: Preset | None = Field(
-        default=None,
-        description="Combination of traversal and score, most of them from a published system; unset: evidence.",
-    )
-    graph: GroupOf[GraphOptions] = group_field(GraphOptions, "Seeds, traversal and scores.")
+    edges: Any = Field(default=None, repr=False)
+    """Edges for a store that has none: a list of Edge, or an InMemoryGraph."""
+    preset: Preset | None = None
+    """Combination of traversal and score, most of them from a published system; unset: evidence."""
+    graph: GroupOf[GraphOptions] = group_field(GraphOptions)
+    """Seeds, traversal and scores."""
 
     @field_validator("edges")
     @classmethod
@@ -421,46 +369,33 @@ class MemoryOptions(OptionGroup):
     7.0
     """
 
-    session_turns: int = Field(default=10, ge=0, description="Number of the last turns of the session to use.")
-    source_weights: SourceWeights = Field(
-        default_factory=lambda: dict(SOURCE_WEIGHTS),
-        description="Weights of the sources. Without a weight of its own, keyword shares the weight of vector.",
-    )
-    hotness: HotnessOption = Field(
-        default=None, description="Weight of the frequency and recency of a memory's use; unset: 0."
-    )
-    novelty: NoveltyOption = Field(
-        default=Novelty(), description="Down-weighting of memories that repeat the session; a floor of 1 turns it off."
-    )
-    date_boost: float = Field(
-        default=0.3,
-        ge=0,
-        le=1,
-        description="Weight of a match between a memory's time and a date in the question.",
-    )
+    session_turns: int = Field(default=10, ge=0)
+    """Number of the last turns of the session to use."""
+    source_weights: SourceWeights = Field(default_factory=lambda: dict(SOURCE_WEIGHTS))
+    """Weights of the sources. Without a weight of its own, keyword shares the weight of vector."""
+    hotness: HotnessOption = None
+    """Weight of the frequency and recency of a memory's use; unset: 0."""
+    novelty: NoveltyOption = Novelty()
+    """Down-weighting of memories that repeat the session; a floor of 1 turns it off."""
+    date_boost: float = Field(default=0.3, ge=0, le=1)
+    """Weight of a match between a memory's time and a date in the question."""
 
 
-class MemoryFields(BaseModel):
+class MemoryFields(OptionModel):
     """Options that only a memory retriever has."""
 
-    mode: ModeOption = Field(
-        default=None,
-        description="Weights of the parts of a memory's score, and the traversal; unset: the mode set in the store "
-        "(set_mode), or general.",
-    )
-    labels: Annotated[frozenset[str], _labels_notation("labels")] = Field(
-        default=frozenset(), description="Labels of memories; a hit must have all of them."
-    )
-    known_at: TimeOption = Field(
-        default=None, description="Point in time up to which stored knowledge is used; unset: now."
-    )
-    session: Any = Field(
-        default=None, repr=False, exclude=True, description="Conversation: a chat history or a list of messages."
-    )
-    session_id: str | None = Field(default=None, description="Id of the session, in a store that keeps sessions.")
-    memory: GroupOf[MemoryOptions] = group_field(
-        MemoryOptions, "Effect of sources, usage, repetition and dates on the score."
-    )
+    mode: ModeOption = None
+    """Weights of a memory's score, and the traversal; unset: the mode set in the store (set_mode), or general."""
+    labels: Annotated[frozenset[str], _labels_notation("labels")] = frozenset()
+    """Labels of memories; a hit must have all of them."""
+    known_at: TimeOption = None
+    """Point in time up to which stored knowledge is used; unset: now."""
+    session: Any = Field(default=None, repr=False, exclude=True)
+    """Conversation: a chat history or a list of messages."""
+    session_id: str | None = None
+    """Id of the session, in a store that keeps sessions."""
+    memory: GroupOf[MemoryOptions] = group_field(MemoryOptions)
+    """Effect of sources, usage, repetition and dates on the score."""
 
 
 # -- HierarchicalRetriever ------------------------------------------------------------------------------------
@@ -473,62 +408,45 @@ class TreeOptions(OptionGroup):
     {'memory': ('user/memories',)}
     """
 
-    alpha: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Weight of a node's own score; its directory's score has the remaining weight.",
-    )
-    start_k: int = Field(default=3, ge=1, description="Number of the best directories to start from.")
-    start_documents: int = Field(
-        default=3, ge=0, description="Number of the best documents to start from, together with their directories."
-    )
-    max_rounds: int = Field(
-        default=3,
-        ge=1,
-        description="Number of rounds without a change of the best k after which the search ends; a round opens one "
-        "directory.",
-    )
-    roots: Roots = Field(default_factory=lambda: dict(ROOTS), description="Root directories of each type.")
-    include_directories: bool | None = Field(
-        default=None,
-        description="Whether directories without text of their own can be hits; unset: only in find and search.",
-    )
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """Weight of a node's own score; its directory's score has the remaining weight."""
+    start_k: int = Field(default=3, ge=1)
+    """Number of the best directories to start from."""
+    start_documents: int = Field(default=3, ge=0)
+    """Number of the best documents to start from, together with their directories."""
+    max_rounds: int = Field(default=3, ge=1)
+    """Number of rounds without a change of the best k after which the search ends; a round opens one directory."""
+    roots: Roots = Field(default_factory=lambda: dict(ROOTS))
+    """Root directories of each type."""
+    include_directories: bool | None = None
+    """Whether directories without text of their own can be hits; unset: only in find and search."""
 
 
-class HierarchicalFields(BaseModel):
+class HierarchicalFields(OptionModel):
     """Options that only a hierarchical retriever has."""
 
-    planner: PlannerOption = Field(
-        default=None, description="Planner that derives typed queries from a conversation; unset: rules."
-    )
-    mode: Literal["thinking", "quick"] = Field(
-        default="thinking",
-        description="Use of the reranker: at the start points and at each level (thinking), or not at all (quick).",
-    )
-    score_threshold: float = Field(default=0.0, ge=0, lt=1, description="Score that a hit must exceed.")
-    tree: GroupOf[TreeOptions] = group_field(
-        TreeOptions, "Starting points, propagation of scores and end of the search in the tree."
-    )
+    planner: PlannerOption = None
+    """Planner that derives typed queries from a conversation; unset: rules."""
+    mode: Literal["thinking", "quick"] = "thinking"
+    """Use of the reranker: at the start points and at each level (thinking), or not at all (quick)."""
+    score_threshold: float = Field(default=0.0, ge=0, lt=1)
+    """Score that a hit must exceed."""
+    tree: GroupOf[TreeOptions] = group_field(TreeOptions)
+    """Starting points, propagation of scores and end of the search in the tree."""
 
 
 # -- AdvancedRetriever ----------------------------------------------------------------------------------------
 
 
-class ConversationFields(BaseModel):
+class ConversationFields(OptionModel):
     """Options of an AdvancedRetriever that other retrievers do not have."""
 
-    expander: ExpanderOption = Field(
-        default_factory=HistoryTerms,
-        description="Expander that completes follow-up questions from the conversation.",
-    )
-    fuse_raw: bool | None = Field(
-        default=None,
-        description="Whether to search for the original question, too; unset: only if the rewrite may be wrong.",
-    )
-    get_session_history: Callable[[str], Any] | None = Field(
-        default=None, description="Function that returns the history of a session, by its id."
-    )
+    expander: ExpanderOption = Field(default_factory=HistoryTerms)
+    """Expander that completes follow-up questions from the conversation."""
+    fuse_raw: bool | None = None
+    """Whether to search for the original question, too; unset: only if the rewrite may be wrong."""
+    get_session_history: Callable[[str], Any] | None = None
+    """Function that returns the history of a session, by its id."""
 
 
 RETRIEVERS.update(

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.utils import get_unique_config_specs
 from langchain_core.vectorstores import VectorStore
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
 
@@ -21,7 +20,7 @@ from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments,
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.arguments import check_retriever
+from langchain_hybridgraph.options.arguments import check_first
 from langchain_hybridgraph.options.calls import HISTORY
 from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
 from langchain_hybridgraph.options.models import ConversationFields
@@ -41,17 +40,6 @@ if TYPE_CHECKING:
 
 REMEMBERED_QUERIES = 10
 REMEMBERED_SESSIONS = 1_000
-
-
-# The field is declared in the same way as in RunnableWithMessageHistory, so that one chain may use both.
-_SESSION_ID = ConfigurableFieldSpec(
-    id="session_id",
-    annotation=str,
-    name="Session ID",
-    description="Unique identifier for a session.",
-    default="",
-    is_shared=True,
-)
 
 
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
@@ -120,7 +108,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     @field_validator("retriever", mode="before")
     @classmethod
     def _is_a_retriever(cls, value: Any) -> Any:
-        check_retriever(cls, value)
+        check_first(cls, value, BaseRetriever)
         return value
 
     # -- construction ---------------------------------------------------------------------------------------
@@ -209,12 +197,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def InputType(self) -> Any:
         """Type of the input of :meth:`invoke`: a string, messages, or a mapping with a question and its history."""
         return Input
-
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """Configuration fields of LangChain, and ``session_id`` if ``get_session_history`` is set."""
-        specs = super().config_specs
-        return specs if self.get_session_history is None else get_unique_config_specs([*specs, _SESSION_ID])
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         query, conversation = read(input, config)

@@ -62,7 +62,7 @@ class ObservedRetriever(StreamingRetriever):
     """Retriever that reports its searches to its own and the process-wide sinks (``add_sink``), and counts them."""
 
     telemetry: GroupOf[TelemetryOptions] = group_field(
-        TelemetryOptions, "Tracer, logger and sinks of this retriever.", repr=False, exclude=True
+        TelemetryOptions, description="Tracer, logger and sinks of this retriever.", repr=False, exclude=True
     )
 
     _statistics: events.RetrievalStatistics = PrivateAttr(default_factory=events.RetrievalStatistics)
@@ -392,7 +392,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
 @dataclass(frozen=True, slots=True)
 class PreparedSearch:
-    """A call of a retriever that is ready to run: its query, pipeline, trace, deadline and level of annotation."""
+    """A call of a retriever that is ready to run: its query, pipeline, trace, deadline and level of annotation.
+
+    ``tree_call`` is the call of a hierarchical search.
+    """
 
     query: Query
     pipeline: Pipeline
@@ -400,6 +403,7 @@ class PreparedSearch:
     deadline: float | None
     level: Annotate = "all"
     early: EarlyDocuments | None = None
+    tree_call: Any = None
 
     def plan(self) -> dict[str, Any]:
         """Return the ``plan`` of a result: the query, the main settings, the time of each stage, errors and remarks."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
@@ -13,7 +12,6 @@ from pydantic import PrivateAttr
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.calls import TREE_ONLY, FindSettings, Options
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.options.values import check_value
@@ -152,28 +150,28 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
         Returns "" for a directory without a summary. Raises ConfigurationError for a uri that does not exist.
         """
-        return hierarchy.contents_of(self._store, uri, self._scope({})).abstract()
+        return hierarchy.contents_of(self._store, uri, self._scope({})).abstract
 
     def overview(self, uri: str) -> str:
         """Return the overview (level L1) of a directory, or the beginning of a document, up to 4,000 characters.
 
         Raises ConfigurationError for a uri that does not exist.
         """
-        return hierarchy.contents_of(self._store, uri, self._scope({})).overview()
+        return hierarchy.contents_of(self._store, uri, self._scope({})).overview
 
     def read(self, uri: str) -> str:
         """Return the full text (level L2) of a document, or "" for a directory that is not a document.
 
         Raises ConfigurationError for a uri that does not exist.
         """
-        return hierarchy.contents_of(self._store, uri, self._scope({})).text()
+        return hierarchy.contents_of(self._store, uri, self._scope({})).text
 
     # -- one call -------------------------------------------------------------------------------------------
 
     def _tree(self, scope: Scope) -> Tree:
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
-            index.adapter.freshness.bring_up_to_date(index.refresh, index.version, time.monotonic())
+            index.adapter.freshness.bring_up_to_date(index.refresh)
         store: Any = self._store
         tree: Tree = store.scoped_tree(scope)
         return tree
@@ -194,7 +192,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         *,
         contexts: bool = False,
         per_type: bool = False,
-    ) -> PreparedTreeSearch:
+    ) -> PreparedSearch:
         if query is not None and not isinstance(query, str):
             raise query_error(query)
         self._check_options(options)
@@ -228,64 +226,38 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 threshold=self.score_threshold if threshold is None else threshold,
             ),
         )
-        return PreparedTreeSearch(
-            prepared_search.query,
-            prepared_search.pipeline,
-            prepared_search.trace,
-            prepared_search.deadline,
-            prepared_search.level,
-            call=call,
-        )
+        return replace(prepared_search, tree_call=call)
 
-    def _find(self, prepared_search: PreparedTreeSearch) -> hierarchy.FindResult:
-        return drive(self._contexts_found(prepared_search), prepared_search.deadline)
+    def _find(self, prepared_search: PreparedSearch) -> hierarchy.FindResult:
+        return drive(self._answer(prepared_search), prepared_search.deadline)
 
-    async def _afind(self, prepared_search: PreparedTreeSearch) -> hierarchy.FindResult:
-        return await adrive(
-            self._contexts_found(prepared_search), prepared_search.deadline, lane_of("search", self._store)
-        )
+    async def _afind(self, prepared_search: PreparedSearch) -> hierarchy.FindResult:
+        return await adrive(self._answer(prepared_search), prepared_search.deadline, self._lane)
 
-    def _contexts_found(self, prepared_search: PreparedTreeSearch) -> Search[hierarchy.FindResult]:
+    def _answer(self, prepared_search: PreparedSearch) -> Search[hierarchy.FindResult]:
+        def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
+            return [(context.uri, context.score) for context in answer]
+
+        call, trace = prepared_search.tree_call, prepared_search.trace
         with self._statistics.count_errors():
-            trace, answer = prepared_search.trace, (yield from self._answer(prepared_search.call))
-            self._statistics.record_answer(trace, len(answer.contexts))
-            return hierarchy.FindResult(
-                answer.contexts, answer.plan, answer.results, trace.reasons, trace.took_ms, dict(trace.remarks)
+            answer = yield from self._observed(
+                hierarchy.answer_call(call), trace, call.query.text, call.query.k, scores
             )
+            self._statistics.record_answer(trace, len(answer))
+            return answer
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        assert isinstance(prepared_search, PreparedTreeSearch)
-        with self._statistics.count_errors():
-            answer = yield from self._answer(prepared_search.call)
-            return self._documents(answer, prepared_search)
-
-    def _answer(self, call: hierarchy.HierarchicalCall) -> Search[hierarchy.HierarchicalAnswer]:
-        def scores(answer: hierarchy.HierarchicalAnswer) -> list[tuple[str, float]]:
-            return [(context.uri, context.score) for context in answer.contexts]
-
-        return self._observed(hierarchy.answer_call(call), call.trace, call.query.text, call.query.k, scores)
-
-    def _documents(
-        self, answer: hierarchy.HierarchicalAnswer, prepared_search: PreparedTreeSearch
-    ) -> RetrievalResult[Document]:
+        answer = yield from self._answer(prepared_search)
         trace, prefix = prepared_search.trace, self.metadata_prefix
-        hits = [each.hit for each in answer.contexts if each.hit is not None]
+        hits = [each.hit for each in answer if each.hit is not None]
         documents = annotate(hits, trace.method, trace.reasons, prefix, prepared_search.level)
         if prepared_search.level == "all":
-            for document, each in zip(documents, answer.contexts, strict=True):
+            for document, each in zip(documents, answer, strict=True):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
-        self._statistics.record_answer(trace, len(hits))
         described = prepared_search.plan() | {
-            "queries": [each.plan() for each in answer.results],
-            "reasoning": answer.plan.reasoning,
+            "queries": [each.plan() for each in answer.query_results],
+            "reasoning": answer.query_plan.reasoning,
         }
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedTreeSearch(PreparedSearch):
-    """Call of a HierarchicalRetriever that is ready to run."""
-
-    call: hierarchy.HierarchicalCall

@@ -29,7 +29,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, N
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.arguments import check_documents, check_store, documents_of
+from langchain_hybridgraph.options.arguments import check_documents, check_first, documents_of
 from langchain_hybridgraph.options.calls import Options
 from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
@@ -54,7 +54,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     ``vector_store`` is a :class:`HybridGraphStore` or any other LangChain VectorStore. For any other store, the
     retriever builds a BM25 index of ``documents`` or, without them, of all texts in the store, if they can be listed.
-    The settings ``refresh`` and ``version`` in ``index`` determine when it is updated after changes in the store.
+    The setting ``refresh`` in ``index`` determines when it is updated after changes in the store.
     ``keyword_retriever`` replaces the keyword search with any other retriever. A text has the same id in both searches:
     the id of the passed Document or, if that has no id, the store's id.
 
@@ -120,7 +120,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         path = None if options.path is None else str(options.path.expanduser().resolve())
         key = (
             *(options.engine, language_name(options.language), options.id_key, options.equal_texts),
-            *(options.version is None, path),
+            path,
         )
         shared = _SharedAdapters.of(store)
         with shared.lock:
@@ -134,7 +134,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             if freshness is None:
                 adapter = self._adapter(None)
             else:
-                freshness.catch_up(options.version)
+                freshness.refresh() if freshness.adapter.is_in_memory else freshness.bring_up_to_date()
                 if adapter is None:
                     adapter = pipeline_store(store, freshness.texts, id_key=options.id_key, freshness=freshness)
             if adapter.freshness is not None:
@@ -160,7 +160,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         prepare = None
         if documents is None and options.engine == "tantivy":
             prepare = partial(tantivy_index.prepare, language_name(options.language))
-        store_contents = _read(adapter, options.version, documents, prepare)
+        store_contents = _read(adapter, documents, prepare)
         indexed = documents if documents is not None or store_contents is None else store_contents.documents
         if documents is None and indexed is not None and merges_copies:
             indexed = index_refresh.without_copies(indexed)
@@ -191,9 +191,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             self.vector_store,
             texts,
             id_key=options.id_key,
-            freshness=index_refresh.Freshness(
-                texts, adapter, store_contents, options.version, merges_copies=merges_copies
-            ),
+            freshness=index_refresh.Freshness(texts, adapter, store_contents, merges_copies=merges_copies),
             documents=() if store_contents is None or documents is None else store_contents.documents,
         )
 
@@ -220,9 +218,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             equal_texts=options.equal_texts,
         )
         try:
-            freshness = index_refresh.Freshness.in_folder(
-                folder_index, adapter, options.version, merges_copies=merges_copies
-            )
+            freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except HybridGraphError:
             raise
         except Exception:  # a server may fail with anything; the texts are listed again below
@@ -255,7 +251,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
     @field_validator("vector_store", mode="before")
     @classmethod
     def _is_a_store(cls, value: Any) -> Any:
-        check_store(cls, value)
+        check_first(cls, value, VectorStore)
         return value
 
     @model_validator(mode="after")
@@ -365,7 +361,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "keyword_retriever= manages its own texts"
             )
         if documents is None:
-            return freshness.refresh(self.index.version)
+            return freshness.refresh()
         if self.index.path is not None:
             raise ConfigurationError(
                 "refresh(documents) cannot replace a keyword index that is kept in a folder, which contains the texts "
@@ -374,7 +370,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         if freshness in _shared_indexes:  # other retrievers keep the store's texts
             self.index = self.index.built(self._adapter(None))
             return self.refresh(documents)
-        return freshness.refresh(self.index.version, check_documents(documents))
+        return freshness.refresh(check_documents(documents))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
@@ -403,7 +399,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             contents = store if protocols.implements(store, protocols.FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
         elif index.adapter is not None and keyword > 0:
-            sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh, version=index.version))
+            sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh))
         elif protocols.implements(store, protocols.SearchesKeywords) and keyword > 0:
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
@@ -416,7 +412,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         unread = adapter.freshness is not None and adapter.freshness.error is not None
         return replace(
             pipeline,
-            listing=partial(adapter.list_chunks, refresh=index.refresh, version=index.version),
+            listing=partial(adapter.list_chunks, refresh=index.refresh),
             count=None if adapter.texts is None or unread else partial(len, adapter.texts.chunks),
             merges_copies=index.equal_texts == "once",
         )
@@ -473,15 +469,14 @@ _shared_indexes: WeakKeyDictionary[index_refresh.Freshness, Any] = WeakKeyDictio
 
 def _read(
     adapter: StoreAdapter,
-    version: Any,
     documents: Sequence[Document] | None,
     prepare: Callable[[str], object] | None,
 ) -> index_refresh.StoreContents | None:
     """Return the texts of the store, or None if they are not available and, after a failure, not needed."""
     try:
-        return index_refresh.read_store(adapter, version, prepare)
+        return index_refresh.read_store(adapter, prepare)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        failure = index_refresh.StoreContents([], index_refresh.StoreState(), describe_error(error))
+        failure = index_refresh.StoreContents([], None, describe_error(error))
         return failure if documents is None else None
 
 

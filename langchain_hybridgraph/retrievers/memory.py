@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -27,14 +27,12 @@ from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
-from langchain_hybridgraph.search.expansion import Expansion, RankedExpansion
+from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.search.scores import NoisyOr
 from langchain_hybridgraph.search.sources import (
-    HistoryTurns,
     SessionSource,
     SessionTurns,
-    StoredTurns,
     StoreWithMessages,
     TimedVectorSource,
     VectorSource,
@@ -112,11 +110,10 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         sessions = (options.get("session"), options.get("session_id"), self.session, self.session_id)
-        if any(session is not None for session in sessions) or not protocols.implements(
-            self._store, protocols.HasSessions
-        ):
-            return input, options
-        return input, {**options, **session_in(config)}
+        has_sessions = protocols.implements(self._store, protocols.HasSessions)
+        if has_sessions and all(session is None for session in sessions):
+            options = {**options, **session_in(config)}
+        return input, options
 
     def _query_of(self, query: str | None, options: Options) -> Query:
         parsed_query = super()._query_of(query, options)
@@ -133,25 +130,23 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if self.labels:
             labels = has_labels(all_of=sorted(self.labels))
             pipeline = replace(pipeline, own_filter=labels if self.filter is None else self.filter & labels)
-        session = self._session(options)
-        boost = self._memory(options).date_boost
-        sources = tuple(
-            TimedVectorSource(source, _within) if boost and isinstance(source, VectorSource) else source
-            for source in pipeline.sources
-        )
+        store, expansion, session = self._store, pipeline.expansion, self._session(options)
+        sources = list(pipeline.sources)
+        if self._memory(options).date_boost:
+            sources = [
+                TimedVectorSource(each.store, each.weight, all=each, within=_within)
+                if isinstance(each, VectorSource)
+                else each
+                for each in sources
+            ]
         weight = self._source_weights(options).get("session", 0.0)
-        scoring = self._scoring(options, session, weight)
-        store, expansion = self._store, pipeline.expansion
+        if session is not None and weight:
+            sources.append(SessionSource(session, weight))
+            if session.is_foreign:
+                pipeline = replace(pipeline, store=StoreWithMessages(pipeline.store, session))
         if protocols.implements(store, protocols.ReadsIndex) and (expansion is None or not expansion.is_graph_only):
             pipeline = replace(pipeline, newest=lambda scope: store.find(scope)[-MOST_RECENT:])
-        if session is None or not weight:
-            return replace(pipeline, sources=sources, scoring=scoring)
-        return replace(
-            pipeline,
-            store=StoreWithMessages(pipeline.store, session) if session.is_foreign else pipeline.store,
-            sources=(*sources, SessionSource(session.call, weight, session.is_foreign)),
-            scoring=scoring,
-        )
+        return replace(pipeline, sources=tuple(sources), scoring=self._scoring(options, session, weight))
 
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store: Any = self._store
@@ -186,7 +181,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             raise ConfigurationError("session= and session_id= were both given; pass only one of them")
         n = self._memory(options).session_turns
         if messages is not None:
-            return HistoryTurns(messages, n, self._vectors_of)
+            return SessionTurns(n, history=messages, embed=self._vectors_of)
         if id is None:
             return None
         store = self._store
@@ -195,7 +190,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
                 f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; "
                 "for another store pass the turns themselves: session=[messages] or a chat history"
             )
-        return StoredTurns(store, id, n)
+        return SessionTurns(n, store=store, session_id=id)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of messages, or None without an embedding."""
@@ -232,11 +227,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
         if isinstance(self.fusion, ReciprocalRankFusion) and self.fusion.normalize == "theoretical":
             searched = sum(weight for name, weight in weights.items() if name != "graph")
-            return RankedExpansion(
-                **{each.name: getattr(combined, each.name) for each in fields(combined)},
-                share=weight / (searched + weight),
-                rank_constant=self.fusion.rank_constant,
-            )
+            return replace(combined, share=weight / (searched + weight), rank_constant=self.fusion.rank_constant)
         return combined
 
     def _weights(self, options: Options) -> tuple[float, float]:
@@ -250,8 +241,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return self.memory.changed(options.get("memory"))
 
     def _source_weights(self, options: Options) -> Mapping[str, float]:
-        weights: Mapping[str, float] = self._memory(options).source_weights
-        return weights
+        return cast(Mapping[str, float], self._memory(options).source_weights)
 
     def _scope(self, options: Options) -> Scope:
         scope = super()._scope(options)
@@ -280,7 +270,7 @@ def _similarity_to_session(
 ) -> Sequence[float]:
     """Return, for each chunk, its largest cosine with another turn of the session, or 0 without vectors."""
     if reads:
-        session.call(query).run()
+        session.read(query)
     turns = session.vectors(store)
     if turns is None or not len(turns) or not protocols.implements(store, protocols.HasVectors):
         return [0.0] * len(ids)
@@ -301,26 +291,24 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
         metadata = turn.metadata
         if metadata.get("role") == "user" and "turn" in metadata and turn.text.strip() == question.strip():
             is_question = by_meta(session_id=metadata["session_id"], turn=metadata["turn"])
-            return replace(scope, filter=~is_question if scope.filter is None else scope.filter & ~is_question)
+            return scope.narrowed(~is_question)
     return scope
 
 
-def _dates(query: Query, boost: float) -> TimeEvidence | None:
-    spans = _spans(query)
-    return TimeEvidence(spans, boost) if spans else None
-
-
 def _spans(query: Query) -> list[tuple[float, float]]:
+    """Return the times that a query mentions, as pairs of start and end."""
     return mentioned_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
+
+
+def _dates(query: Query, boost: float) -> TimeEvidence | None:
+    return TimeEvidence(spans, boost) if (spans := _spans(query)) else None
 
 
 def _within(query: Query) -> Filter | None:
     """Return a filter for memories from around the dates in a query, if there are any."""
-    spans = _spans(query)
-    keys = ("valid_from", "created_at")
     parts = [
         created_after(start - DAYS_BEFORE * DAY, key=key) & created_before(end + DAYS_AFTER * DAY, key=key)
-        for start, end in spans
-        for key in keys
+        for start, end in _spans(query)
+        for key in ("valid_from", "created_at")
     ]
     return reduce(or_, parts) if parts else None

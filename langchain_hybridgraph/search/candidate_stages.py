@@ -48,9 +48,7 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
         trace.degrade("no-query-text")
     n = max(query.k * pipeline.overfetch, MIN_CANDIDATES)
     if pipeline.source_filter is not None:
-        filter = query.scope.filter
-        narrower = pipeline.source_filter if filter is None else filter & pipeline.source_filter
-        query = replace(query, scope=replace(query.scope, filter=narrower))
+        query = replace(query, scope=query.scope.narrowed(pipeline.source_filter))
     results: dict[Source, SourceResult] = {}
     unified: dict[Source, SourceResult] = {}
     sources: Sequence[Source] = pipeline.sources

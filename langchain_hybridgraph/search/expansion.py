@@ -52,6 +52,9 @@ class Expansion:
     not used. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is
     False for the default expansion.
 
+    With a ``share``, the reached chunks are another list in a weighted reciprocal rank fusion. ``share`` is the weight
+    of this list; all weights sum to 1.
+
     Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or ``candidates`` is unknown.
     """
 
@@ -64,6 +67,8 @@ class Expansion:
     candidates: Candidates = "all"
     names: Callable[[str], Iterable[str]] | None = None
     is_requested: bool = True
+    share: float = 0.0
+    rank_constant: float = 60
 
     def __post_init__(self) -> None:
         if self.seed_k < 1:
@@ -202,8 +207,24 @@ class Expansion:
             for each in chunks:
                 parts = {"graph": each.value} if each.hops else scores.parts_of(score, each.value, 0, each.value)
                 fused[each.id] = FusedCandidate(each.id, each.value, parts)
+        ranked = sorted((each for each in chunks if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
+        if self.share and ranked:
+            return self._fused_by_rank(fused, own, [each.id for each in ranked])
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
+
+    def _fused_by_rank(
+        self, ids: Iterable[str], own: Mapping[str, FusedCandidate], ranked: Sequence[str]
+    ) -> list[FusedCandidate]:
+        first = self.rank_constant + 1
+        graph = {id: self.share * first / (first + place) for place, id in enumerate(ranked)}
+        fused = []
+        for before in map(own.__getitem__, ids):
+            added = graph.get(before.id, 0.0)
+            parts = {name: (1 - self.share) * part for name, part in before.parts.items()}
+            parts |= {"graph": added} if added else {}
+            fused.append(FusedCandidate(before.id, (1 - self.share) * before.score + added, parts))
+        return sorted(fused, key=lambda one: (-one.score, one.id))
 
     def bounds(
         self,
@@ -220,14 +241,20 @@ class Expansion:
         ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The result
         is empty if no bounds are known.
         """
+        ranked = []
+        if self.share:
+            rest = 1 - self.share
+            low = {hit.id: rest * own[hit.id].score for hit in seeds}
+            high = {id: rest * one.score + self.share for id, one in own.items()}
+            ranked.append(ScoreBounds(low, high, max(high.values(), default=1.0)))
         if scores.is_mixed(self.score):
             best = max((one.score for one in own.values()), default=0.0)
             most = self.score.strength if isinstance(self.score, scores.NoisyOr) else 1.0
             high = {id: best * self.score.mixed(one.score / best, most) if best else most for id, one in own.items()}
-            return [ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
+            return [*ranked, ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
         at_most = getattr(self.score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
-            return []
+            return ranked
         scored_seeds = self.seeds(seeds, strength)
         seed = np.array([score for _, score in scored_seeds], np.float64)
         one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
@@ -242,7 +269,7 @@ class Expansion:
         similar |= dict(scored_seeds)
         most = max(similar.values(), default=1.0) if is_complete else 1.0
         high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
-        return [ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
+        return [*ranked, ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
 
     def in_parts(
         self,
@@ -273,54 +300,6 @@ class Expansion:
         values = np.nan_to_num(scores.path_values(self.score, features)).tolist()
         pairs = zip(strength, values, strict=True)
         return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
-
-
-@dataclass(frozen=True, slots=True)
-class RankedExpansion(Expansion):
-    """Expansion that adds the reached chunks as another list to a weighted reciprocal rank fusion.
-
-    ``share`` is the weight of this list; all weights sum to 1. It is ordered by value in the traversal, ties by id.
-    """
-
-    share: float = 0.0
-    rank_constant: float = 60
-
-    def fuse(
-        self,
-        own: Mapping[str, FusedCandidate],
-        strength: Mapping[str, float],
-        chunks: Sequence[traversals.ReachedChunk],
-    ) -> list[FusedCandidate]:
-        """See :class:`Expansion`."""
-        fused = Expansion.fuse(self, own, strength, chunks)
-        ranked = sorted((each for each in chunks if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
-        if not ranked:
-            return fused
-        first = self.rank_constant + 1
-        graph = {each.id: self.share * first / (first + place) for place, each in enumerate(ranked)}
-        shared = []
-        for one in fused:
-            before, added = own[one.id], graph.get(one.id, 0.0)
-            parts = {name: (1 - self.share) * part for name, part in before.parts.items()}
-            parts |= {"graph": added} if added else {}
-            shared.append(FusedCandidate(one.id, (1 - self.share) * before.score + added, parts))
-        return sorted(shared, key=lambda one: (-one.score, one.id))
-
-    def bounds(
-        self,
-        own: Mapping[str, FusedCandidate],
-        strength: Mapping[str, float],
-        seeds: Sequence[Hit],
-        cosines: Mapping[str, float],
-        *,
-        is_complete: bool,
-    ) -> list[ScoreBounds]:
-        """See :class:`Expansion`. If no chunk is reached through edges, the scores are those of ``Expansion``."""
-        rest = 1 - self.share
-        low = {hit.id: rest * own[hit.id].score for hit in seeds}
-        high = {id: rest * one.score + self.share for id, one in own.items()}
-        bounds = Expansion.bounds(self, own, strength, seeds, cosines, is_complete=is_complete)
-        return [ScoreBounds(low, high, max(high.values(), default=1.0)), *bounds]
 
 
 def uncovered_words(question: str, texts: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import posixpath
 from collections import Counter
@@ -14,10 +13,10 @@ from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from langchain_hybridgraph.chunks import Chunk, Serializable, directory_of, is_valid, plain_uri
+from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.display.html import fields_table
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, replace_failures, together
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
@@ -93,16 +92,8 @@ class QueryResult(Serializable):
     opened: int
 
     def plan(self) -> dict[str, Any]:
-        """Return the query and all other fields except the hits, as a dictionary of plain values."""
-        return {
-            "query": self.query.query,
-            "context_type": self.query.context_type,
-            "priority": self.query.priority,
-            "roots": list(self.roots),
-            "scored": self.scored,
-            "nodes": self.nodes,
-            "opened": self.opened,
-        }
+        """Return the query and all other fields except the hits, as JSON values."""
+        return {name: value for name, value in replace(self, hits=()).to_dict().items() if name != "hits"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +166,8 @@ class FindResult(Serializable, Iterable[FoundContext]):
 
 # Lookup of a tree's nodes by uri or path.
 
-_MAX_SUGGESTIONS = 3
-_LONGEST_URI = 8_192  # characters; comparing other spellings takes time in proportion to the square of the length
+# Maximum number of characters of a target; the number of its spellings grows with its length.
+_LONGEST_URI = 8_192
 
 
 def path_of(uri: str) -> str:
@@ -208,123 +199,72 @@ def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
 
     A target is a uri of the tree, or a relative (``./docs/``, ``docs//api``) or absolute path. If an absolute path is
     not in the tree, its last folders are looked up instead. A scheme alone means its top-level nodes, and ``.`` means
-    everything. If no uri matches exactly, letter case is ignored, provided that only one uri then matches.
-
-    Raises ConfigurationError, with similar uris, for a target without nodes.
+    everything. Raises ConfigurationError for a target without nodes.
     """
-    node_lists = []
-    for uri in targets:
-        if not (isinstance(uri, str) and uri.strip()):
-            raise ConfigurationError(f"each target_uri must be a uri such as 'docs/api', got {uri!r}")
-        if len(uri) > _LONGEST_URI and tree.node(uri) < 0:
-            raise ConfigurationError(f"each target_uri must have at most {_LONGEST_URI:,} characters, got {len(uri):,}")
-        nodes = _nodes_of(tree, uri)
-        if not nodes:
-            tops = [tree.uri(node) for node in tree.top()]
-            if near := _near(tree, uri):
-                hint = f"did you mean {' or '.join(map(repr, near))}?"
-            else:
-                top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
-                hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-            raise ConfigurationError(f"there is nothing under {uri!r} in the scope of this call; {hint}")
-        node_lists.append(nodes)
-    return node_lists
+    return [_nodes_of(tree, target) for target in targets]
 
 
-def _nodes_of(tree: Tree, uri: str) -> list[int]:
-    if "://" in uri:
-        at = tree.node(uri)
-        if at < 0 and uri.endswith("://"):
-            return [top for top in tree.top() if tree.uri(top).lower().startswith(uri.lower())]
-        return [at] if at >= 0 else _in_other_capitals(tree, plain_uri(uri))
-    spellings = list(dict.fromkeys(_spellings(uri)))
-    matches = (node for spelling in spellings if (node := tree.node(spelling)) >= 0)
-    if (first := next(matches, None)) is not None:
-        return [first]
-    if posixpath.normpath(uri) == ".":
-        return tree.top()
-    return next((nodes for spelling in spellings if (nodes := _in_other_capitals(tree, spelling))), [])
+def _nodes_of(tree: Tree, target: Any) -> list[int]:
+    if not (isinstance(target, str) and target.strip() and len(target) <= _LONGEST_URI):
+        raise ConfigurationError(
+            f"each target_uri must be a uri such as 'docs/api' of at most {_LONGEST_URI:,} characters, "
+            f"got {quote_value(target)}"
+        )
+    node = next((node for uri in _spellings(target) if (node := tree.node(uri)) >= 0), -1)
+    if node >= 0:
+        return [node]
+    nodes = tree.top()
+    if "://" in target or posixpath.normpath(target) != ".":
+        nodes = [top for top in nodes if target.endswith("://") and tree.uri(top).startswith(target)]
+    if not nodes:
+        tops = list(map(tree.uri, tree.top()))
+        top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
+        hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
+        raise ConfigurationError(f"there is nothing under {target!r} in the scope of this call; {hint}")
+    return nodes
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """Yield the uris that a path may mean, in the order in which to look them up.
+    """Yield the uris that a target may mean, in the order in which to look them up.
 
     For a path that begins with ``/`` or ``..``, these include the last folders of the absolute path, longest first.
     """
     yield path
     plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
-    yield plain
-    if not plain.startswith(("/", "..")):
-        return
-    parts = PurePath(os.path.realpath(path)).parts[1:]
-    for start in range(len(parts)):
-        yield "/".join(parts[start:])
-
-
-def _in_other_capitals(tree: Tree, uri: str) -> list[int]:
-    """Return the node whose uri differs only in letter case, or [] if there is not exactly one."""
-    nodes = tree.top()
-    matches: list[int] = []
-    while nodes:
-        matches += [node for node in nodes if tree.uri(node).casefold() == uri.casefold()]
-        leading = [node for node in nodes if f"{uri}/".casefold().startswith(f"{tree.uri(node)}/".casefold())]
-        nodes = [child for node in leading if node not in matches for child in tree.children(node)]
-    return matches if len(matches) == 1 else []
-
-
-def _near(tree: Tree, uri: str) -> list[str]:
-    """Return up to ``_MAX_SUGGESTIONS`` similar uris: those in the same directory, then others with the same name."""
-    plain = plain_uri(posixpath.normpath(uri) if "://" not in uri else uri)
-    above = directory_of(plain)
-    while above and tree.node(above) < 0:
-        above = directory_of(above)
-    siblings = tree.children(tree.node(above)) if above else tree.top()
-    similar = difflib.get_close_matches(plain, [tree.uri(node) for node in siblings], n=_MAX_SUGGESTIONS, cutoff=0.6)
-    name = plain.rpartition("/")[2].casefold()
-    elsewhere = []
-    nodes = tree.top()
-    while nodes:
-        for each in map(tree.uri, nodes):
-            other = each.rpartition("/")[2].casefold()
-            if other in (name, f"{name}s") or other.partition(".")[0] == name:
-                elsewhere.append(each)
-        nodes = [child for node in nodes for child in tree.children(node)]
-    return list(dict.fromkeys([*similar, *sorted(elsewhere, key=lambda each: (len(each), each))]))[:_MAX_SUGGESTIONS]
+    yield path if "://" in path else plain
+    if plain.startswith(("/", "..")):
+        parts = PurePath(os.path.realpath(path)).parts[1:]
+        for start in range(len(parts)):
+            yield "/".join(parts[start:])
 
 
 # Abstract, overview and text of a document or directory.
 
 
 class NodeContents(NamedTuple):
-    """The current summary of a directory, or None, or the chunks of a document, in order."""
+    """Abstract (level 0), overview (level 1) and full text (level 2) of a document or directory.
 
-    summary: Chunk | None
-    chunks: list[Chunk]
+    A directory that is not a document has no text, and a directory without a summary no abstract. The overview of a
+    document is the beginning of its text.
+    """
 
-    def abstract(self) -> str:
-        """Return the abstract (level 0) of up to 256 characters, or "" for a directory without a summary."""
-        return lead(self.chunks) if self.summary is None else str(self.summary.metadata["abstract"])
-
-    def overview(self) -> str:
-        """Return the overview (level 1) of up to 4,000 characters; for a document, the beginning of its text."""
-        return self.text()[:OVERVIEW_LENGTH] if self.summary is None else self.summary.text
-
-    def text(self) -> str:
-        """Return the full text of a document (level 2)."""
-        return whole_text(self.chunks)
+    abstract: str
+    overview: str
+    text: str
 
 
 def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
     """Return the contents of a document or directory; raise ConfigurationError if the scope contains none there."""
     tree = store.scoped_tree(scope)
     node = target_nodes(tree, [uri])[0][0]
-    summaries_by_uri: dict[str, Chunk] = {}
+    chunks = sorted(store.read(tree.chunks(node), scope, {}).values(), key=place_of)
+    text = whole_text(chunks)
     with suppress(StoreError):  # searches report damaged summaries
         summaries = summaries_of(store)
         if summaries is not None and tree.is_directory(node) and tree.is_fully_visible(node):
-            summaries_by_uri = summaries.get([tree.uri(node)])
-    chunks = store.read(tree.chunks(node), scope, {}).values()
-    return NodeContents(summaries_by_uri.get(tree.uri(node)), sorted(chunks, key=place_of))
+            for summary in summaries.get([tree.uri(node)]).values():
+                return NodeContents(str(summary.metadata["abstract"]), summary.text, text)
+    return NodeContents(lead(chunks), text[:OVERVIEW_LENGTH], text)
 
 
 def lead(chunks: Sequence[Chunk]) -> str:
@@ -383,38 +323,31 @@ class HierarchicalCall:
     descent: BestFirstSettings
 
 
-class HierarchicalAnswer(NamedTuple):
-    """Contexts of the result, the queries that were run, and the results of each query."""
-
-    contexts: tuple[FoundContext, ...]
-    plan: QueryPlan
-    results: tuple[QueryResult, ...]
-
-
-class _FoundNode(NamedTuple):
-    uri: str
-    node: int
-    context_type: str
-    is_leaf: bool
-    hit: Hit
-
-
-class _QueryNodes(NamedTuple):
-    """Nodes found by one query, best first, with the numbers of scored nodes and opened directories."""
-
-    nodes: tuple[_FoundNode, ...]
-    roots: tuple[str, ...]
-    scored: int
-    opened: int
-
-
-def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
+def answer_call(request: HierarchicalCall) -> Search[FindResult]:
     """Plan the queries of a call, search for each of them, and return the merged results."""
-    if not request.query.k:
-        return HierarchicalAnswer((), QueryPlan(()), ())
-    queries = yield from plan_queries(
-        request.query.text or "", request.session, request.planner, request.trace, request.deadline
-    )
+    trace, queries = request.trace, QueryPlan(())
+    contexts: list[FoundContext] = []
+    results: Sequence[QueryResult] = ()
+    if request.query.k:
+        text = request.query.text or ""
+        queries = yield from plan_queries(text, request.session, request.planner, trace, request.deadline)
+        tree = yield from _read_tree(request)
+        if tree is not None:
+            results = yield from together([_search_tree(typed_query, tree, request) for typed_query in queries])
+            trace.method = "hierarchical"
+            contexts = yield from _merge(results, request)
+            if not contexts:
+                yield from report_emptiness(SearchContext(request.query, request.pipeline, trace))
+            results = [replace(each, hits=_head(each.hits, request)) for each in results]
+            every = chain(contexts, *(each.hits for each in results))
+            described = yield from _describe({each.uri: each for each in every}, tree, request)
+            contexts = list(map(described, contexts))
+            results = [replace(each, hits=tuple(map(described, each.hits))) for each in results]
+    return FindResult(tuple(contexts), queries, tuple(results), trace.reasons, trace.took_ms, dict(trace.remarks))
+
+
+def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
+    """Return the tree that the call may see, or None if it cannot be read in time."""
     store = request.pipeline.store
     # With another library's vector store, the tree may have to be read from the store first.
     is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
@@ -424,76 +357,65 @@ def answer_call(request: HierarchicalCall) -> Search[HierarchicalAnswer]:
     for failure in failures_in([tree]):
         context = SearchContext(request.query, request.pipeline, request.trace)
         context.record([failure], is_required=not failure.late)
-        return HierarchicalAnswer((), queries, ())
-    query_nodes = yield from together([_search_tree(typed_query, tree, request) for typed_query in queries])
-    request.trace.method = "hierarchical"
-    best = yield from _merge(queries, query_nodes, request)
-    if not best:
-        yield from report_emptiness(SearchContext(request.query, request.pipeline, request.trace))
-    heads = [_head(each.nodes, request) for each in query_nodes]
-    nodes_by_uri = {each.uri: each for each in chain(*heads, best)}
-    contexts = yield from _describe(list(nodes_by_uri.values()), tree, request)
-
-    def with_hits(nodes: Sequence[_FoundNode]) -> tuple[FoundContext, ...]:
-        return tuple(replace(contexts[each.uri], score=each.hit.score, hit=each.hit) for each in nodes)
-
-    results = tuple(
-        QueryResult(typed_query, one.roots, with_hits(head), one.scored, len(tree), one.opened)
-        for typed_query, one, head in zip(queries, query_nodes, heads, strict=True)
-    )
-    return HierarchicalAnswer(with_hits(best), queries, results)
+        return None
+    return cast("Tree", tree)
 
 
-def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[_QueryNodes]:
+def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[QueryResult]:
+    """Return the result of one query, with all hits, best first."""
+    result = QueryResult(typed_query, (), (), 0, len(tree), 0)
+    context_type = typed_query.context_type
+    if context_type is not None and not _has_type(tree, context_type, request):
+        return result
     text = typed_query.query if (request.query.text or "").strip() else request.query.text
     query = plan(replace(request.query, text=text, weight=typed_query.weight))
-    if typed_query.context_type is not None and not _has_type(tree, typed_query.context_type, request):
-        return _QueryNodes((), (), 0, 0)
     run = SearchContext(query, request.pipeline, request.trace)
+    roots = _roots(tree, context_type, request)
+    result = replace(result, roots=tuple(tree.uri(node) for node in roots if node != TOP))
     if run.is_filter_only:
-        return (yield from _list_documents(run, typed_query, tree, request))
+        contexts = yield from _list_documents(run, context_type, roots, tree, request)
+        return replace(result, hits=tuple(contexts), scored=len(contexts))
     nodes = QueryTree(tree, run)
     yield from nodes.search(request.weights)
-    root_uris = tuple(tree.uri(node) for node in _roots(tree, typed_query.context_type, request) if node != TOP)
     if not nodes.has_results:
-        return _QueryNodes((), root_uris, 0, 0)
-    best: dict[str, _FoundNode] = {}
-    opened = 0
-    for context_type in _searched_types(typed_query, tree, request):
-        type_nodes, count = yield from _descend(context_type, nodes, request)
+        return result
+    contexts, opened = [], 0
+    for name in _searched_types(context_type, tree, request):
+        contexts_of_type, count = yield from _descend(name, nodes, request)
+        contexts += contexts_of_type
         opened += count
-        for each in type_nodes:
-            if each.uri not in best or each.hit.score > best[each.uri].hit.score:
-                best[each.uri] = each
-    ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
-    return _QueryNodes(tuple(ordered), root_uris, len(nodes.scored_nodes), opened)
+    return replace(result, hits=tuple(_best(contexts)), scored=len(nodes.scored_nodes), opened=opened)
+
+
+def _best(contexts: Iterable[FoundContext]) -> list[FoundContext]:
+    """Return the contexts with the best score for each uri, best first, ties by uri."""
+    best: dict[str, FoundContext] = {}
+    for each in sorted(contexts, key=lambda each: (-each.score, each.uri)):
+        best.setdefault(each.uri, each)
+    return list(best.values())
+
+
+def _context(node: int, hit: Hit, tree: Tree, request: HierarchicalCall) -> FoundContext:
+    context_type = _type(tree, node, request.roots)
+    return FoundContext(tree.uri(node), context_type, not tree.is_directory(node), "", hit.score, hit=hit)
 
 
 def _list_documents(
-    run: SearchContext, typed_query: TypedQuery, tree: Tree, request: HierarchicalCall
-) -> Search[_QueryNodes]:
-    """Return the documents that match the filter, in order of :func:`_documents`; the tree has only nodes in scope."""
-    roots = _roots(tree, typed_query.context_type, request)
+    run: SearchContext, context_type: str | None, roots: Sequence[int], tree: Tree, request: HierarchicalCall
+) -> Search[list[FoundContext]]:
+    """Return up to k documents of each type in order of :func:`_documents`; the tree has only nodes in scope."""
     limit = _limit(request)
-    documents: dict[str, tuple[int, str]] = {}
+    documents: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for node in _documents(tree, roots):
-        context_type = _type(tree, node, request.roots)
-        if typed_query.context_type not in (None, context_type):
-            continue
-        counts[context_type if request.per_type else ""] += 1
-        if limit is None or counts[context_type if request.per_type else ""] <= limit:
-            documents[tree.chunks(node)[0]] = node, context_type
+        name = _type(tree, node, request.roots)
+        counts[name] += 1
+        if context_type in (None, name) and (limit is None or counts[name] <= limit):
+            documents[tree.chunks(node)[0]] = node
     request.trace.degrade("filter-only")
     candidates = listed_candidates(run, SourceResult([ScoredId(id, 1.0) for id in documents]))
     hits = yield from read_hits(run, candidates, len(documents))
-    nodes = [
-        _FoundNode(tree.uri(node), node, context_type, not tree.is_directory(node), hit)
-        for hit in hits
-        for node, context_type in [documents[hit.id]]
-    ]
-    root_uris = tuple(tree.uri(node) for node in roots if node != TOP)
-    return _QueryNodes(tuple(nodes), root_uris, len(documents), 0)
+    return [_context(documents[hit.id], hit, tree, request) for hit in hits]
 
 
 def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
@@ -509,50 +431,45 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
             stack += reversed(tree.children(node))
 
 
-def _searched_types(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> list[str | None]:
+def _searched_types(context_type: str | None, tree: Tree, request: HierarchicalCall) -> list[str | None]:
     """Return the types to search for, one search per entry. None stands for all types together.
 
     If k nodes of each of several types are requested, each type is also searched separately.
     """
-    if not request.per_type or typed_query.context_type is not None:
-        return [typed_query.context_type]
+    if not request.per_type or context_type is not None:
+        return [context_type]
     types = [name for name in sorted({RESOURCE, *request.roots, *tree.types()}) if _has_type(tree, name, request)]
     return [None, *types] if len(types) > 1 else [None]
 
 
 def _descend(
     context_type: str | None, nodes: QueryTree, request: HierarchicalCall
-) -> Search[tuple[list[_FoundNode], int]]:
+) -> Search[tuple[list[FoundContext], int]]:
     """Return the hits of a search for one type (None means all), best first, and the number of opened directories."""
     tree, trace = nodes.tree, request.trace
     nodes.are_answers = partial(_are_hits, tree, context_type, request)
     roots = _roots(tree, context_type, request)
     with trace.stage("walk"):
         starts = nodes.starts(roots, request.start_k, request.start_documents)
-        yield from nodes.prefetch_scores(starts)
+        yield from nodes.add_scores(list(map(nodes.below, starts)))
         levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
         descent = yield from descend(named_roots, levels, nodes.score_children, request.descent)
     trace.degrade("converged-early" if descent.converged else None)
     hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.descent.alpha)
-    nodes_with_hits = [
-        _FoundNode(tree.uri(node), node, _type(tree, node, request.roots), not tree.is_directory(node), hit)
-        for node, hit in hits
-    ]
-    return nodes_with_hits, descent.opened
+    return [_context(node, hit, tree, request) for node, hit in hits], descent.opened
 
 
-def _head(nodes: Sequence[_FoundNode], request: HierarchicalCall) -> list[_FoundNode]:
-    """Return the best k nodes of one query, or the best k of each type if requested."""
-    if not request.per_type:
-        return list(nodes[: request.query.k])
-    places_left = dict.fromkeys((each.context_type for each in nodes), request.query.k)
+def _head(contexts: Sequence[FoundContext], request: HierarchicalCall) -> tuple[FoundContext, ...]:
+    """Return the best k contexts of one query, or the best k of each type if requested."""
+    counts: Counter[str] = Counter()
     head = []
-    for each in nodes:
-        places_left[each.context_type] -= 1
-        if places_left[each.context_type] >= 0:
+    for each in contexts:
+        name = each.context_type if request.per_type else ""
+        counts[name] += 1
+        if counts[name] <= request.query.k:
             head.append(each)
-    return head
+    return tuple(head)
 
 
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
@@ -599,21 +516,12 @@ def _limit(request: HierarchicalCall) -> int | None:
     return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
 
 
-def _merge(
-    queries: Sequence[TypedQuery], query_nodes: Sequence[_QueryNodes], request: HierarchicalCall
-) -> Search[list[_FoundNode]]:
-    """Merge the nodes of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
-    best: dict[str, _FoundNode] = {}
-    for typed_query, one in zip(queries, query_nodes, strict=True):
-        for each in one.nodes:
-            weighted = each._replace(hit=_with_weight(each.hit, typed_query.weight))
-            if each.uri not in best or weighted.hit.score > best[each.uri].hit.score:
-                best[each.uri] = weighted
-    ordered = sorted(best.values(), key=lambda each: (-each.hit.score, each.uri))
-    by_id = {each.hit.id: each for each in ordered}
-    hits = [each.hit for each in ordered]
+def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[list[FoundContext]]:
+    """Merge the hits of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
+    ordered = _best(_with_weight(each, one.query.weight) for one in results for each in one.hits)
+    by_id = {each.hit.id: each for each in ordered if each.hit is not None}
     run = SearchContext(request.query, request.pipeline, request.trace)
-    hits = yield from parents(run, hits)
+    hits = yield from parents(run, [each.hit for each in by_id.values() if each.hit is not None])
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
         name = by_id[(hit.child or hit.chunk).id].context_type if request.per_type else ""
@@ -623,14 +531,25 @@ def _merge(
         selected_hits += yield from select(run, group)
     if len(groups) > 1:
         selected_hits.sort(key=lambda hit: (-hit.score, hit.id))
-    return [by_id[(hit.child or hit.chunk).id]._replace(hit=hit) for hit in budget(run, selected_hits)]
+    return [replace(by_id[(hit.child or hit.chunk).id], score=hit.score, hit=hit) for hit in budget(run, selected_hits)]
 
 
-def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall) -> Search[dict[str, FoundContext]]:
-    """Return the context of each node by uri, with its abstract and, if requested, its relations."""
+def _with_weight(context: FoundContext, weight: float) -> FoundContext:
+    if weight == 1 or context.hit is None:
+        return context
+    parts = {name: weight * part for name, part in context.hit.parts.items()}
+    hit = replace(context.hit, score=weight * context.hit.score, parts=parts)
+    return replace(context, score=hit.score, hit=hit)
+
+
+def _describe(
+    contexts: Mapping[str, FoundContext], tree: Tree, request: HierarchicalCall
+) -> Search[Callable[[FoundContext], FoundContext]]:
+    """Return a function that adds the abstract and, if requested, the relations to each of these contexts."""
     store, scope = cast(Any, request.pipeline.store), request.query.scope
-    ids = {each.uri: tree.chunks(each.node) for each in nodes}
-    chunks_by_id = {chunk.id: chunk for chunk in (each.hit.child or each.hit.chunk for each in nodes)}
+    ids = {uri: tree.chunks(tree.node(uri)) for uri in contexts}
+    hits = [each.hit for each in contexts.values() if each.hit is not None]
+    chunks_by_id = {chunk.id: chunk for chunk in (hit.child or hit.chunk for hit in hits)}
     firsts = [of[0] for of in ids.values() if of and of[0] not in chunks_by_id]
     calls = []
     if firsts:
@@ -640,38 +559,21 @@ def _describe(nodes: Sequence[_FoundNode], tree: Tree, request: HierarchicalCall
     results = replace_failures(request.trace, (yield calls))
     by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
     chunks_by_id |= by_source.get("catalog") or {}
-    leaving = _leaving(by_source.get("graph") or (), scope)
-    return {each.uri: _context(each, ids[each.uri], chunks_by_id, leaving, tree) for each in nodes}
-
-
-def _leaving(edges: Sequence[Edge], scope: Scope) -> dict[str, list[Edge]]:
-    """Return the edges valid at ``as_of``, by source, without containment, sequence and mention."""
     leaving: dict[str, list[Edge]] = {}
-    for edge in edges:
+    for edge in by_source.get("graph") or ():
         if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and is_valid(
             edge.valid_from, edge.valid_until, scope.as_of
         ):
             leaving.setdefault(edge.source, []).append(edge)
-    return leaving
 
+    def described(context: FoundContext) -> FoundContext:
+        assert context.hit is not None, "each context of a search has its hit"
+        first = chunks_by_id.get(ids[context.uri][0]) if ids[context.uri] else None
+        abstract = str(context.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
+        edges = [edge for id in ids[context.uri] for edge in leaving.get(id, ())]
+        return replace(context, abstract=abstract, relations=_relations(context.uri, edges, tree))
 
-def _context(
-    each: _FoundNode,
-    ids: Sequence[str],
-    chunks_by_id: Mapping[str, Chunk],
-    leaving: Mapping[str, Sequence[Edge]],
-    tree: Tree,
-) -> FoundContext:
-    first = chunks_by_id.get(ids[0]) if ids else None
-    abstract = str(each.hit.chunk.metadata.get("abstract", "")) if first is None else lead([first])
-    edges = [edge for id in ids for edge in leaving.get(id, ())]
-    relations = _relations(each.uri, edges, tree) if edges else ()
-    return FoundContext(each.uri, each.context_type, each.is_leaf, abstract, each.hit.score, relations)
-
-
-def _with_weight(hit: Hit, weight: float) -> Hit:
-    parts = {name: weight * part for name, part in hit.parts.items()}
-    return hit if weight == 1 else replace(hit, score=weight * hit.score, parts=parts)
+    return described
 
 
 def _relations(uri: str, edges: Sequence[Edge], tree: Tree) -> tuple[Relation, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import getattr_static
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
@@ -108,23 +108,6 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
         return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # plans equal lists, which are not hashable
-
-
-class Planner(Protocol):
-    """Function that returns the queries to search for."""
-
-    def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Return up to 5 queries to search for, or none for small talk.
-
-        ``messages`` are the last 5 messages of the session, oldest first, or all of them if the planner sets
-        ``reads_all_messages``. A planner that cannot make its own plan may return a :class:`QueryPlan` with the reason
-        in ``degraded``.
-        """
-        ...
-
-    async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Return the same result as calling the planner, without blocking the event loop."""
-        ...
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
@@ -505,16 +488,20 @@ def _without(lead: re.Pattern[str], text: str) -> str:
 
 
 class ConversationSession(NamedTuple):
-    """Summary of a conversation, and a function that returns an Effect that reads its messages."""
+    """Summary of a conversation, and the call that reads its messages."""
 
     summary: str
-    messages: Callable[[], effects.Effect]
+    messages: effects.Effect
 
 
 def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: effects.Trace, deadline: float | None = None
 ) -> effects.Search[QueryPlan]:
     """Return a plan made by the planner from the query and the session.
+
+    A planner is a function of the session's summary, its last 5 messages, oldest first (all of them if the planner sets
+    ``reads_all_messages``), and the query. It returns up to 5 typed queries, or none for small talk. If it has a method
+    ``acall``, this is awaited in an event loop.
 
     It is the raw query alone if there is no session, if the query is blank, or if the planner fails
     (``planner-failed``). If the messages cannot be read, the planner receives none (``session-failed``). All this may
@@ -524,16 +511,14 @@ def plan_queries(
         return QueryPlan((TypedQuery(text if text.strip() else "?"),))  # a search by a vector has no text
     until = effects.part_of_deadline(deadline, 0.5)
     try:
-        (messages,) = yield from effects.ask_or_raise(session.messages()._replace(deadline=until))
+        (messages,) = yield from effects.ask_or_raise(session.messages._replace(deadline=until))
     except Exception as error:  # noqa: BLE001 - a chat history may be the caller's own; without it the question is planned alone
         trace.record("session", error, "session-failed")
         messages = []
     trace.has_context = bool(messages or session.summary)
     # The rule planner also needs the first question; other planners receive the last messages.
-    planner_messages = (
-        list(messages) if getattr(planner, "reads_all_messages", False) else list(messages)[-LAST_MESSAGES:]
-    )
-    arguments = session.summary[:LONGEST_SUMMARY], planner_messages, text
+    first = 0 if getattr(planner, "reads_all_messages", False) else -LAST_MESSAGES
+    arguments = session.summary[:LONGEST_SUMMARY], list(messages)[first:], text
     arun = partial(planner.acall, *arguments) if hasattr(planner, "acall") else None
     call = effects.Effect(
         "planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until
@@ -541,7 +526,10 @@ def plan_queries(
     try:
         with trace.stage("plan"):
             (answer,) = yield from effects.ask_or_raise(call)
-        plan = _checked_plan(answer)
+        is_plan = isinstance(answer, Sequence) and all(isinstance(each, TypedQuery) for each in answer)
+        if not is_plan or answer == "":
+            raise TypeError(f"the planner must return a list of TypedQuery, got {quote_value(answer)}")
+        plan = answer if isinstance(answer, QueryPlan) else QueryPlan(tuple(answer))
     except Exception as error:  # noqa: BLE001 - a planner may be the caller's own; the raw query is searched without it
         trace.record("planner", error, "planner-failed")
         return QueryPlan.raw(text, error)
@@ -549,18 +537,6 @@ def plan_queries(
         trace.degrade(reason)
     if plan.error:
         trace.errors["planner"] = plan.error
-    return plan
-
-
-def _checked_plan(answer: Any) -> QueryPlan:
-    """Return a planner's result as a plan of at most ``LARGEST_PLAN`` queries; raise ValueError for anything else."""
-    if (
-        isinstance(answer, str)
-        or not isinstance(answer, Sequence)
-        or not all(isinstance(q, TypedQuery) for q in answer)
-    ):
-        raise ValueError(f"the planner must return a list of TypedQuery, got {quote_value(answer)}")
-    plan = answer if isinstance(answer, QueryPlan) else QueryPlan(tuple(answer))
     return replace(plan, queries=tuple(sorted(plan, key=lambda query: query.priority)[:LARGEST_PLAN]))
 
 
@@ -597,9 +573,9 @@ def as_session(session: Any) -> ConversationSession | None:
         return inner._replace(summary=str(session.get("summary") or ""))
     if isinstance(session, Sequence) and not isinstance(session, str | bytes):
         messages = list(session)
-        return ConversationSession("", lambda: effects.Effect("session", lambda: messages, quick=True))
+        return ConversationSession("", effects.Effect("session", lambda: messages, quick=True))
     if has_messages(session):
-        return ConversationSession("", lambda: messages_call("session", session))
+        return ConversationSession("", messages_call("session", session))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "
         f"{{'summary': …, 'messages': […]}}, got {session!r}"

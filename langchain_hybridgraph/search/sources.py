@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -105,30 +105,15 @@ class KeywordSource:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TimedVectorSource:
+class TimedVectorSource(VectorSource):
     """Source of the chunks most similar to the query, with additional chunks from times that the query mentions.
 
     The user may mean a chunk from a mentioned time even if other chunks are more similar. ``within`` returns the filter
     for a second search limited to these times, or None if the query mentions none.
     """
 
-    all: VectorSource
-    within: Callable[[Query], Filter | None]
-
-    @property
-    def name(self) -> str:
-        """See :class:`Source`."""
-        return self.all.name
-
-    @property
-    def weight(self) -> float:
-        """See :class:`Source`."""
-        return self.all.weight
-
-    @property
-    def store(self) -> protocols.SearchesVectors:
-        """Store that is searched."""
-        return self.all.store
+    all: VectorSource = field(kw_only=True)
+    within: Callable[[Query], Filter | None] = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches all chunks and those from mentioned times, with one vector."""
@@ -138,21 +123,26 @@ class TimedVectorSource:
             return call
         store, first, afirst = self.store, call.run, call.arun
 
+        def narrowed(result: SourceResult) -> Query:
+            vector = query.vector if result.vector is None else result.vector
+            return replace(query, scope=query.scope.narrowed(times), vector=vector)
+
         def run() -> SourceResult:
             result = first()
-            return _both(result, store.vector_search(_narrowed(query, times, result), n))
+            return _joined(result, store.vector_search(narrowed(result), n))
 
         async def arun() -> SourceResult:
             assert afirst is not None
             assert protocols.implements(store, protocols.AwaitsVectors)
             result = await afirst()
-            return _both(result, await store.avector_search(_narrowed(query, times, result), n))
+            return _joined(result, await store.avector_search(narrowed(result), n))
 
         return call._replace(run=run, arun=None if afirst is None else arun)
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """See :class:`VectorSource`."""
-        return self.all.score(query, result, ids)
+
+def _joined(result: SourceResult, more: SourceResult) -> SourceResult:
+    entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
+    return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,17 +162,6 @@ class ListedSource:
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: this source cannot score chunks that it did not list."""
         return None
-
-
-def _narrowed(query: Query, times: Filter, result: SourceResult) -> Query:
-    filter = query.scope.filter
-    scope = replace(query.scope, filter=times if filter is None else filter & times)
-    return replace(query, scope=scope, vector=query.vector if result.vector is None else result.vector)
-
-
-def _both(result: SourceResult, more: SourceResult) -> SourceResult:
-    entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
-    return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
 
 
 # Sources of a store with native hybrid search.
@@ -228,6 +207,15 @@ class _SharedCall:
             self._task[1].add_done_callback(forget)
         return await asyncio.shield(self._task[1])
 
+    def effect(self, name: Literal["vector", "keyword"], query: Query, n: int) -> Effect:
+        """Return the call for the part ``name`` of the result."""
+
+        async def arun() -> SourceResult:
+            result: SourceResult = getattr(await self.arun(query, n), name)
+            return result
+
+        return Effect(name, lambda: getattr(self.run(query, n), name), arun, lane=lane_of(name, self.store))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _HybridVectorSource(VectorSource):
@@ -235,14 +223,9 @@ class _HybridVectorSource(VectorSource):
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the shared call or, for a query without text and so without keyword search, an own one."""
-        if query.text is None:
-            return VectorSource.search(self, query, n)
-        shared = self.shared_call
-
-        async def arun() -> SourceResult:
-            return (await shared.arun(query, n)).vector
-
-        return Effect(self.name, lambda: shared.run(query, n).vector, arun, lane=lane_of(self.name, self.store))
+        return (
+            VectorSource.search(self, query, n) if query.text is None else self.shared_call.effect("vector", query, n)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,14 +233,7 @@ class _HybridKeywordSource(KeywordSource):
     shared_call: _SharedCall = field(kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
-        if query.text is None:
-            return None
-        shared = self.shared_call
-
-        async def arun() -> SourceResult:
-            return (await shared.arun(query, n)).keyword
-
-        return Effect(self.name, lambda: shared.run(query, n).keyword, arun, lane=lane_of(self.name, self.store))
+        return None if query.text is None else self.shared_call.effect("keyword", query, n)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
@@ -268,80 +244,48 @@ class _HybridKeywordSource(KeywordSource):
 # Turns of a session, from a store or history.
 
 
-class SessionTurns(Protocol):
-    """Turns of a session, read for one call."""
+class SessionTurns:
+    """Turns of a session, newest first. They are read once for each call, and then kept in ``turns``.
 
-    turns: Sequence[Chunk]
+    ``history`` is a chat history or a list of messages, whose texts ``embed`` converts to unit vectors (None without an
+    embedding). Otherwise, the turns are those of the session ``session_id`` in a store. ``is_foreign`` is True for
+    turns that are not in the store.
+    """
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the turns are not in the store."""
-        ...
+    def __init__(
+        self,
+        n: int,
+        *,
+        store: protocols.HasSessions | None = None,
+        session_id: str = "",
+        history: Any = None,
+        embed: Callable[[Sequence[str]], NDArray[np.float32] | None] | None = None,
+    ) -> None:
+        self.turns: Sequence[Chunk] = ()
+        self.is_foreign = store is None
+        self.history = history
+        self._n, self._store, self._session_id, self._embed = n, store, session_id, embed
+        self._vectors: NDArray[np.float32] | None = None
 
-    def call(self, query: Query) -> Effect:
-        """Return the call that reads the turns, newest first, and stores them in this object."""
-        ...
+    def read(self, query: Query) -> Sequence[Chunk]:
+        """Read the turns for a query, and return them."""
+        if self._store is not None:
+            self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
+            return self.turns
+        chunks: dict[str, Chunk] = {}
+        last = turns(self.history, query.text or "")[::-1][: self._n]
+        for turn in last:
+            id = content_id(turn.text, "")
+            chunks[id] = Chunk(id, turn.text, {"role": turn.speaker} if turn.speaker else {})
+        self.turns = list(chunks.values())
+        self._vectors = None if self._embed is None else self._embed([turn.text for turn in self.turns])
+        return self.turns
 
     def vectors(self, store: protocols.ReadsChunks) -> NDArray[np.float32] | None:
         """Return the unit vectors of the turns that were read, or None if they have no vectors."""
-        ...
-
-
-class StoredTurns:
-    """Last turns of a session that is kept in a store."""
-
-    is_foreign = False
-
-    def __init__(self, store: protocols.HasSessions, session_id: str, n: int) -> None:
-        self.turns: Sequence[Chunk] = ()
-        self._store, self._session_id, self._n = store, session_id, n
-
-    def call(self, query: Query) -> Effect:
-        """Implement :meth:`SessionTurns.call`."""
-
-        def read() -> Sequence[Chunk]:
-            self.turns = self._store.sessions.turns(self._session_id, self._n, query.scope)
-            return self.turns
-
-        return Effect("session", read, quick=True)
-
-    def vectors(self, store: protocols.ReadsChunks) -> NDArray[np.float32] | None:
-        """Implement :meth:`SessionTurns.vectors`."""
-        return (
-            store.vectors([turn.id for turn in self.turns])
-            if protocols.implements(store, protocols.HasVectors)
-            else None
-        )
-
-
-class HistoryTurns:
-    """Last messages of a chat history or of a list of messages."""
-
-    is_foreign = True
-
-    def __init__(self, history: Any, n: int, embed: Callable[[Sequence[str]], NDArray[np.float32] | None]) -> None:
-        self.turns: Sequence[Chunk] = ()
-        self._history, self._n, self._embed = history, n, embed
-        self._vectors: NDArray[np.float32] | None = None
-
-    def call(self, query: Query) -> Effect:
-        """Implement :meth:`SessionTurns.call`."""
-
-        def read() -> Sequence[Chunk]:
-            last = turns(self._history, query.text or "")[::-1][: self._n]
-            chunks: dict[str, Chunk] = {}
-            for turn in last:
-                id = content_id(turn.text, "")
-                chunks[id] = Chunk(id, turn.text, {"role": turn.speaker} if turn.speaker else {})
-            self.turns = list(chunks.values())
-            self._vectors = self._embed([turn.text for turn in self.turns])
-            return self.turns
-
-        return Effect("session", read, lane=lane_of("session", self._history))
-
-    def vectors(self, store: protocols.ReadsChunks) -> NDArray[np.float32] | None:
-        """Implement :meth:`SessionTurns.vectors`."""
-        return self._vectors
+        if self.is_foreign or not protocols.implements(store, protocols.HasVectors):
+            return self._vectors
+        return store.vectors([turn.id for turn in self.turns])
 
 
 class StoreWithMessages:
@@ -382,32 +326,27 @@ class StoreWithMessages:
 class SessionSource:
     """Source of the last turns of a session, newest first. The i-th of n turns has the score 1 − (i − 1) / n.
 
-    ``turns`` returns the call that reads the turns for a query. ``brings`` is True if the turns are not in the store;
-    the result then contains their texts.
+    The result contains the texts of turns that are not in the store.
     """
 
-    turns: Callable[[Query], Effect]
+    session: SessionTurns
     weight: float
-    brings: bool = False
     name: str = "session"
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that reads the turns; the text of the query is not used."""
-        call = self.turns(query)
-        awaited = call.arun
+        session = self.session
 
-        def as_result(turns: Sequence[Chunk]) -> SourceResult:
-            entries = [
-                ScoredId(turn.id, 1 - place / len(turns), turn if self.brings else None)
-                for place, turn in enumerate(turns)
-            ]
-            return SourceResult(entries)
+        def run() -> SourceResult:
+            newest = session.read(query)
+            return SourceResult(
+                [
+                    ScoredId(turn.id, 1 - place / len(newest), turn if session.is_foreign else None)
+                    for place, turn in enumerate(newest)
+                ]
+            )
 
-        async def aread() -> SourceResult:
-            assert awaited is not None
-            return as_result(await awaited())
-
-        return call._replace(run=lambda: as_result(call.run()), arun=None if awaited is None else aread)
+        return Effect(self.name, run, quick=not session.is_foreign, lane=lane_of(self.name, session.history))
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: this source cannot score chunks that are not turns."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph.chunks import chunk_uri, context_type_of
 from langchain_hybridgraph.records import Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (
@@ -29,8 +30,21 @@ from langchain_hybridgraph.stores.chunk_rows import (
 )
 from langchain_hybridgraph.stores.connections import CatalogConnections, UndecodableTextError
 
+_RAW_COLUMNS = ("tenant", "id", "uri", "context_type", "kind", "document", "parent", "metadata", "text")
 _RAW_NODES = "SELECT node, row, text_hash, content_hash, {} FROM nodes".format(
-    ", ".join(f"CAST({name} AS BLOB)" for name in ("tenant", "id", "kind", "document", "parent", "metadata", "text"))
+    ", ".join(f"CAST({name} AS BLOB)" for name in _RAW_COLUMNS)
+)
+# Nodes with an edge or a learned value that differs from its copy in an index. Without the condition, SQLite would read
+# the copies twice.
+_ALTERED_VALUES = " UNION ".join(
+    f"SELECT {node} FROM "
+    f"(SELECT * FROM {table} NOT INDEXED WHERE {node} > 0 EXCEPT SELECT * FROM {table} INDEXED BY {index})"
+    for table, node, index in (
+        ("edges", "source", "edge_values"),
+        ("learned", "node", "learned_values"),
+        ("past_validity", "node", "validity_values"),
+        ("past_trust", "node", "trust_values"),
+    )
 )
 _STATES_AT_ONCE = 10_000
 # JSON list of a column of times. A list takes half the time of one tuple for each row, and json_group_array rounds.
@@ -52,7 +66,7 @@ _STORED_THEN = (
 
 
 class DamagedNode(NamedTuple):
-    """A node that :meth:`Catalog.damaged_nodes` has found, with the hash of its present text and its metadata."""
+    """A damaged node, with the values for the columns that depend on its present text, metadata, document and id."""
 
     node: int
     row: int | None
@@ -60,6 +74,8 @@ class DamagedNode(NamedTuple):
     id: str
     text_hash: bytes = b""
     metadata: str | None = None
+    uri: str | None = None
+    context_type: str | None = None
 
 
 class DamagedNodes(NamedTuple):
@@ -212,13 +228,16 @@ class Catalog(CatalogConnections):
         )
         return [Edge(*values) for values in results]
 
-    def faults(self) -> list[str]:
-        """Check the database and its edges, and return messages about the faults found."""
+    def damage(self) -> list[str]:
+        """Return SQLite's messages about damage to the database, such as rows that differ from their indexes."""
+        return [message for (message,) in self.query("PRAGMA integrity_check(5)") if message != "ok"]
+
+    def edge_faults(self) -> list[str]:
+        """Return messages about edges that cannot have been written."""
         with self.reading() as connection:
-            faults = [row[0] for row in connection.execute("PRAGMA integrity_check(5)") if row[0] != "ok"]
             dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
             wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
-        faults += [f"{dangling} edges point to missing nodes"] if dangling else []
+        faults = [f"{dangling} edges point to missing nodes"] if dangling else []
         what = "have no weight, are never valid, or lead to themselves or another tenant"
         return faults + ([f"{wrong} edges {what}"] if wrong else [])
 
@@ -233,16 +252,26 @@ class Catalog(CatalogConnections):
                     tenant, id = (raw.decode(errors="replace") for raw in values[:2])
                     damaged.undecodable.append(DamagedNode(node, row, tenant, id))
                     continue
-                tenant, id, *contents = contents
-                text, metadata = contents[-1], contents[-2]
+                tenant, id, *place, kind, document, parent, metadata, text = contents
                 if text is None:
                     continue
-                has_metadata = metadata is not None and parse_metadata(metadata) is not None
-                is_as_written = content_hash in (b"", digest(*(each or "" for each in contents)))
-                if not (has_metadata and is_as_written and text_hash(text) == hash):
-                    readable = metadata if has_metadata else "{}"
-                    damaged.altered.append(DamagedNode(node, row, tenant, id, text_hash(text), readable))
+                parsed = None if metadata is None else parse_metadata(metadata)
+                is_as_written = content_hash in (b"", digest(kind, document or "", parent or "", metadata or "", text))
+                uri, context_type = None, None
+                if row is not None:
+                    uri = chunk_uri(id, document or "", parsed or {})
+                    context_type = context_type_of(parsed or {})
+                if (parsed is None, is_as_written, text_hash(text), place) != (False, True, hash, [uri, context_type]):
+                    readable = "{}" if parsed is None else metadata
+                    damaged.altered.append(
+                        DamagedNode(node, row, tenant, id, text_hash(text), readable, uri, context_type)
+                    )
         return damaged
+
+    def altered_values(self) -> list[DamagedNode]:
+        """Return the nodes with an edge or a learned value that has been damaged, as :meth:`damage` shows."""
+        sql = f"SELECT node, row, tenant, id FROM nodes WHERE node IN ({_ALTERED_VALUES})"
+        return [DamagedNode(*values) for values in self.query(sql)]
 
     def count_edges(self) -> int:
         """Return the number of edges of all tenants."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.records import MemoryState
@@ -72,10 +72,11 @@ class MemoryValues(NamedTuple):
 
 
 class StoredMemory(NamedTuple):
-    """The state of a chunk or parent, with its node, row and metadata."""
+    """The state of a chunk or parent, with its node, row, hash of its text and metadata."""
 
     node: int
     row: int | None
+    text_hash: bytes
     metadata: str
     values: MemoryValues
 
@@ -124,7 +125,8 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     An existing chunk keeps a learned value unless that value changes in its metadata. A chunk with a changed text is a
     new statement, learned ``now``.
     """
-    existing = _read_existing(connection, entries)
+    ids = [entry.id for entry in entries]
+    existing = read_states(connection, entries[0].tenant, ids) if entries else {}
     put_entries(connection, entries)
     new = [entry for entry in entries if entry.id not in existing]
     fresh = {entry.id: _initial(entry.metadata_values, now) for entry in new}
@@ -136,27 +138,6 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     )
     for id, after in again.items():
         replace(connection, existing[id].node, existing[id].values, after, now)
-
-
-class _ExistingMemory(NamedTuple):
-    node: int
-    text_hash: bytes
-    metadata_values: ParsedMetadata
-    values: MemoryValues
-
-
-def _read_existing(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> dict[str, _ExistingMemory]:
-    if not entries:
-        return {}
-    rows = connection.execute(
-        f"SELECT id, node, text_hash, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
-        "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-        (entries[0].tenant, json_list(entry.id for entry in entries)),
-    )
-    return {
-        id: _ExistingMemory(node, text_hash, ParsedMetadata.of(parse_metadata(metadata) or {}), MemoryValues(*values))
-        for id, node, text_hash, metadata, *values in rows
-    }
 
 
 def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
@@ -177,32 +158,35 @@ def _initial(metadata: ParsedMetadata, now: float) -> MemoryValues:
     )
 
 
-def _after_ingest(entry: ChunkRow, before: _ExistingMemory, now: float) -> MemoryValues:
-    first, last = _initial(before.metadata_values, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
+def _after_ingest(entry: ChunkRow, before: StoredMemory, now: float) -> MemoryValues:
+    """Return the state after an entry is written again.
+
+    A change in the metadata replaces a value, but a removed value is cleared only if the current value still comes from
+    the old metadata.
+    """
+    old_metadata = ParsedMetadata.of(parse_metadata(before.metadata) or {})
+    first, last = _initial(old_metadata, now)._asdict(), _initial(entry.metadata_values, now)._asdict()
     values = before.values._asdict()
-    changes = {name: last[name] for name in last if last[name] != first[name] and _overrides(name, last, first, values)}
-    after = before.values._replace(**changes)
+    changed = [name for name in last if last[name] != first[name]]
+    after = before.values._replace(
+        **{name: last[name] for name in changed if last[name] is not None or values[name] == first[name]}
+    )
     if entry.text_hash == before.text_hash:
         return after
     return after._replace(learned_at=now, retracted_at=None)
 
 
-def _overrides(name: str, last: Mapping[str, Any], first: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return whether a change in the metadata, from ``first`` to ``last``, replaces the current value in ``values``.
-
-    A removed value is cleared only if the current value still comes from the old metadata.
-    """
-    return last[name] is not None or values[name] == first[name]
-
-
 def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
     """Return the current state of each of these chunks and parents, retracted or not; unknown ids are left out."""
     rows = connection.execute(
-        f"SELECT id, node, row, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
+        f"SELECT id, node, row, text_hash, metadata, {_NAMES} FROM nodes JOIN learned USING (node) "
         "WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json_list(ids)),
     ).fetchall()
-    return {id: StoredMemory(node, row, metadata, MemoryValues(*values)) for id, node, row, metadata, *values in rows}
+    return {
+        id: StoredMemory(node, row, digest, metadata, MemoryValues(*values))
+        for id, node, row, digest, metadata, *values in rows
+    }
 
 
 def sessions(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from langchain_hybridgraph.records import CONTAINS, ENTITY, MENTIONS, TITLE, Edge, FileRecord
+from langchain_hybridgraph.records import CONTAINS, ENTITY, MENTIONS, TITLE, Edge
 from langchain_hybridgraph.stores.chunk_rows import (
     GRAPH,
     INVALID_EDGES,
@@ -42,12 +41,6 @@ def log_changes(connection: sqlite3.Connection, rows: Iterable[int]) -> int:
     version = int(connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()[0])
     connection.executemany("INSERT INTO changes VALUES (?, ?)", ((version, row) for row in set(rows)))
     return version
-
-
-def trim_changes(connection: sqlite3.Connection, floor: int) -> None:
-    """Delete changes up to version ``floor`` from the outbox; readers that lack them must read all rows again."""
-    connection.execute("DELETE FROM changes WHERE version <= ?", (floor,))
-    set_facts(connection, floor=floor)
 
 
 def trim_graph_changes(connection: sqlite3.Connection) -> None:
@@ -85,48 +78,9 @@ _MENTIONING = _FILES_OF.format(
 )
 
 
-def put_files(connection: sqlite3.Connection, tenant: str, records: Collection[FileRecord]) -> None:
-    """Insert or replace the records of files. If a record has no digest, only its documents and its path are stored."""
-    connection.executemany(
-        "DELETE FROM file_documents WHERE tenant = ? AND source = ?", ((tenant, record.source) for record in records)
-    )
-    connection.executemany(
-        "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
-        (
-            (tenant, record.source, place, document)
-            for record in records
-            for place, document in enumerate(record.documents)
-        ),
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        ((tenant, *record[:-2]) for record in records if record.digest),
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
-        ((tenant, record.source, record.path) for record in records if record.path),
-    )
-
-
 def forget_files(connection: sqlite3.Connection, tenant: str) -> None:
     """Delete the records of a tenant's files, except paths and documents, so that the next ingest reads them again."""
     connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
-
-
-def delete_files(connection: sqlite3.Connection, tenant: str) -> None:
-    """Delete all stored data about a tenant's files."""
-    for table in ("files", "file_documents", "file_paths"):
-        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
-
-
-def forget_linking_files(connection: sqlite3.Connection, nodes: Iterable[int]) -> None:
-    """Delete the records of files that link to these nodes or mention their titles; call before deleting the nodes."""
-    if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None:
-        return
-    node_list = (json.dumps(list(nodes)),)
-    connection.execute(_LINKING, node_list)
-    connection.execute(_MENTIONING, node_list)
 
 
 # The nodes that edges may connect: chunks, parents, entities that a chunk mentions, and directories that contain a
@@ -217,7 +171,9 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
     Return the number of deleted edges, including those of entities without mentions.
     """
     before = count_edges(connection)
-    mentioned = _mentioned(connection, tenant)
+    mentioned = connection.execute(
+        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
+    ).fetchall()
     connection.execute(
         "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)",
         (min_weight, tenant),
@@ -230,7 +186,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
             "FROM edges e JOIN nodes t ON t.node = e.target WHERE t.tenant = ?) WHERE place > ?)",
             (tenant, max_per_source),
         )
-    delete_unmentioned(connection, mentioned)
+    delete_unmentioned(connection, [node for (node,) in mentioned])
     return before - count_edges(connection)
 
 
@@ -283,8 +239,8 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     # Edges connect only nodes of the same tenant.
     connection.execute("DELETE FROM edges WHERE source IN (SELECT node FROM nodes WHERE tenant = ?)", (tenant,))
     connection.execute("DELETE FROM nodes WHERE tenant = ?", (tenant,))
-    delete_files(connection, tenant)
-    connection.execute("DELETE FROM credibility WHERE tenant = ?", (tenant,))
+    for table in ("files", "file_documents", "file_paths", "credibility"):
+        connection.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
     connection.execute("DELETE FROM about WHERE name = ?", (mode_name(tenant),))
     connection.execute(
         "DELETE FROM about WHERE name IN ('probe_text', 'probe_vector') AND NOT EXISTS "
@@ -294,16 +250,24 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 
 def repair_nodes(
-    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[int, bytes, str | None]]
+    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[Any, ...]]
 ) -> None:
-    """Delete nodes that are not valid UTF-8, and accept others with the hashes of their texts and their metadata.
+    """Delete nodes that are not valid UTF-8, and accept others (node, text hash, metadata, uri, context type).
 
     An accepted node has no hash of its contents, so adding the original text again replaces it.
     """
     _delete_nodes(connection, undecodable)
     connection.executemany(
-        "UPDATE nodes SET text_hash = ?2, metadata = ?3, content_hash = x'' WHERE node = ?1", altered
+        "UPDATE nodes SET text_hash = ?2, metadata = ?3, uri = ?4, context_type = ?5, content_hash = x'' "
+        "WHERE node = ?1",
+        altered,
     )
+
+
+def accept_values(connection: sqlite3.Connection) -> None:
+    """Make the indexes agree with the tables, and delete the records of files, so that the next ingest reads them."""
+    connection.execute("REINDEX")
+    connection.execute("DELETE FROM files")
 
 
 def delete_lost_edges(connection: sqlite3.Connection) -> None:
@@ -315,8 +279,10 @@ def delete_lost_edges(connection: sqlite3.Connection) -> None:
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
     """Delete nodes, their edges and file records, then unmentioned entities, lone nodes and empty directories."""
-    forget_linking_files(connection, nodes)
     id_list = (number_list(nodes),)
+    if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is not None:
+        connection.execute(_LINKING, id_list)
+        connection.execute(_MENTIONING, id_list)
     ends = connection.execute(
         f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
         f"WHERE kind = '{GRAPH}' AND source IN (SELECT value FROM json_each(?1)) "
@@ -356,13 +322,6 @@ def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[in
         connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
         connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
         nodes = [node for (node,) in above]
-
-
-def _mentioned(connection: sqlite3.Connection, tenant: str) -> list[int]:
-    results = connection.execute(
-        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
-    )
-    return [node for (node,) in results]
 
 
 def orphan_edges(connection: sqlite3.Connection, tenant: str, n: int) -> tuple[int, list[str]]:

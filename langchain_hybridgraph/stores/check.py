@@ -104,7 +104,7 @@ class Maintenance:
             self._index.snapshot()
             with self._index.catalog.snapshot():
                 version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
-                problems += self._index.catalog.faults() + self._text_faults()
+                problems += self._index.catalog.edge_faults() + self._value_faults() + self._text_faults()
                 with self._index.catalog.reading() as connection:
                     problems += catalog_memory.faults(connection)
                     notes = _notes_on_edges(
@@ -126,6 +126,17 @@ class Maintenance:
         except StoreError as error:
             return [str(error)]
         return []
+
+    def _value_faults(self) -> list[str]:
+        faults = [
+            f"catalog: {' '.join(message.split())}; repair() accepts the values that can be read; if this remains, "
+            "restore a backup"
+            for message in self._index.catalog.damage()
+        ]
+        with suppress(StoreError):  # the tables themselves cannot be read
+            if faults and (nodes := self._index.catalog.altered_values()):
+                faults.append(f"edges or learned values of {self._list(nodes)} have changed; repair() accepts them")
+        return faults
 
     def _text_faults(self) -> list[str]:
         damaged, faults = self._index.catalog.damaged_nodes(), []
@@ -193,7 +204,7 @@ class Maintenance:
             self._try_step()
             loss, damaged = self._index.loss, self._index.catalog.damaged_nodes()
             description = loss and self._description(loss)
-            is_probe_undecodable = self._is_probe_undecodable()
+            is_probe_undecodable, faults = self._is_probe_undecodable(), self._value_faults()
             with self._index.catalog.writing() as connection:
                 if is_probe_undecodable:
                     catalog_writes.delete_facts(connection, "probe_text", "probe_vector")
@@ -202,10 +213,12 @@ class Maintenance:
                     catalog_writes.delete_facts(connection, "loss")
                     catalog_writes.log_changes(connection, [])
                 if damaged.undecodable or damaged.altered:
-                    altered = [(each.node, each.text_hash, each.metadata) for each in damaged.altered]
+                    altered = [(each.node, *each[4:]) for each in damaged.altered]
                     catalog_writes.repair_nodes(connection, [each.node for each in damaged.undecodable], altered)
                     rows = [each.row for each in (*damaged.undecodable, *damaged.altered) if each.row is not None]
                     catalog_writes.log_changes(connection, rows)
+                if faults:
+                    catalog_writes.accept_values(connection)
                 catalog_writes.delete_lost_edges(connection)
                 if repaired := catalog_memory.repair(connection, self._index.clock()):
                     catalog_writes.log_changes(connection, repaired)
@@ -221,6 +234,8 @@ class Maintenance:
             notes.append(f"{description}; add the missing texts again")
         if damaged.undecodable:
             notes.append(f"{self._list(damaged.undecodable)} were deleted; add them again")
+        if faults:
+            notes.append(f"values in the catalog may be wrong: {'; '.join(faults)}")
         if damaged.altered:
             notes.append(f"the texts or metadata of {self._list(damaged.altered)} may be wrong; add them again")
         return replace(report, notes=(*notes, *report.notes))

@@ -16,7 +16,7 @@ from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, Re
 from langchain_hybridgraph.stores.catalog_writes import trim_graph_changes
 
 # Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 
 # SQLite's own message would contain the text.
@@ -123,11 +123,20 @@ class CatalogConnections:
             self._memory = _connection(":memory:") if path is None else None
         if path is not None and not create and not path.exists():
             raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
-        with self._opening(), self._borrowed() as connection:
-            if create:
-                schema = Path(__file__).with_name("schema.sql").read_text("utf-8")
-                connection.executescript(f"BEGIN IMMEDIATE;\n{schema}COMMIT;")
-            _check_format(connection, path)
+        try:
+            with self._borrowed() as connection:
+                if create:
+                    schema = Path(__file__).with_name("schema.sql").read_text("utf-8")
+                    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}COMMIT;")
+                _check_format(connection, path)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(f"the catalog {path} cannot be opened: {error}") from error
+            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+                cause = error if isinstance(error, sqlite3.DatabaseError) else _DAMAGED_SCHEMA
+                raise NotAnIndexError(f"{path} is not a catalog ({cause}): {_RESTORE}") from None
+            raise
         self._opened = self._place()
 
     @contextmanager
@@ -220,22 +229,6 @@ class CatalogConnections:
         # Decoding in Python takes .1 µs longer for each text.
         connection.text_factory = _decode_with_replacement if self.has_undecodable_texts else str
         return connection
-
-    @contextmanager
-    def _opening(self) -> Iterator[None]:
-        try:
-            yield
-        except UnicodeDecodeError:
-            self.close()
-            raise NotAnIndexError(f"{self._path} is not a catalog ({_DAMAGED_SCHEMA}): {_RESTORE}") from None
-        except sqlite3.DatabaseError as error:
-            self.close()
-            if isinstance(error, sqlite3.OperationalError):
-                raise StoreError(f"the catalog {self._path} cannot be opened: {error}") from error
-            raise NotAnIndexError(f"{self._path} is not a catalog ({error}): {_RESTORE}") from error
-        except BaseException:
-            self.close()
-            raise
 
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:

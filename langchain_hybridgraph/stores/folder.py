@@ -56,18 +56,15 @@ class IndexSettings:
     def __post_init__(self) -> None:
         if self.tenant is not None:
             check_name(self.tenant, "tenant")
-        _check_timeout(self.write_timeout)
+        timeout: Any = self.write_timeout
+        if not isinstance(timeout, int | float) or not timeout >= 0:
+            raise ConfigurationError(
+                f"write_timeout must be a number of seconds, at least 0, got {quote_value(timeout)}: it is "
+                "how long a change waits while others write"
+            )
         if self.path is not None:
             # The real path stays the same if the working directory or a link changes.
             object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
-
-
-def _check_timeout(seconds: Any) -> None:
-    if not isinstance(seconds, int | float) or not seconds >= 0:
-        raise ConfigurationError(
-            f"write_timeout must be a number of seconds, at least 0, got {quote_value(seconds)}: it is how long a "
-            "change waits while others write"
-        )
 
 
 _calls = threading.local()  # the number of guards that each thread has entered
@@ -273,7 +270,7 @@ class OpenFolder:
         """Number of rows written since the engines were last brought up to date."""
         self.is_tidy = path is None
         """Whether this process has deleted the files that a crash may have left in the folder."""
-        self._holders = 0
+        self._holders = 0 if path else 1  # an index in memory is never shared between stores
 
     @classmethod
     def of(cls, path: Path) -> OpenFolder:
@@ -294,13 +291,6 @@ class OpenFolder:
                 folder = _open[key] = cls(path, Catalog(path / CATALOG))
             folder._holders += 1
             return folder
-
-    @classmethod
-    def in_memory(cls, catalog: Catalog) -> OpenFolder:
-        """Return the open folder of an index in memory, which is never shared between stores."""
-        folder = cls(None, catalog)
-        folder._holders = 1
-        return folder
 
     def release(self) -> None:
         """Record that a store no longer uses the folder. When no store uses it, close the engines and the catalog."""

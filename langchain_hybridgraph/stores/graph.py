@@ -477,8 +477,7 @@ class ScopedGraph:
 class InMemoryGraph:
     """Graph of a list of edges, for stores without a graph of their own; the heaviest of equal edges is kept.
 
-    An entity is a target of ``mentions`` without outgoing edges; other nodes are chunks. ``visible(ids, scope)``
-    returns the visible ids (default: all), ``cosines(vector, ids)`` the known cosines by id (default: none).
+    An entity is a target of ``mentions`` without outgoing edges; other nodes are chunks.
 
     >>> from langchain_hybridgraph.records import Scope, EdgeFilter
     >>> store = InMemoryGraph([Edge("a", "b", "cites", 0.5), Edge("b", "c", "cites")])
@@ -487,10 +486,7 @@ class InMemoryGraph:
     ['b']
     """
 
-    def __init__(
-        self, edges: Iterable[Edge] = (), *, visible: Visible | None = None, cosines: Cosines | None = None
-    ) -> None:
-        self.visible, self.cosines = visible, cosines
+    def __init__(self, edges: Iterable[Edge] = ()) -> None:
         self.ids: list[str] = []
         self.node_of: dict[str, int] = {}
         self.edges: dict[Pair, dict[str, Edge]] = {}  # by relation
@@ -543,15 +539,15 @@ class InMemoryGraph:
     ) -> ScopedGraph:
         """Return the part of the current graph that a call with this scope and edge filter may traverse.
 
-        ``visible`` and ``cosines`` are used if the constructor did not receive its own.
+        ``visible(ids, scope)`` returns the visible ids (default: all), ``cosines(vector, ids)`` the known cosines by id
+        (default: none).
         """
         with self._lock:
             state = self._state = self._state or self._latest_state()
-        nodes = _ListedNodes(self, state, scope, self.visible or visible, self.cosines or cosines)
-        return ScopedGraph(state, nodes, scope, edge_filter)
+        return ScopedGraph(state, _ListedNodes(self, state, scope, visible, cosines), scope, edge_filter)
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return this graph with a store's visibility and cosines, unless the constructor received its own."""
+        """Return this graph with a store's visibility and cosines."""
         return _GraphOfStore(self, visible, cosines)
 
     def _latest_state(self) -> GraphState:

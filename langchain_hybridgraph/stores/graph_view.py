@@ -1,4 +1,4 @@
-"""Edges of an index, cached in memory."""
+"""Graph and directory tree of an index, in memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from langchain_hybridgraph.stores.catalog import EDGE
 from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list, number_list
 from langchain_hybridgraph.stores.graph import MENTIONS_CODE, Changes, EdgeColumns, GraphState, Pair, ScopedGraph
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
+from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -232,3 +233,62 @@ class GraphView:
             EdgeColumns.of(changed_arcs, codes),
         )
         return last.updated(changes, codes)
+
+
+@dataclass
+class _TreeMirror:
+    """The tree positions of all rows read so far, and the tree of the latest commit read."""
+
+    places: UriNumbers | None = None
+    state: tuple[Snapshot, TreeState] | None = None
+
+
+class DirectoryTree:
+    """Directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
+
+    After the first use, only the uris of new rows are read.
+    """
+
+    def __init__(self, index: IndexFolder) -> None:
+        self._index = index
+
+    def scoped(self, scope: Scope) -> Tree:
+        """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
+        self._index.check_scope(scope)
+        with self._index.guard:
+            snapshot, state = self._latest()
+            return Tree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
+
+    def _latest(self) -> tuple[Snapshot, TreeState]:
+        mirror = self._index.mirror(_TreeMirror, _TreeMirror)
+        present = mirror.state
+        if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
+            return present
+        with self._index.refresh_lock:  # otherwise another thread could add places of rows that this state lacks
+            snapshot, places = self._index.snapshot(), mirror.places
+            if places is None or len(places.of_row) > len(snapshot.rows):
+                places = mirror.places = UriNumbers()
+            start, end = len(places.of_row), len(snapshot.rows)
+            # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
+            sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
+            places.grow(end, self._index.query(sql, start, end))
+            mirror.state = snapshot, TreeState(places, snapshot.rows.alive())
+            return mirror.state
+
+
+class _SnapshotRows:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        return self._rows.ids(rows)
+
+    def row(self, id: str) -> int:
+        return next(iter(self._rows.rows([id])), -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if self._matrix is None:
+            return rows
+        each = np.array(rows, np.int64)
+        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
+        return nearest

@@ -20,7 +20,6 @@ from langchain_hybridgraph.errors import (
     ReadOnlyError,
     StoreError,
     StoreLockedError,
-    TenantError,
 )
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
@@ -171,7 +170,15 @@ class IndexFolder:
         state = self._state
         if state.guard.shut():
             state.snapshot.generation.close()
+            # Stores are part of reference cycles, so they are freed much later than they are closed.
+            state.snapshot = self._empty_snapshot()
+            state.columns.clear()
+            state.mirrors.clear()
             state.release()
+
+    def _empty_snapshot(self) -> Snapshot:
+        settings = self.settings
+        return Snapshot(Rows(settings.tenant or ""), Generation(settings.path, -1, None, settings.embedding))
 
     @property
     def _state(self) -> _OpenParts:
@@ -194,7 +201,7 @@ class IndexFolder:
         settings, tenant = self.settings, self.settings.tenant or ""
         self._opened = _OpenParts(
             folder,
-            Snapshot(Rows(tenant), Generation(settings.path, -1, None, settings.embedding)),
+            self._empty_snapshot(),
             MetadataColumns(partial(_metadata, folder.catalog, tenant)),
             weakref.finalize(self, folder.release),
             is_known_embedding=not settings.check_embedding,
@@ -234,7 +241,7 @@ class IndexFolder:
     def _open_folder(self) -> OpenFolder:
         settings = self.settings
         if settings.path is None:
-            return OpenFolder.in_memory(create_catalog(None, settings))
+            return OpenFolder(None, create_catalog(None, settings))
         facts = read_facts(settings.path)
         if not facts:
             create_index(settings)
@@ -249,17 +256,7 @@ class IndexFolder:
 
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
-        tenant = self.settings.tenant
-        if scope.tenant is None or scope.tenant == tenant:
-            return
-        if tenant is None:
-            raise TenantError(
-                f"the store has no tenants, but the call requests tenant {scope.tenant!r}: leave tenant= out"
-            )
-        raise TenantError(
-            f"the store is open for tenant {tenant!r}, but the call requests tenant {scope.tenant!r}: "
-            "open a store for that tenant"
-        )
+        scope.check_tenant(self.settings.tenant)
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
@@ -404,7 +401,9 @@ class IndexFolder:
         self.shared.pending_rows = 0
         if version - floor > 2 * KEPT_VERSIONS:
             with self.catalog.writing() as connection:
-                catalog_writes.trim_changes(connection, version - KEPT_VERSIONS)
+                # Readers in other processes that lack these changes read all rows again.
+                connection.execute("DELETE FROM changes WHERE version <= ?", (version - KEPT_VERSIONS,))
+                catalog_writes.set_facts(connection, floor=version - KEPT_VERSIONS)
 
     def _catch_up(self) -> None:
         """Bring the keyword index up to date, unless the index is read-only or another process is writing."""

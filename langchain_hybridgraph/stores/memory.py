@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -340,17 +339,11 @@ class MemoryIntake(Reader):
     def __init__(self, index: IndexFolder, writer: Writer, memory: EmbeddedMemory) -> None:
         super().__init__(index)
         self._writer = writer
-        self.states, self.credibility = memory.states, memory.credibility
+        self.states, self.credibility, self.exclusive = memory.states, memory.credibility, index.writer
 
     def clock(self) -> float:
         """Return the current time of the store's clock, in Unix seconds."""
         return self._index.clock()
-
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the write lock within the ``with`` block; other threads and processes may still read."""
-        with self._index.writer():
-            yield
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the unit vectors of texts, or None if there are no texts or the embedding has not been fitted yet."""

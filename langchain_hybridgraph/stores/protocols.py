@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
     from langchain_hybridgraph.memory.scores import MemoryColumns
-    from langchain_hybridgraph.records import Edge, EdgeFilter, MemoryState, Query, Scope, SourceResult
-    from langchain_hybridgraph.stores.sessions import FileRecords
-    from langchain_hybridgraph.stores.summaries import Summaries
+    from langchain_hybridgraph.records import Edge, EdgeFilter, FileRecord, MemoryState, Query, Scope, SourceResult
     from langchain_hybridgraph.stores.tree import Tree
 
 
@@ -243,6 +241,25 @@ class AcceptsChunks(Protocol):
         """Delete chunks and parents together with their edges; return the number deleted."""
 
 
+class FileRecords(Protocol):
+    """Records of the files that documents were read from."""
+
+    def read(self) -> list[FileRecord]:
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
+
+        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
+        """
+
+    def sources(self) -> set[str]:
+        """Return the sources of the files that :meth:`read` returns."""
+
+    def paths(self) -> Mapping[str, bytes]:
+        """Return the absolute path of each file with documents in the store, by source, with or without a record."""
+
+    def write(self, records: Sequence[FileRecord]) -> None:
+        """Insert or replace the records of files."""
+
+
 @runtime_checkable
 class RecordsFiles(Protocol):
     """A store that records from which files its documents were read."""
@@ -345,6 +362,30 @@ class HasTree(Protocol):
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the tree of the directories and documents that a call with this scope may see."""
+
+
+class CurrentSummaries(Protocol):
+    """A snapshot of a store's directory summaries."""
+
+    @property
+    def store(self) -> SearchableStore:
+        """Store for searching all summaries; each summary is a chunk whose id is the uri of its directory."""
+
+    def __len__(self) -> int:
+        """Return the number of summaries, including outdated ones."""
+
+    def is_current(self, uri: str) -> bool:
+        """Return whether the directory has a summary that is up to date."""
+
+    def get(self, uris: Iterable[str]) -> dict[str, Chunk]:
+        """Return the up-to-date summaries of these directories, by uri."""
+
+
+class Summaries(Protocol):
+    """Access to the summaries of a store's directories."""
+
+    def current(self) -> CurrentSummaries | None:
+        """Return a snapshot of the summaries, or None if no directory has a summary."""
 
 
 @runtime_checkable

@@ -6,8 +6,8 @@ import math
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,9 +43,7 @@ class RankBM25Index(KeywordIndex):
 
     def __init__(self, language: str | None = "english") -> None:
         super().__init__(language)
-        self._words: dict[int, list[str]] = {}
-        self._headings: dict[int, list[str]] = {}
-        self._forms: dict[int, _IdentifierForms] = {}
+        self._texts: dict[int, _Terms] = {}
         self._statistics: _Statistics | None = None
         self._counting = threading.Lock()
 
@@ -73,46 +71,47 @@ class RankBM25Index(KeywordIndex):
         question = self._question(statistics, text)
         places = statistics.sharing(question.terms)
         places = places[np.isin(statistics.rows[places], np.asarray(rows, dtype=np.int64))]
-        if not len(places):
-            return {}
         scores = statistics.scores(question.terms, places, question.headings_weight if headings else 0.0)
         return dict(zip(statistics.rows[places].tolist(), scores.tolist(), strict=True))
 
     @override
     def postings(self, terms: Sequence[Term]) -> dict[Term, list[int]]:
         statistics = self._count()
-        places = {(field, term): statistics.postings(field).get(term, []) for field, term in terms}
+        places = {(field, term): statistics.postings[field].get(term, []) for field, term in terms}
         return {term: statistics.rows[there].tolist() for term, there in places.items() if there}
 
     @override
     def apply(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        texts = {int(row): (text, "".join(headings)) for row, text, *headings in add}
-        words = {row: self._interned(text) for row, (text, _) in texts.items()}
-        heading_words = {row: self._interned(headings) for row, (_, headings) in texts.items()}
-        forms = {row: _IdentifierForms(compounds(text), name_of(text)) for row, (text, _) in texts.items()}
+        texts = {
+            int(row): _Terms(
+                self._interned(text),
+                self._interned("".join(headings)),
+                compounds(text),
+                list(filter(None, [name_of(text)])),
+            )
+            for row, text, *headings in add
+        }
         removed = set(remove)
         with self._counting:
-            self._words = {row: value for row, value in self._words.items() if row not in removed} | words
-            self._headings = {row: value for row, value in self._headings.items() if row not in removed} | heading_words
-            self._forms = {row: value for row, value in self._forms.items() if row not in removed} | forms
+            self._texts = {row: terms for row, terms in self._texts.items() if row not in removed} | texts
             self._statistics, self.applied_version = None, version
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._texts)
 
     @override
     def rows(self) -> set[int]:
-        return set(self._words)
+        return set(self._texts)
 
     @override
     def close(self) -> None:
         with self._counting:
-            self._words, self._headings, self._forms, self._statistics = {}, {}, {}, None
+            self._texts, self._statistics = {}, None
 
     def _count(self) -> _Statistics:
         with self._counting:
             if self._statistics is None:
-                self._statistics = _statistics_of(self._words, self._headings, self._forms)
+                self._statistics = _Statistics.of(self._texts)
             return self._statistics
 
     def _question(self, statistics: _Statistics, text: str) -> Question:
@@ -121,7 +120,7 @@ class RankBM25Index(KeywordIndex):
             text,
             self.analyzer,
             texts,
-            lambda field, word: len(statistics.postings(field).get(word, ())),
+            lambda field, word: len(statistics.postings[field].get(word, ())),
             lambda frequency: math.log((texts + 1) / max(1, frequency)),
         )
 
@@ -130,74 +129,53 @@ class RankBM25Index(KeywordIndex):
         return [sys.intern(word) for word in self.analyzer.all_words(text)]
 
 
-class _IdentifierForms(NamedTuple):
-    """The compound words in a text, and the name at the beginning of the text, or None."""
+class _Terms(NamedTuple):
+    """The words of a text and of its headings, its compounds, and the name at its beginning."""
 
+    text: list[str]
+    headings: list[str]
     compounds: list[str]
-    name: str | None
+    name: list[str]
 
 
-@dataclass(frozen=True)
-class _Field:
-    """BM25 statistics of one field of all rows, by position."""
+class _Statistics(NamedTuple):
+    """All rows, and the positions of the rows with each term of each field.
 
-    engine: Any  # a rank_bm25.BM25Plus, or None if the field has no words
-    postings: dict[str, list[int]]
+    ``engines`` are a rank_bm25.BM25Plus for texts and one for headings, or None if there are no words.
+    """
 
-    def scores(self, terms: Sequence[tuple[str, int]], places: Rows) -> Scores | float:
-        question = [term for term, count in terms for _ in range(count) if term in self.postings]
-        if not question:
-            return 0.0
-        return np.array(self.engine.get_batch_scores(question, places.tolist()), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class _Statistics:
     rows: Rows
-    text: _Field
-    headings: _Field
-    compounds: dict[str, list[int]]
-    names: dict[str, list[int]]
+    postings: dict[str, dict[str, list[int]]]
+    engines: dict[str, Any]
 
-    def postings(self, field: str) -> dict[str, list[int]]:
-        """Return the positions of the rows with each word, compound or name."""
-        fields = {"text": self.text.postings, "headings": self.headings.postings, "compounds": self.compounds}
-        return fields.get(field, self.names)
+    @classmethod
+    def of(cls, texts: Mapping[int, _Terms]) -> _Statistics:
+        """Count the terms of all texts."""
+        from rank_bm25 import BM25Plus
+
+        rows, postings = sorted(texts), dict[str, dict[str, list[int]]]()
+        engines: dict[str, Any] = {}
+        columns = zip(*(texts[row] for row in rows), strict=True) if rows else ([],) * 4
+        for field, lists in zip(_Terms._fields, columns, strict=True):
+            postings[field] = defaultdict(list)
+            for place, terms in enumerate(lists):
+                for term in set(terms):
+                    postings[field][term].append(place)
+            # rank_bm25 divides by the number of words, so it is called only if there is one.
+            if field in ("text", "headings"):
+                engines[field] = BM25Plus(lists, k1=K1, b=B, delta=0) if postings[field] else None
+        return cls(np.array(rows, dtype=np.int64), postings, engines)
 
     def sharing(self, terms: Sequence[tuple[str, int]]) -> Rows:
         """Return the ascending positions of rows that contain any term; rank_bm25 alone would scan all rows."""
-        lists = [field.postings.get(term, ()) for term, _ in terms for field in (self.text, self.headings)]
-        return np.unique(np.concatenate([np.array(places, dtype=np.int64) for places in lists] or [_NOWHERE]))
+        lists = [self.postings[field].get(term, ()) for term, _ in terms for field in self.engines]
+        return np.array(sorted(set(chain.from_iterable(lists))), dtype=np.int64)
 
     def scores(self, terms: Sequence[tuple[str, int]], places: Rows, headings_weight: float) -> Scores:
-        headings = headings_weight * self.headings.scores(terms, places)
-        return np.zeros(len(places)) + self.text.scores(terms, places) + headings
-
-
-_NOWHERE = np.zeros(0, dtype=np.int64)
-
-
-def _statistics_of(
-    words: dict[int, list[str]], headings: dict[int, list[str]], forms: dict[int, _IdentifierForms]
-) -> _Statistics:
-    rows = sorted(words)
-    compounds: dict[str, list[int]] = defaultdict(list)
-    names: dict[str, list[int]] = defaultdict(list)
-    for place, row in enumerate(rows):
-        for compound in forms[row].compounds:
-            compounds[compound].append(place)
-        if (name := forms[row].name) is not None:
-            names[name].append(place)
-    text, heading = _field([words[row] for row in rows]), _field([headings[row] for row in rows])
-    return _Statistics(np.array(rows, dtype=np.int64), text, heading, dict(compounds), dict(names))
-
-
-def _field(words: Sequence[Sequence[str]]) -> _Field:
-    from rank_bm25 import BM25Plus
-
-    postings: dict[str, list[int]] = defaultdict(list)
-    for place, row_words in enumerate(words):
-        for word in set(row_words):
-            postings[word].append(place)
-    # rank_bm25 divides by the number of words, so it is called only if there is one.
-    return _Field(BM25Plus(words, k1=K1, b=B, delta=0) if postings else None, dict(postings))
+        scores = np.zeros(len(places))
+        for field, weight in (("text", 1.0), ("headings", headings_weight)):
+            question = [term for term, count in terms for _ in range(count) if term in self.postings[field]]
+            if question and len(places):
+                batch = self.engines[field].get_batch_scores(question, places.tolist())
+                scores += weight * np.array(batch, dtype=np.float64)
+        return scores

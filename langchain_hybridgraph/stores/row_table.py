@@ -26,10 +26,6 @@ class RowTimes(NamedTuple):
     learned_at: NDArray[np.float64]
     retracted_at: NDArray[np.float64]
 
-    def enlarged_to(self, size: int) -> RowTimes:
-        """Return a copy with room for this number of rows; the new rows are valid and known at all times."""
-        return RowTimes(*(_enlarge(column, size, fill) for column, fill in zip(self, _ALWAYS, strict=True)))
-
 
 _ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
 
@@ -221,11 +217,9 @@ class Rows:
     def _grow(self, end: int) -> None:
         if end > len(self._alive):
             size = max(end, 2 * len(self._alive), 1024)
-            self._times = self._times.enlarged_to(size)
-            self._alive = np.concatenate([self._alive, np.zeros(size - len(self._alive), np.bool_)])
+            more = size - len(self._alive)
+            columns = zip(self._times, _ALWAYS, strict=True)
+            self._times = RowTimes(*(np.concatenate([column, np.full(more, fill)]) for column, fill in columns))
+            self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end
-
-
-def _enlarge(values: NDArray[np.float64], size: int, fill: float) -> NDArray[np.float64]:
-    return np.concatenate([values, np.full(size - len(values), fill)])

@@ -1,9 +1,13 @@
 -- Tables of the catalog.
+--
+-- The indexes whose names end in "values" contain all columns that no other index has. SQLite's integrity check
+-- compares each row with its entries in the indexes, so a value that has changed in one place does not go unnoticed.
 
 CREATE TABLE about (
     name TEXT PRIMARY KEY,
     value NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX fact_values ON about (value);
 
 -- Everything that has an id. Chunks are searched, parents are pointed to, other nodes are only joined by edges.
 -- A chunk's row is its position in the engines; every accepted version of a chunk gets a new row. Neither rows nor
@@ -54,6 +58,10 @@ CREATE TABLE learned (
 );
 CREATE INDEX expiring ON learned (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX retracted ON learned (retracted_at) WHERE retracted_at IS NOT NULL;
+CREATE INDEX learned_values ON learned (
+    learned_at, valid_from, valid_until, retracted_at, expires_at, confidence, utility, active_count, used_at,
+    created_at, memory_type, provenance_depth, updated_at
+);
 -- Earlier values, each with the time until which it was known.
 CREATE TABLE past_validity (
     node INTEGER NOT NULL,
@@ -62,6 +70,7 @@ CREATE TABLE past_validity (
     valid_until REAL,
     PRIMARY KEY (node, known_until)
 ) WITHOUT ROWID;
+CREATE INDEX validity_values ON past_validity (valid_from, valid_until);
 CREATE TABLE past_trust (
     node INTEGER NOT NULL,
     known_until REAL NOT NULL,
@@ -69,6 +78,7 @@ CREATE TABLE past_trust (
     utility REAL,
     PRIMARY KEY (node, known_until)
 ) WITHOUT ROWID;
+CREATE INDEX trust_values ON past_trust (confidence, utility);
 -- Nodes whose state changed, the last 5,000 changes: mirrors in memory follow this log, in this process and in
 -- others.
 CREATE TABLE learned_changes (
@@ -87,6 +97,7 @@ CREATE TABLE credibility (
     bad INTEGER NOT NULL,
     PRIMARY KEY (tenant, source)
 ) WITHOUT ROWID;
+CREATE INDEX credibility_values ON credibility (ok, bad);
 
 CREATE TABLE edges (
     source INTEGER NOT NULL,
@@ -99,7 +110,9 @@ CREATE TABLE edges (
     learned_at REAL NOT NULL,
     PRIMARY KEY (source, relation, target)
 ) WITHOUT ROWID;
-CREATE INDEX edges_by_target ON edges (target, source);
+CREATE INDEX edge_values ON edges (
+    target, source, relation, weight, description, valid_from, valid_until, learned_at
+);
 
 -- Edges and nodes (source = target) that each statement changed: the graph in memory follows this log, in this
 -- process and in others. Triggers write it, so that no statement can forget to.
@@ -145,6 +158,7 @@ CREATE TABLE files (
     parents INTEGER NOT NULL,
     PRIMARY KEY (tenant, source)
 ) WITHOUT ROWID;
+CREATE INDEX file_values ON files (stamp, digest, made_by, chunks, parents);
 CREATE TABLE file_documents (
     tenant TEXT NOT NULL,
     source TEXT NOT NULL,
@@ -178,6 +192,7 @@ CREATE TABLE file_paths (
     path BLOB NOT NULL,
     PRIMARY KEY (tenant, source)
 ) WITHOUT ROWID;
+CREATE INDEX path_values ON file_paths (path);
 
 INSERT INTO about VALUES ('version', 0), ('next_row', 0), ('floor', 0), ('generation', 0), ('graph_floor', 0);
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import FileRecord, check_name
-from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.reading import chunk_in
 from langchain_hybridgraph.stores.writing import Writer
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Scope
 
 MEMORY_TYPE = "episodic"
+LONGEST_TTL = 100 * 365 * 86_400.0
+"""Largest time to live of a turn, in seconds: a century."""
 # Number of turns that are read at once.
 PAGE = 100
 
@@ -93,22 +95,22 @@ class Sessions:
 
 def _seconds(ttl: float | timedelta | None) -> float | None:
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"ttl must be a timedelta or a number of seconds above 0, got {quote_value(ttl)}")
+    if seconds is not None and not 0 < seconds <= LONGEST_TTL:
+        raise ValueError(
+            f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}; leave "
+            "it out for turns that do not expire"
+        )
     return seconds
 
 
 class FileRecords:
-    """Records of the files that documents were read from."""
+    """Records of ingested files (see ``stores.protocols.FileRecords``)."""
 
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
     def read(self) -> list[FileRecord]:
-        """Return the records of the files whose chunks and edges are still as the ingest wrote them.
-
-        A record is deleted when a chunk of its documents changes or a node on which their edges depend is deleted.
-        """
+        """Return the records of the files whose chunks and edges are still as the ingest wrote them."""
         documents: dict[str, list[str]] = {}
         for source, document in self._index.query(
             "SELECT source, document FROM file_documents WHERE tenant = ? ORDER BY source, place"
@@ -134,8 +136,29 @@ class FileRecords:
         return dict(rows)
 
     def write(self, records: Sequence[FileRecord]) -> None:
-        """Insert or replace the records of files."""
-        if records:
-            stored_records = [record._replace(documents=tuple(map(reference, record.documents))) for record in records]
-            with self._index.writer(), self._index.catalog.writing() as connection:
-                catalog_writes.put_files(connection, self._index.rows.tenant, stored_records)
+        """Insert or replace the records of files. Without a digest, only documents and path are stored."""
+        tenant = self._index.rows.tenant
+        if not records:
+            return
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            connection.executemany(
+                "DELETE FROM file_documents WHERE tenant = ? AND source = ?",
+                ((tenant, record.source) for record in records),
+            )
+            connection.executemany(
+                "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
+                (
+                    (tenant, record.source, place, reference(document))
+                    for record in records
+                    for place, document in enumerate(record.documents)
+                ),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                ((tenant, *record[:-2]) for record in records if record.digest),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
+                ((tenant, record.source, record.path) for record in records if record.path),
+            )

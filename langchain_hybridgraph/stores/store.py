@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.stores.check import Maintenance
-from langchain_hybridgraph.stores.graph_view import GraphView
+from langchain_hybridgraph.stores.graph_view import DirectoryTree, GraphView
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.memory import EmbeddedMemory
 from langchain_hybridgraph.stores.sessions import FileRecords, Sessions
 from langchain_hybridgraph.stores.summaries import Summaries
-from langchain_hybridgraph.stores.tree import DirectoryTree
 from langchain_hybridgraph.stores.writing import Writer
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,50 +34,31 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.bm25 import IndexedText
 
 
-class TantivyErrors:
-    """Context manager that converts exceptions of Tantivy, including panics (BaseException), to StoreError.
+@contextlib.contextmanager
+def tantivy_errors(what: str) -> Iterator[None]:
+    """Convert exceptions of Tantivy, including panics (BaseException), to StoreError.
 
     If another writer holds Tantivy's lock, the error is StoreLockedError.
     """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None or isinstance(error, HybridGraphError):
-            return
+    try:
+        yield
+    except HybridGraphError:
+        raise
+    except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             wrapper = StoreLockedError if "LockBusy" in str(error) else StoreError
-            raise wrapper(f"{self._what}: {error}") from error
+            raise wrapper(f"{what}: {error}") from error
+        raise
 
 
 _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")
 
 
-class LinkedFolder:
-    """Temporary folder with links to an index without write permission, in which Tantivy can create its lock file."""
-
-    def __init__(self, original: Path) -> None:
-        self._original = original
-        self._holder = tempfile.TemporaryDirectory(prefix="hybridgraph-")
-        self.folder = Path(self._holder.name)
-        self.renew()
-
-    def renew(self) -> None:
-        """Add links to the files that are new since the last call."""
-        for file in self._original.iterdir():
-            link = self.folder / file.name
-            if file.name not in _LOCKS and not link.is_symlink():
-                link.symlink_to(file.resolve())
-
-    def remove(self) -> None:
-        """Delete the folder; the files of the index are kept."""
-        self._holder.cleanup()
+def link_files(original: Path, folder: Path) -> None:
+    """Add links to the new files of an index without write permission to a folder in which Tantivy can lock it."""
+    for file in original.iterdir():
+        if file.name not in _LOCKS and not (folder / file.name).is_symlink():
+            (folder / file.name).symlink_to(file.resolve())
 
 
 if TYPE_CHECKING:
@@ -99,7 +79,8 @@ def best_rows(
         worst = scores[-1] if len(scores) else 0.0
         is_all = len(rows) < fetch or fetch == searcher.num_docs
         if allowed_rows is not None:
-            within = is_allowed(allowed_rows, rows)
+            within = rows < len(allowed_rows)
+            within[within] = allowed_rows[rows[within]]
             rows, scores = rows[within], scores[within]
         if is_all or (len(rows) >= n and scores[n - 1] > worst):
             break
@@ -114,13 +95,6 @@ def ranked_rows(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tup
     scores, addresses = zip(*hits, strict=True) if hits else ((), ())
     rows = searcher.fast_field_values("row", list(addresses))
     return np.array(rows, dtype=np.int64), np.array(scores, dtype=np.float64)
-
-
-def is_allowed(allowed_rows: Mask, rows: Rows) -> Mask:
-    """Return a mask of the allowed rows; rows beyond the end of ``allowed_rows`` are not allowed."""
-    within = rows < len(allowed_rows)
-    within[within] = allowed_rows[rows[within]]
-    return within
 
 
 _ANALYZED = 1_000  # number of texts analysed in one batch
@@ -195,13 +169,6 @@ class AnalyzedTexts(NamedTuple):
     name: str
 
 
-def batches(add: Iterable[IndexedText]) -> Iterator[list[IndexedText]]:
-    """Yield the texts in lists of up to 1,000."""
-    rest = iter(add)
-    while batch := list(islice(rest, _ANALYZED)):
-        yield batch
-
-
 def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, AnalyzedTexts]]:
     """Return the row and the analysed contents of each text."""
     split = _splitter(language)
@@ -264,31 +231,6 @@ def prepare(language: str, text: str) -> None:
     splitter.fields_of[text] = splitter(text)
 
 
-def text_document(row: int, fields: AnalyzedTexts) -> tantivy.Document:
-    """Return the document for one row."""
-    import tantivy
-
-    document = tantivy.Document()
-    document.add_integer("row", row)
-    document.add_boolean("mark", False)
-    for field, content in zip(fields._fields, fields, strict=True):
-        if content:
-            document.add_text(field, content)
-    return document
-
-
-def mark_document(version: int, analysis: str) -> tantivy.Document:
-    """Return the document that records the version of the index and how its texts were analysed."""
-    import tantivy
-
-    document = tantivy.Document()
-    document.add_integer("row", _MARK_ROW)
-    document.add_boolean("mark", True)
-    document.add_integer("version", version)
-    document.add_text("analysis", analysis)
-    return document
-
-
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
 # 64,000 texts take 5 s of processor time and give one segment; with 15 MB, they give eleven segments. A writer is
 # opened for each call to apply, and opening takes 5 ms with the small heap but 30 with the large one, so the small heap
@@ -332,11 +274,11 @@ class TantivyIndex(KeywordIndex):
         super().__init__(language)
         self._path = path
         self._writable = writable or path is None
-        self._mirror: LinkedFolder | None = None
+        self._mirror: tempfile.TemporaryDirectory[str] | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
         self._questions: dict[str, Question] = {}
-        with TantivyErrors(f"cannot open the keyword index {path}"):
+        with tantivy_errors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
             register_stemmer(self._index, self.analyzer.language)
@@ -348,7 +290,7 @@ class TantivyIndex(KeywordIndex):
         questions = self._questions
         if (question := questions.get(text)) is None:
             self._open_searcher()
-            with TantivyErrors("the keyword search failed"):
+            with tantivy_errors("the keyword search failed"):
                 question = Question(text, self.analyzer, self._texts, self._frequency, partial(idf, self._texts))
             if len(questions) >= _MOST_QUESTIONS:
                 questions.clear()
@@ -358,7 +300,7 @@ class TantivyIndex(KeywordIndex):
     @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
         question, searcher = self.question(text), self._open_searcher()
-        with TantivyErrors("the keyword search failed"):
+        with tantivy_errors("the keyword search failed"):
             query = self._query_of(question)
             if query is None or n < 1:
                 return []
@@ -374,7 +316,7 @@ class TantivyIndex(KeywordIndex):
     @override
     def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
         question, searcher = self.question(text), self._open_searcher()
-        with TantivyErrors("the keyword scores failed"):
+        with tantivy_errors("the keyword scores failed"):
             query = self._query_of(question, headings=headings)
             row_set = {int(row) for row in rows}
             if query is None or not row_set:
@@ -390,7 +332,7 @@ class TantivyIndex(KeywordIndex):
         """Return the rows of each rare term; up to 20 share one search, in which the i-th scores 2^i."""
         import tantivy
 
-        with TantivyErrors("the search for identifiers failed"):
+        with tantivy_errors("the search for identifiers failed"):
             searcher = self._open_searcher()
             few = [term for term in terms if 0 < self._frequency(*term) <= _MOST_POSTINGS]
             postings: dict[Term, list[int]] = {term: [] for term in few}
@@ -430,7 +372,7 @@ class TantivyIndex(KeywordIndex):
     def rows(self) -> set[int]:
         import tantivy
 
-        with TantivyErrors("the keyword index cannot be read"):
+        with tantivy_errors("the keyword index cannot be read"):
             searcher = self._open_searcher()
             texts = tantivy.Query.term_query(self._schema, "mark", False)
             return set(ranked_rows(searcher, texts, max(1, searcher.num_docs))[0].tolist())
@@ -447,9 +389,10 @@ class TantivyIndex(KeywordIndex):
 
     @override
     def reload(self) -> None:
-        with TantivyErrors(f"cannot read the keyword index {self._path}"):
+        with tantivy_errors(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
-                self._mirror.renew()
+                assert self._path is not None
+                link_files(self._path, Path(self._mirror.name))
             self._index.reload()
             searcher = self._index.searcher()
             self.applied_version = self._read_mark(searcher)
@@ -463,7 +406,7 @@ class TantivyIndex(KeywordIndex):
         with self._writing:
             self._searcher, self._questions = None, {}
             if self._mirror is not None:
-                self._mirror.remove()
+                self._mirror.cleanup()
 
     def _open(self) -> tantivy.Index:
         import tantivy
@@ -477,8 +420,9 @@ class TantivyIndex(KeywordIndex):
         if not self._writable and not (self._path / "meta.json").exists():
             raise StoreError(f"there is no keyword index in {self._path}; opening it for writing creates one")
         if is_locked_out:
-            self._mirror = LinkedFolder(self._path)
-        return tantivy.Index(self._schema, str(self._mirror.folder if self._mirror else self._path))
+            self._mirror = tempfile.TemporaryDirectory(prefix="hybridgraph-")
+            link_files(self._path, Path(self._mirror.name))
+        return tantivy.Index(self._schema, self._mirror.name if self._mirror else str(self._path))
 
     def _open_searcher(self) -> tantivy.Searcher:
         if self._searcher is None:
@@ -495,18 +439,13 @@ class TantivyIndex(KeywordIndex):
         clauses = []
         for field, weight in weights.items():
             weights_of_terms = question.information(field)
-            clauses += [
-                (tantivy.Occur.Should, self._term(field, term, count * weight))
-                for term, count in question.terms
-                if term in weights_of_terms
-            ]
+            for term, count in question.terms:
+                if term in weights_of_terms:
+                    query = tantivy.Query.term_query(self._schema, field, term, "freq")
+                    if count * weight != 1:
+                        query = tantivy.Query.boost_query(query, float(count * weight))
+                    clauses.append((tantivy.Occur.Should, query))
         return tantivy.Query.boolean_query(clauses) if clauses else None
-
-    def _term(self, field: str, term: str, weight: float) -> tantivy.Query:
-        import tantivy
-
-        term_query = tantivy.Query.term_query(self._schema, field, term, "freq")
-        return term_query if weight == 1 else tantivy.Query.boost_query(term_query, float(weight))
 
     def _among(self, query: tantivy.Query, rows: Iterable[int]) -> tantivy.Query:
         """Return the query restricted to these rows, with unchanged scores."""
@@ -518,29 +457,36 @@ class TantivyIndex(KeywordIndex):
         return tantivy.Query.boolean_query([(must, tantivy.Query.const_score_query(among, 0.0)), (must, query)])
 
     def _commit(self, version: int, add: Iterable[IndexedText], remove: Sequence[int]) -> None:
-        writing = TantivyErrors(f"cannot write to the keyword index {self._path or 'in memory'}")
+        import tantivy
+
+        writing = partial(tantivy_errors, f"cannot write to the keyword index {self._path or 'in memory'}")
+        document = partial(tantivy.Document.from_dict, schema=self._schema)
         is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
-        with writing:
+        with writing():
             writer = self._index.writer(_SMALL_HEAP if is_small else _HEAP, _THREADS)
         # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
         # would die in a fork, and an aborted batch would be part of the next commit.
         try:
-            with writing:
+            with writing():
                 self._delete_leftovers()
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
-            analyzed = ordered_map(partial(analyze, self.analyzer.language), batches(add))
+            texts = iter(add)
+            batches = iter(lambda: list(islice(texts, _ANALYZED)), [])
+            analyzed = ordered_map(partial(analyze, self.analyzer.language), batches)
             # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
             last = -1 if self._path is None and not self.applied_version else math.inf
             for row, fields in chain.from_iterable(analyzed):
-                with writing:
+                with writing():
                     if row <= last:
                         writer.delete_documents_by_term("row", row)
-                    writer.add_document(text_document(row, fields))
+                    contents = {field: content for field, content in fields._asdict().items() if content}
+                    writer.add_document(document({"row": row, "mark": False, **contents}))
                 last = max(last, row)
-            with writing:
+            with writing():
                 writer.delete_documents_by_term("mark", True)
-                writer.add_document(mark_document(version, self.analyzer.name))
+                mark = {"row": _MARK_ROW, "mark": True, "version": version, "analysis": self.analyzer.name}
+                writer.add_document(document(mark))
                 writer.commit()
             _splitter(self.analyzer.language).fields_of.clear()
         except BaseException:
@@ -563,7 +509,7 @@ class TantivyIndex(KeywordIndex):
 
     def _close_writer(self, writer: tantivy.IndexWriter) -> None:
         """Wait for the writer's merges, discard uncommitted changes, and close the writer."""
-        with TantivyErrors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
+        with tantivy_errors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
     def _share(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from contextlib import closing
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -60,11 +59,7 @@ def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
     path = as_path("path", path)
     names = list_tenants(path)
     if tenant not in names:
-        near = get_close_matches(str(tenant)[:100], names, 1)
-        raise TenantError(
-            f"{path} contains no data of tenant {str(tenant)[:100]!r}"
-            + (f": did you mean {near[0]!r}?" if near else "; list_tenants() lists its tenants")
-        )
+        raise TenantError(f"{path} contains no data of tenant {str(tenant)[:100]!r}; list_tenants() lists its tenants")
     with closing(_open(path, tenant)) as index:
         layers = 0
         for folder in sorted(path.glob(f"{FOLDER}-*")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import Scope
-    from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
 
     Nodes = NDArray[np.int64]
 
@@ -24,53 +22,8 @@ if TYPE_CHECKING:
 DEEPEST = 64
 
 
-@dataclass
-class _TreeMirror:
-    """The tree positions of all rows read so far, and the tree of the latest commit read."""
-
-    places: UriNumbers | None = None
-    state: tuple[Snapshot, TreeState] | None = None
-
-
-class DirectoryTree:
-    """Directory tree of an index, built from the uris of its chunks (see ``records.uris.chunk_uri``).
-
-    After the first use, only the uris of new rows are read.
-    """
-
-    def __init__(self, index: IndexFolder) -> None:
-        self._index = index
-
-    def scoped(self, scope: Scope) -> Tree:
-        """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
-        self._index.check_scope(scope)
-        with self._index.guard:
-            snapshot, state = self._latest()
-            return Tree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
-
-    def _latest(self) -> tuple[Snapshot, TreeState]:
-        mirror = self._index.mirror(_TreeMirror, _TreeMirror)
-        present = mirror.state
-        if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
-            return present
-        with self._index.refresh_lock:  # otherwise another thread could add places of rows that this state lacks
-            snapshot, places = self._index.snapshot(), mirror.places
-            if places is None or len(places.of_row) > len(snapshot.rows):
-                places = mirror.places = UriNumbers()
-            start, end = len(places.of_row), len(snapshot.rows)
-            # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
-            sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
-            places.grow(end, self._index.query(sql, start, end))
-            mirror.state = snapshot, TreeState.of(places, snapshot.rows.alive())
-            return mirror.state
-
-
 class TreeRows(Protocol):
     """Interface through which a tree reads rows. All rows belong to the same state of an index."""
-
-    @property
-    def living(self) -> int:
-        """Number of rows whose chunks still exist."""
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         """Return the id of each row."""
@@ -80,28 +33,6 @@ class TreeRows(Protocol):
 
     def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
         """Return these rows, at most ``n`` of them, by distance to a unit vector, nearest first."""
-
-
-class _SnapshotRows:
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
-
-    @property
-    def living(self) -> int:
-        return self._rows.living
-
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return self._rows.ids(rows)
-
-    def row(self, id: str) -> int:
-        return next(iter(self._rows.rows([id])), -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        if self._matrix is None:
-            return rows
-        each = np.array(rows, np.int64)
-        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
-        return nearest
 
 
 class UriNumbers:
@@ -154,59 +85,45 @@ class UriNumbers:
         return place
 
 
-class _Depth(NamedTuple):
-    """The places at one depth of the tree, and the directory that contains each of them."""
-
-    places: Nodes
-    above: Nodes
-
-
-@dataclass(frozen=True)
 class TreeState:
-    """Directory tree of one version of an index, by place (see :class:`UriNumbers`), with cached results."""
+    """Directory tree of one version of an index, by place (see :class:`UriNumbers`), with cached results.
 
-    places: UriNumbers
-    size: int
-    of_row: Nodes
-    depths: tuple[_Depth, ...]
-    tops: tuple[int, ...]
-    living: Nodes = field(repr=False)
-    of_all: list[NDArray[np.uint64]] = field(default_factory=list, repr=False)
-    below: dict[int, Level] = field(default_factory=dict, repr=False)
+    ``alive`` is a mask of the rows whose chunks still exist. ``depths`` has the places at each depth, the deepest
+    first, with the directories that contain them; ``living`` has the number of living rows at and below each place.
+    """
 
-    @classmethod
-    def of(cls, places: UriNumbers, living: Mask) -> TreeState:
-        """Return the state for these places; ``living`` is a mask of the rows whose chunks still exist."""
-        size = len(places.uris)
-        of_row = np.array(places.of_row, np.int64)
+    def __init__(self, places: UriNumbers, alive: Mask) -> None:
+        self.places, self.alive = places, alive.copy()
+        self.size, self.rows = len(places.uris), int(np.count_nonzero(alive))
+        self.of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
         order = np.argsort(depth, kind="stable")
         cuts = np.flatnonzero(np.diff(depth[order])) + 1
-        depths = tuple(_Depth(part, above[part]) for part in reversed(np.split(order, cuts)[1:]))
-        tops = tuple(np.flatnonzero(above < 0).tolist())
-        state = cls(places, size, of_row, depths, tops, np.zeros(0, np.int64))
-        return replace(state, living=state.counts(living))
+        self.depths = [(part, above[part]) for part in reversed(np.split(order, cuts)[1:])]
+        self.tops: list[int] = np.flatnonzero(above < 0).tolist()
+        self.living = self.counts(self.alive)
+        self.below: dict[int, Level] = {}
+
+    @cached_property
+    def living_states(self) -> NDArray[np.uint64]:
+        """Result of :meth:`states` for all living rows."""
+        return self.states(self.alive)
 
     def counts(self, allowed_rows: Mask) -> Nodes:
         """Return, for each place, the number of allowed rows at and below it."""
         node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
         count = np.bincount(node_of_row[node_of_row >= 0], minlength=self.size)
-        for depth in self.depths:
-            count += np.bincount(depth.above, weights=count[depth.places], minlength=self.size).astype(np.int64)
+        for places, above in self.depths:
+            count += np.bincount(above, weights=count[places], minlength=self.size).astype(np.int64)
         return count
 
-    def states(self, allowed_rows: Mask, is_all: bool) -> NDArray[np.uint64]:
-        """Return, for each place, the sum of the hashes of the allowed rows at and below it; cached if ``is_all``."""
-        if is_all and self.of_all:
-            return self.of_all[0]
-        node_of_row = self.of_row[allowed_rows[: len(self.of_row)]]
-        rows = np.flatnonzero(allowed_rows[: len(self.of_row)])
+    def states(self, allowed_rows: Mask) -> NDArray[np.uint64]:
+        """Return, for each place, the sum of the hashes of the allowed rows at and below it."""
+        rows = np.flatnonzero(allowed_rows[: len(self.of_row)] & (self.of_row >= 0))
         sums = np.zeros(self.size, np.uint64)
-        np.add.at(sums, node_of_row[node_of_row >= 0], _hash(rows[node_of_row >= 0]))
-        for depth in self.depths:
-            np.add.at(sums, depth.above, sums[depth.places])
-        if is_all:
-            self.of_all.append(sums)
+        np.add.at(sums, self.of_row[rows], _hash(rows))
+        for places, above in self.depths:
+            np.add.at(sums, above, sums[places])
         return sums
 
 
@@ -236,9 +153,8 @@ class Tree:
         self._tree_state, self._tree_rows, self._allowed_rows = tree_state, rows, allowed_rows
         self._end = len(tree_state.of_row)
         self._places = tree_state.places
-        self._is_all = bool(np.count_nonzero(allowed_rows) == rows.living)
+        self._is_all = np.count_nonzero(allowed_rows) == tree_state.rows
         self._count: NDArray[np.int64] = tree_state.living if self._is_all else tree_state.counts(allowed_rows)
-        self._states: NDArray[np.uint64] | None = None
         self._below: dict[int, Level] = tree_state.below if self._is_all else {}
 
     def __len__(self) -> int:
@@ -310,9 +226,11 @@ class Tree:
 
         It is a sum of 64-bit hashes of rows, which never change (Clarke et al. 2003, "AdHash").
         """
-        if self._states is None:
-            self._states = self._tree_state.states(self._allowed_rows, self._is_all)
         return f"{int(self._states[node]):016x}"
+
+    @cached_property
+    def _states(self) -> NDArray[np.uint64]:
+        return self._tree_state.living_states if self._is_all else self._tree_state.states(self._allowed_rows)
 
     def context_type(self, node: int) -> str | None:
         """Return the context type in the document's metadata, or None."""
@@ -333,14 +251,11 @@ class Tree:
 
     def nearest(self, nodes: Sequence[int], vector: Vector, n: int) -> list[int]:
         """Return up to ``n`` of these nodes by the distance of their own chunks, else the first ``n``."""
-        rows = self._rows(nodes)
+        rows = list(chain.from_iterable(map(self._rows_at, nodes)))
         if not rows:
             return list(nodes[:n])
         best = np.array(self._tree_rows.nearest(vector, rows, n), np.int64)
         return list(dict.fromkeys(self._tree_state.of_row[best].tolist()))[:n]
-
-    def _rows(self, nodes: Iterable[int]) -> list[int]:
-        return list(chain.from_iterable(map(self._rows_at, nodes)))
 
     def _rows_at(self, node: int) -> list[int]:
         end, allowed_rows = self._end, self._allowed_rows

@@ -309,7 +309,7 @@ class VectorMatrix:
         self._keep_within_file()
         if not self._path.exists():  # the mapping can still be searched, but is lost when the process ends
             return np.zeros(len(row_array), np.bool_)
-        is_intact: Mask = row_array < len(self._matrix)
+        is_intact: Mask = (row_array >= 0) & (row_array < len(self._matrix))
         is_intact[is_intact] = _sums(self._matrix, row_array[is_intact]) == _read(
             checksums(self._path), row_array[is_intact]
         )

@@ -102,11 +102,6 @@ class FileLock:
         self._file: int | None = None
         _locks.add(self)
 
-    @property
-    def is_held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._file is not None
-
     def acquire(self, deadline: float) -> bool:
         """Try to acquire the lock, at least once, until ``deadline`` (``time.monotonic()``); return whether it is held.
 
@@ -127,19 +122,6 @@ class FileLock:
             if file >= 0:
                 os.close(file)
         return True
-
-    def sign(self) -> None:
-        """Write the id of this process to the file, for the error messages of processes that time out."""
-        assert self._file is not None, "only the holder may sign"
-        with contextlib.suppress(OSError):  # on a full disk, the lock works without the id
-            os.pwrite(self._file, f"{os.getpid():<20}".encode(), 0)  # padded, because truncating takes milliseconds
-
-    def holder(self) -> str:
-        """Return the process id that was last written to the file, or "unknown" if the file has none."""
-        try:
-            return self.path.read_bytes()[:64].decode("ascii", "replace").strip() or "unknown"
-        except OSError:
-            return "unknown"
 
     def release(self) -> None:
         """Release the lock; if it is not held, do nothing."""
@@ -196,7 +178,7 @@ class WriterLock:
         """
         deadline = time.monotonic() + timeout
         if not self._threads.acquire(timeout):
-            raise self._late(timeout, f"another thread of this process ({os.getpid()})")
+            raise self._late(timeout, "another thread of this process")
         try:
             if self._threads.depth == 1:
                 self._take_file(deadline, timeout)
@@ -216,8 +198,7 @@ class WriterLock:
             return
         try:
             if not (self._queue.acquire(deadline) and self._file.acquire(deadline)):
-                raise self._late(timeout, f"process {self._file.holder()}")
-            self._file.sign()
+                raise self._late(timeout, "another process")
         finally:
             self._queue.release()
 

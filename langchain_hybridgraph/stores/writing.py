@@ -6,13 +6,13 @@ import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.processes import report
-from langchain_hybridgraph.records import checked_edges
+from langchain_hybridgraph.records import checked_edges, heaviest_edges
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
@@ -87,12 +87,12 @@ class Writer(Reader):
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
         """Write a batch like :meth:`upsert`; ``also`` writes in its transaction and returns rows that it changed."""
-        ahead = self._embed_ahead(batch) if vectors_by_id is None else None
+        early = self._embed_ahead(batch) if vectors_by_id is None else (-1, {})
         with self._index.writer():
             stored_hashes = self._stored_hashes(batch)
             changed = [entry for entry in batch if _changes(entry, stored_hashes.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
-            rows, embedded = self._write_vectors(new, stored_hashes, vectors_by_id, ahead)
+            rows, embedded = self._write_vectors(new, stored_hashes, vectors_by_id, early)
             facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
             self._commit(changed, rows, stored_hashes, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
@@ -129,7 +129,7 @@ class Writer(Reader):
 
         Equal edges count once; only the heaviest is written.
         """
-        edges_by_key = _heaviest(checked_edges(edges))
+        edges_by_key = heaviest_edges(checked_edges(edges))
         leaving, kinds = set(sources), set(relations)
         with self._index.writer():
             sources_read = leaving.union(edge.source for edge in edges_by_key.values())
@@ -178,91 +178,65 @@ class Writer(Reader):
     def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
 
-    def _embed_ahead(self, batch: Sequence[ChunkRow]) -> _EarlyVectors | None:
+    def _embed_ahead(self, batch: Sequence[ChunkRow]) -> EarlyVectors:
         """Embed the new texts of this batch before the write lock is taken, so that others can write meanwhile."""
         with self._index.guard:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
-                return None
-            stored_hashes = self._stored_hashes(batch)
-            texts = list(
-                dict.fromkeys(e.text for e in batch if e.kind == CHUNK and _needs_vector(e, stored_hashes.get(e.id)))
-            )
+                return -1, {}
+            stored = self._stored_hashes(batch)
+            changed = [e for e in batch if e.kind == CHUNK and _changes(e, stored.get(e.id))]
+            texts = list(dict.fromkeys(e.text for e in changed if _row_of_same_text(e, stored.get(e.id)) is None))
             vectors = self._index.embed(texts, generation) if texts else ()
-            return _EarlyVectors(generation.number, dict(zip(texts, vectors, strict=True)))
+            return generation.number, dict(zip(texts, vectors, strict=True))
 
     def _write_vectors(
         self,
         new: Sequence[ChunkRow],
         stored_hashes: Mapping[str, StoredHashes],
         vectors_by_id: Mapping[str, Vector] | None,
-        ahead: _EarlyVectors | None,
+        early: EarlyVectors,
     ) -> tuple[list[int], int]:
         """Write the vectors of chunks to new rows of the matrix; return these and the number of texts embedded."""
-        facts = self._index.catalog.facts()
+        index, facts = self._index, self._index.catalog.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
-        if not new or self._index.is_unfitted(self._index.generation):
+        if not new or index.is_unfitted(index.generation):
             return rows, 0
-        reusable = self._reusable_rows(new, stored_hashes)
-        texts: list[str] = []
-        if vectors_by_id is not None:
-            vectors = np.stack([vectors_by_id[entry.id] for entry in new])
-        else:
-            texts = list(dict.fromkeys(entry.text for place, entry in enumerate(new) if place not in reusable))
-            vectors = self._combined([entry.text for entry in new], reusable, texts, ahead)
+        embedded = 0
+        if vectors_by_id is None:
+            reused = self._vectors_of_same_texts(new, stored_hashes)
+            others = [entry for entry in new if entry.id not in reused]
+            vector_of = dict(early[1]) if early[0] == index.generation.number else {}
+            texts = list(dict.fromkeys(entry.text for entry in others))
+            if missing := [text for text in texts if text not in vector_of]:  # the index has changed in the meantime
+                vector_of |= zip(missing, index.embed(missing, index.generation), strict=True)
+            if reused and texts:
+                index.check_width(len(vector_of[texts[0]]))
+            vectors_by_id = reused | {entry.id: vector_of[entry.text] for entry in others}
+            embedded = len(texts)
+        vectors = np.stack([vectors_by_id[entry.id] for entry in new])
         # Until the first vectors are committed, any dimension is allowed, even after failed attempts.
-        matrix = self._index.generation.matrix
+        matrix = index.generation.matrix
         if matrix is None or "dimension" not in facts:
-            matrix = self._index.generation.create_matrix(vectors.shape[1])
-        self._index.check_width(vectors.shape[1])
+            matrix = index.generation.create_matrix(vectors.shape[1])
+        index.check_width(vectors.shape[1])
         matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
-        return rows, len(texts)
+        return rows, embedded
 
-    def _reusable_rows(self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]) -> dict[int, int]:
-        """Return the rows of undamaged vectors of unchanged texts, by the position of the chunk in ``new``."""
-        reusable = {
-            place: row
-            for place, e in enumerate(new)
-            if (row := _row_of_same_text(e, stored_hashes.get(e.id))) is not None
-        }
-        matrix = self._index.generation.matrix
-        if matrix is None or not reusable:
+    def _vectors_of_same_texts(
+        self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]
+    ) -> dict[str, Vector]:
+        """Return the undamaged vectors of the chunks whose texts have not changed, by id."""
+        matrix, row_of = self._index.generation.matrix, dict[str, int]()
+        for entry in new:
+            if (row := _row_of_same_text(entry, stored_hashes.get(entry.id))) is not None:
+                row_of[entry.id] = row
+        if matrix is None or not row_of:
             return {}
-        intact = matrix.intact(list(reusable.values()), [new[place].text_hash for place in reusable])
-        return {
-            place: row for (place, row), is_intact in zip(reusable.items(), intact.tolist(), strict=True) if is_intact
-        }
-
-    def _combined(
-        self, texts: Sequence[str], reusable: Mapping[int, int], fresh: list[str], ahead: _EarlyVectors | None
-    ) -> NDArray[np.float32]:
-        """Return a vector per text, copied from the ``reusable`` rows by position, or embedded for ``fresh`` ones."""
-        embedded = self._embedded(fresh, ahead) if fresh else None
-        place_of = {text: place for place, text in enumerate(fresh)}
-        matrix = self._index.generation.matrix
-        if matrix is None or not reusable:
-            assert embedded is not None, "a chunk that keeps no vector has a text to embed"
-            return embedded[[place_of[text] for text in texts]]
-        vectors = np.empty((len(texts), matrix.dimension), np.float32)
-        vectors[list(reusable)] = matrix.take(list(reusable.values()))
-        if embedded is not None:
-            self._index.check_width(embedded.shape[1])
-            others = [place for place in range(len(texts)) if place not in reusable]
-            vectors[others] = embedded[[place_of[texts[place]] for place in others]]
-        return vectors
-
-    def _embedded(self, texts: list[str], ahead: _EarlyVectors | None) -> NDArray[np.float32]:
-        """Return the vectors of these texts; reuse those in ``ahead`` if the model is still the same."""
-        if ahead is None or ahead.generation != self._index.generation.number:
-            return self._index.embed(texts, self._index.generation)
-        missing = [text for text in texts if text not in ahead.vectors]  # the index has changed in the meantime
-        vectors = (
-            {**ahead.vectors, **dict(zip(missing, self._index.embed(missing, self._index.generation), strict=True))}
-            if missing
-            else (ahead.vectors)
-        )
-        return np.stack([vectors[text] for text in texts])
+        intact = matrix.intact(list(row_of.values()), [entry.text_hash for entry in new if entry.id in row_of])
+        each = zip(row_of, matrix.take(list(row_of.values())), intact.tolist(), strict=True)
+        return {id: vector for id, vector, is_intact in each if is_intact}
 
     def _commit(
         self,
@@ -294,23 +268,22 @@ class Writer(Reader):
         self._index.snapshot()
 
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
-        """Return the embedding's name, dimension and probe (first text); {} without vectors or if one is stored."""
-        if not new or self._index.generation.matrix is None or "probe_text" in self._index.catalog.facts():
+        """Return the embedding's name, dimension and probe (first text); {} without vectors or if one is stored.
+
+        If vectors are passed, the probe is embedded; if that fails, the embedding is identified by its name.
+        """
+        index = self._index
+        if not new or index.generation.matrix is None or "probe_text" in index.catalog.facts():
             return {}
-        facts = probe_facts(self._index.settings.name, self._index.generation.matrix, rows[0], new[0].text)
-        own = self._probe_vector(new[0].text) if has_own_vectors else None
-        if own is not None:
-            self._index.check_width(len(own))
+        facts = probe_facts(index.settings.name, index.generation.matrix, rows[0], new[0].text)
+        if has_own_vectors:
+            try:
+                own = index.embed([new[0].text], index.generation)[0]
+            except Exception:  # noqa: BLE001 - the first search raises the error of a model that cannot embed
+                return facts
+            index.check_width(len(own))
             facts["probe_vector"] = own.tobytes()
         return facts
-
-    def _probe_vector(self, text: str) -> Vector | None:
-        """Embed a text to identify the embedding if vectors are passed; return None if that fails."""
-        try:
-            own: Vector = self._index.embed([text], self._index.generation)[0]
-        except Exception:  # noqa: BLE001 - without a probe vector, the embedding is identified by its name
-            return None
-        return own
 
     # -- the engines ----------------------------------------------------------------------------------------
 
@@ -430,11 +403,8 @@ class Writer(Reader):
             report("embedding", done, chunks, "chunks")
 
 
-class _EarlyVectors(NamedTuple):
-    """Vectors by text, embedded before the write lock was taken, by the model of ``generation``."""
-
-    generation: int
-    vectors: Mapping[str, Vector]
+EarlyVectors = tuple[int, Mapping[str, "Vector"]]
+"""Number of a generation, and vectors by text that its model computed before the write lock was taken."""
 
 
 def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
@@ -443,19 +413,6 @@ def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 def _key(edge: Edge) -> tuple[str, str, str]:
     return edge.source, edge.target, edge.relation
-
-
-def _heaviest(edges: Iterable[Edge]) -> dict[tuple[str, str, str], Edge]:
-    """Return the heaviest edge for each source, target and relation; the first one if several are equally heavy."""
-    heaviest: dict[tuple[str, str, str], Edge] = {}
-    for edge in edges:
-        if edge.weight > heaviest.setdefault(_key(edge), edge).weight:
-            heaviest[_key(edge)] = edge
-    return heaviest
-
-
-def _needs_vector(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
-    return _changes(entry, stored_hashes) and _row_of_same_text(entry, stored_hashes) is None
 
 
 def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:

@@ -15,7 +15,6 @@ from langchain_hybridgraph.embeddings import default_embedding, embedding_name, 
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
-from langchain_hybridgraph.options.groups import check_store_arguments
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.index import IndexFolder
     from langchain_hybridgraph.stores.writing import Writer
-    from langchain_hybridgraph.vectorstores.document_store import ChunkStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
@@ -172,7 +170,7 @@ class MessageSessions(Sessions):
         A turn is a LangChain message with text or a (role, text) pair, stored as a chunk. To ``metadata`` are added
         ``session_id``, ``turn`` (its number), ``role``, ``created_at`` (default: now) and ``memory_type`` (default:
         "episodic"). ``memory.expire`` deletes turns older than ``ttl`` (seconds or a timedelta). Raises ValueError for
-        a ``ttl`` that is not above 0 and for metadata that cannot be stored.
+        a ``ttl`` that is not above 0 or exceeds 100 years, and for metadata that cannot be stored.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -224,13 +222,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     >>> [document.id for document in store.similarity_search("a cat", k=1)]
     ['cat']
     """
-
-    if not TYPE_CHECKING:  # type checkers check the arguments of __init__
-
-        def __new__(cls, *arguments: Any, **options: Any) -> Self:
-            """Raise TypeError for arguments of other vector stores, with the line to write."""
-            check_store_arguments(cls.__name__, options)
-            return super().__new__(cls)
 
     def __init__(
         self,
@@ -296,10 +287,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         super().__setstate__(state)
 
     @property
-    def _chunks(self) -> ChunkStore:
-        return self
-
-    @property
     def embeddings(self) -> Embeddings:
         """Embedding that the store uses."""
         model = self.embedding
@@ -326,7 +313,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         **kwargs: Any,
     ) -> Self:
         """Add texts to the store in the folder ``path`` (None: in memory), and return the store."""
-        check_store_arguments(f"{cls.__name__}.from_texts", kwargs, "texts")
         store = cls(path, embedding, tenant=tenant, language=language)
         store.add_texts(texts, metadatas, ids=ids, **kwargs)
         return store

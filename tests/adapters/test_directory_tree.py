@@ -160,13 +160,9 @@ def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
 async def test_a_tree_that_is_read_too_slowly_is_reported(on_error, monkeypatch):
     """If the tree cannot be read before the deadline, the result is empty and reports deadline-exceeded:tree."""
     make_late(monkeypatch, "tree")
-    store, gate, is_slow = InMemoryVectorStore.from_documents(documents()[:8], embedding()), threading.Event(), []
-
-    def version():
-        return gate.wait(PATIENCE) if is_slow else True
-
-    retriever = HierarchicalRetriever(store, index={"version": version}, deadline_ms=1e5, on_error=on_error)
-    is_slow.append(True)
+    store, gate = InMemoryVectorStore.from_documents(documents()[:8], embedding()), threading.Event()
+    retriever = HierarchicalRetriever(store, deadline_ms=1e5, on_error=on_error)
+    monkeypatch.setattr(type(retriever.index.adapter), "scoped_tree", lambda *_: gate.wait(PATIENCE))
     try:
         for result in (retriever.retrieve("cats"), await retriever.aretrieve("cats"), retriever.find("cats")):
             assert (list(result), result.degraded) == ([], ("deadline-exceeded:tree",))

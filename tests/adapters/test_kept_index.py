@@ -168,15 +168,6 @@ def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
         assert all(chunk.id != "p77" for chunk, _ in results[0])
 
 
-def test_a_version_decides_whether_the_store_is_read(folder_index):
-    """With the same version nothing is compared; with another one everything is."""
-    store = notes(folder_index)
-    opened(store, folder_index, version="a")
-    store.add_texts(["Valve part1 is new."], ids=["v1"])
-    assert ask(opened(store, folder_index, version="a"), "part1") == []
-    assert ask(opened(store, folder_index, version="b"), "part1") == ["v1"]
-
-
 @pytest.mark.parametrize(
     ("other", "reason"),
     [

@@ -116,7 +116,7 @@ def test_an_unknown_setting_is_refused(plain, bad):
         HybridRetriever(plain, index={"refresh": bad})
 
 
-def test_a_changed_text_needs_a_version_or_refresh(plain):
+def test_a_changed_text_needs_a_refresh(plain):
     """A changed text is found by its new words only after refresh(), because the number of texts is the same."""
     retriever = HybridRetriever(plain)
     plain.add_documents([Document(id="zebra", page_content=LATER)])
@@ -124,20 +124,6 @@ def test_a_changed_text_needs_a_version_or_refresh(plain):
     assert retriever.refresh() == (0, 1, 0)
     assert texts(by_words(retriever)) == [LATER]
     assert texts(by_words(retriever, "stripes")) == []
-
-
-@pytest.mark.parametrize("as_function", [True, False])
-def test_another_version_compares_every_text(plain, as_function):
-    """A new version, set as a value or returned by a function, makes the next search compare every text."""
-    versions = {"now": 1}
-    retriever = HybridRetriever(plain, index={"version": (lambda: versions["now"]) if as_function else 1})
-    plain.add_documents([Document(id="zebra", page_content=LATER)])
-    assert texts(by_words(retriever)) == []
-    if as_function:
-        versions["now"] = 2
-    else:
-        retriever.index = {"version": 2}
-    assert texts(by_words(retriever)) == [LATER]
 
 
 # -- which texts are added -----------------------------------------------------------------------------------------

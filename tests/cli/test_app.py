@@ -136,12 +136,12 @@ def test_every_format_is_found(read_index, question, source):
     [
         "User: How often do I descale?\n\nAssistant: Every month.\n",
         '[["user", "How often do I descale?"], ["assistant", "Every month."]]',
-        '{"role": "user", "content": "How often do I descale?"}\n{"role": "assistant", "content": "Every month."}\n',
+        '{"messages": [{"role": "user", "content": "How often do I descale?"}]}',
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--graph",)])
 def test_a_question_after_a_conversation(read_index, tmp_path, monkeypatch, conversation, more):
-    """A conversation given as lines, a JSON list or JSON Lines completes a question, whatever the settings."""
+    """A conversation given as lines, a JSON list or a JSON object completes a question, whatever the settings."""
     monkeypatch.setenv("HYBRIDGRAPH_ADVANCED_RETRIEVER", "graph")
     (tmp_path / "history").write_text(conversation, encoding="utf-8")
     result = answer("search", "And why?", "--index", read_index, "--history", tmp_path / "history", *more)
@@ -263,11 +263,11 @@ def test_an_unreadable_file_among_several_paths_is_skipped(docs, tmp_path):
     assert single.stderr.endswith(f"hybridgraph: {docs / 'empty.docx'}: it is empty\n")
 
 
-def test_split_takes_the_name_of_the_python_option(docs, tmp_path):
-    """--split also accepts parent_child, and suggests a name for an unknown one."""
-    arguments = ("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--split")
-    assert answer(*arguments, "parent_child")["parents"]
-    assert "did you mean 'flat'? expected one of flat, parent-child, none" in hybridgraph(*arguments, "falt").stderr
+@pytest.mark.parametrize(("split", "parents", "chunks"), [("flat", 0, 7), ("parent-child", 6, 7), ("none", 0, 6)])
+def test_the_requested_split(docs, tmp_path, split, parents, chunks):
+    """--split selects chunks, chunks with parents, or complete documents."""
+    report = answer("ingest", docs, "--index", tmp_path / "index", "--embedding", "lsa", "--split", split)
+    assert (report["parents"], report["chunks"]) == (parents, chunks)
 
 
 def test_misspelt_edges_are_named_before_files_are_read(docs, tmp_path):
@@ -308,7 +308,7 @@ def interrupted_index(tmp_path):
 def test_after_an_interrupted_ingest_commands_say_what_to_do(interrupted_index):
     """``check`` fails and names the remedy, and no message contains the name of a class or a Python call."""
     result = hybridgraph("search", "otter", "--index", interrupted_index)
-    assert "ingest is still running or was interrupted" in " ".join(result.stdout.split())
+    assert "ingest is running or was interrupted" in " ".join(result.stdout.split())
     check = hybridgraph("check", "--index", interrupted_index)
     assert check.exit_code == 1
     assert check.stdout == (
@@ -417,7 +417,6 @@ SCHEMAS = {
         "unread": dict,
         "embedding": str,
         "pruned": list,
-        "vanished": list,
         "layers": dict | None,
     },
 }
@@ -550,7 +549,8 @@ def test_delete_by_id(index):
         ("to /x; follow_links=True follows it", "to /x; --follow-links follows it"),
         ("it has tenants: open it with tenant=…", "it has tenants: pass --tenant NAME"),
         ("no data of tenant 'x'; list_tenants() lists its tenants", "'x'; hybridgraph tenants lists its tenants"),
-        ("pass embedding=… or --embedding", "pass --embedding MODEL"),
+        ("pass it as embedding=…", "pass it as --embedding"),
+        ("leave tenant= out, or make", "leave --tenant out, or make"),
         ('such as {"source": "a.md"}, or by_source("a.md")', 'such as {"source": "a.md"}'),
         ('"minilm", "package.module:factory" or a LangChain Embeddings object', '"minilm" or package.module:factory'),
     ],
@@ -925,7 +925,6 @@ def demo(tmp_path_factory):
     [
         ("How do I run a command with a timeout?", "subprocess."),
         ("What is the difference between a deep and a shallow copy?", "copy "),
-        ("How do I cache the results of a function?", "functools."),
         ("a temporary file that is deleted when it is closed", "tempfile."),
         ("a lock that the same thread may acquire again", "threading.RLock"),
         ("log messages to a rotating file", "logging.handlers."),
@@ -940,7 +939,7 @@ def test_demo_ranks_the_expected_page_first(demo, question, title):
 def test_demo_filters_and_degrades(demo):
     """The demo's filter returns only classes, and the demo reports an unknown word."""
     output = demo[0][0].stdout
-    filtered = output.partition("Only among classes")[2].partition("\n\n")[0]
+    filtered = output.partition("--filter")[2].partition("\n\n")[0]
     titles = re.findall(r"^ \d  \d\.\d+  (\S+)", filtered, re.MULTILINE)
     assert len(titles) == 3
     assert all(title.rpartition(".")[2][0].isupper() for title in titles)

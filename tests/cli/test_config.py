@@ -51,15 +51,12 @@ def test_init_writes_a_valid_file_and_its_schema(folder):
 
 
 def test_init_never_overwrites(folder):
-    """config init keeps existing settings files and foreign files, and replaces only its own schema."""
+    """config init changes neither an existing settings file nor an existing schema."""
     (folder / "hybridgraph.yaml").write_text("retriever_k: 3\n")
     done = config("init")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("hybridgraph: hybridgraph.yaml already exists: choose another file name")
     assert (folder / "hybridgraph.yaml").read_text() == "retriever_k: 3\n"
-    assert config("init", "other.yaml").exit_code == 0
-    (folder / "other.yaml").unlink()
-    assert config("init", "other.yaml").exit_code == 0
     (folder / "mine.schema.json").write_text("{}")
     assert config("init", "mine.yaml").exit_code == 2
     assert (folder / "mine.schema.json").read_text() == "{}"
@@ -67,12 +64,11 @@ def test_init_never_overwrites(folder):
 
 
 def test_init_in_a_missing_folder():
-    """config init in a missing folder prints one line that asks for an existing folder."""
+    """config init in a missing folder prints one line that asks for another folder."""
     done = config("init", "gone/h.yaml")
     assert (done.exit_code, done.stderr) == (
         2,
-        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; choose a file in an existing folder "
-        "that you can write to\n",
+        "hybridgraph: gone/h.yaml cannot be written: No such file or directory; choose another folder\n",
     )
 
 
@@ -80,13 +76,12 @@ def test_init_in_a_missing_folder():
 
 
 def test_show_lists_values_with_their_origin(folder, monkeypatch):
-    """config show lists each value with its origin: call, variable, file and line, or default."""
+    """config show lists each value with its origin: variable, file and line, or default."""
     (folder / "hybridgraph.yaml").write_text("selection:\n  overfetch: 4\nretriever:\n  fusion: {type: rrf}\n")
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "0.2")
-    rows = [line.split(maxsplit=1) for line in config("show", "--set", "retriever_k=7").stdout.splitlines()]
+    rows = [line.split(maxsplit=1) for line in config("show").stdout.splitlines()]
     settings = {key: rest.split() for key, rest in rows}
     assert list(settings) == list(HybridGraphSettings.model_fields)
-    assert settings["retriever_k"] == ["7", "call"]
     assert settings["retriever_min_score"] == ["0.2", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE"]
     assert settings["selection_overfetch"] == ["4", "hybridgraph.yaml:2"]
     assert settings["retriever_fusion"] == ['{"type":', '"rrf"}', "hybridgraph.yaml:4"]
@@ -129,19 +124,11 @@ def test_show_keeps_secrets(folder):
         assert "large" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--set", "retriever_k"], "--set retriever_k is not a setting; pass KEY=VALUE, such as retriever_k=3"),
-        (["--set", "retriever_k=many"], "retriever_k is 'many'; expected an integer ≥ 0"),
-        (["--set", "retriever_kay=3"], "retriever_kay is not a setting; did you mean retriever_k?"),
-        (["gone.yaml"], "gone.yaml cannot be read: No such file or directory"),
-    ],
-)
-def test_show_rejects_invalid_arguments(arguments, message):
-    """config show reports invalid arguments in one line with exit code 2."""
-    done = config("show", *arguments)
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"hybridgraph: {message}\n")
+def test_show_rejects_a_missing_file():
+    """config show reports a missing file in one line with exit code 2."""
+    done = config("show", "gone.yaml")
+    message = "hybridgraph: gone.yaml cannot be read: No such file or directory\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", message)
 
 
 # -- check --
@@ -203,32 +190,6 @@ def test_check_as_json(folder, monkeypatch):
     }
 
 
-@pytest.mark.parametrize(
-    ("embedding", "message"),
-    [
-        ("nosuch.module:factory", "cannot be imported (ModuleNotFoundError: No module named 'nosuch')"),
-        ("{type: 'json:Nothing', size: 3}", "cannot be imported (AttributeError"),
-        ("json:__version__", "is a str; name a class or a function"),
-    ],
-)
-def test_check_imports_the_embedding(folder, monkeypatch, embedding, message):
-    """config check imports the embedding and reports errors in one line, while config show does not import it."""
-    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
-    (folder / "h.yaml").write_text(f"store:\n  embedding: {embedding}\n")
-    (problem,) = answer("check", "h.yaml")["problems"]
-    assert (problem["key"], problem["line"]) == ("store_embedding", 2)
-    assert problem["message"].startswith("h.yaml:2: store_embedding: embedding '")
-    assert message in problem["message"]
-    assert config("show", "h.yaml").exit_code == 0
-
-
-def test_check_does_not_make_the_embedding(folder, monkeypatch):
-    """config check does not call the embedding's factory, which may load a model."""
-    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
-    (folder / "h.yaml").write_text("store: {embedding: 'sys:exit'}\n")
-    assert config("check", "h.yaml").stdout == "no problems in 1 settings of h.yaml\n"
-
-
 def test_unset_weights_are_shown_as_null(folder):
     """Unset weights, which depend on the embedding, are null in config show and empty in the file of init."""
     keys = ("retriever_semantic_weight ", "retriever_keyword_weight ")
@@ -241,8 +202,8 @@ def test_unset_weights_are_shown_as_null(folder):
 def test_check_without_a_file_looks_at_the_environment(monkeypatch):
     """Without a default file, config check reads only the environment, but a file passed by name must exist."""
     done = config("check")
-    assert (done.exit_code, done.stdout) == (0, "no problems in 0 settings of the environment\n")
-    assert "there is no hybridgraph.yaml in the current folder" in done.stderr
+    expected = "no problems in 0 settings of the environment; there is no hybridgraph.yaml in the current folder\n"
+    assert (done.exit_code, done.stdout) == (0, expected)
     assert answer("check") == {"file": None, "ok": True, "problems": [], "exit": 0}
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
     assert config("check").exit_code == 1

@@ -53,18 +53,12 @@ def test_documents_of_deleted_files_are_deleted(here):
 
 
 def test_without_prune_nothing_is_deleted(here):
-    """Without --prune, documents below the given paths whose files no longer exist are kept and reported."""
+    """Without --prune, documents below the given paths whose files no longer exist are kept."""
     before = documents()
     for name in ("docs/a.md", "docs/sub/b.md", "other/e.md"):
         (here / name).unlink()
     report = ingest("docs", "--index", "index")
-    assert (report["pruned"], report["vanished"]) == ([], ["docs/a.md", "docs/sub/b.md"])
-    assert documents() == before
-    done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--quiet"])
-    assert done.stderr == (
-        "hybridgraph: the files of 2 documents are gone: docs/a.md, docs/sub/b.md; "
-        "run with --prune to delete such documents from the index\n"
-    )
+    assert (report["pruned"], documents()) == ([], before)
 
 
 @pytest.mark.parametrize("path", ["./docs/", "docs/sub/..", "{here}/docs", "../{name}/docs"])
@@ -81,7 +75,6 @@ def test_documents_of_a_folder_with_the_same_name_are_kept(here):
     before = documents()
     report = ingest(here / "away" / "docs", "--index", "index", "--prune")
     assert (report["pruned"], documents()) == ([], sorted([*before, "docs/x.md"]))
-    assert ingest(here / "away" / "docs", "--index", "index")["vanished"] == []
     (here / "away" / "docs" / "a.md").write_text("Another text.")
     error = ingest(here / "away" / "docs", "--index", "index", code=1)
     assert "would have the source 'docs/a.md'" in error
@@ -106,12 +99,18 @@ def test_a_folder_that_cannot_be_looked_into(here):
 
 
 def test_a_folder_that_is_gone(here):
-    """--prune accepts a deleted folder whose documents are in the index, and reports how many it deleted."""
+    """--prune deletes the documents of a deleted folder below a path, and reports how many it deleted."""
     shutil.rmtree(here / "docs" / "sub")
-    done = CliRunner().invoke(app, ["ingest", "docs/sub", "--index", "index", "--prune"])
+    assert "path 'docs/sub' does not exist" in ingest("docs/sub", "--index", "index", "--prune", code=2)
+    done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
     assert done.exit_code == 0
     assert "deleted 2 documents whose files are gone: docs/sub/b.md, docs/sub/c.md\n" in done.stdout
-    assert "path 'docs/sub' does not exist" in ingest("docs/sub", "--index", "index", "--prune", code=2)
+
+
+def test_a_folder_that_was_emptied(here):
+    """--prune deletes all documents of a folder without files."""
+    (here / "other" / "e.md").unlink()
+    assert ingest("other", "--index", "index", "--prune")["pruned"] == ["other/e.md"]
 
 
 def test_a_folder_that_was_never_read(here):
@@ -127,7 +126,7 @@ def test_a_folder_that_was_never_read(here):
 def test_deleting_an_unknown_document(here):
     """The error for an unknown document lists documents below that path or with similar names."""
     for name, hint in {
-        "docs/sub": "docs/sub is not a document; 2 are below it: docs/sub/b.md, docs/sub/c.md",
+        "docs/sub": "no document is named docs/sub; did you mean docs/sub/b.md, docs/sub/c.md?",
         "docs/sub/d.md": "no document is named docs/sub/d.md; did you mean docs/sub/",
         "zzz": "no document is named zzz\n",
     }.items():

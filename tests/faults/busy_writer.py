@@ -28,13 +28,13 @@ def open_store(folder, kind, **options):
     return open_words(folder, **options)
 
 
-def step(dice):
-    """Choose the next step."""
+def step(dice, ids):
+    """Choose the next step, which changes some of these ids."""
     verb = dice.choices(["upsert", "remove", "flush"], [6, 2, 2])[0]
     if verb == "upsert":
-        ids = dice.sample(IDS, dice.choice([1, 3, 40, 200]))
-        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in ids}}
-    return {"remove": dice.sample(IDS, dice.choice([1, 20]))} if verb == "remove" else {"flush": True}
+        some = dice.sample(ids, dice.choice([1, 3, 40, 200]))
+        return {"upsert": {id: f"{dice.choice(COLOURS)} token{dice.getrandbits(40)}" for id in some}}
+    return {"remove": dice.sample(ids, dice.choice([1, 20]))} if verb == "remove" else {"flush": True}
 
 
 def say(line):
@@ -42,14 +42,14 @@ def say(line):
     sys.stdout.flush()
 
 
-def main(folder, seed, kind, steps=None):
+def main(folder, seed, kind, steps=None, *, ids=IDS, say=say):
     # Small limits make index steps between flushes, a trimmed outbox and packed vectors frequent.
     writing.STEP_ROWS, index.KEPT_VERSIONS, vectors.MOST_DEAD = 150, 6, 30
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})
     for _ in itertools.count() if steps is None else range(int(steps)):
-        task = step(dice)
+        task = step(dice, ids)
         say(task)
         if "upsert" in task:
             store.upsert([Chunk(id, text) for id, text in task["upsert"].items()])

@@ -3,13 +3,15 @@
 import logging
 import random
 import shutil
+import sqlite3
 from contextlib import closing
 
 import pytest
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridRetriever, build_layers
-from langchain_hybridgraph.errors import HybridGraphError
-from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.errors import HybridGraphError, StoreError
+from langchain_hybridgraph.records import Edge, FileRecord, Scope
+from langchain_hybridgraph.stores import vectors
 from tests.support.stores.words import open_words
 
 TEXTS = {f"c{number}": f"word{number} common topic{number % 7} A-{number}x" for number in range(60)}
@@ -21,9 +23,24 @@ def original_index(folder):
     store = open_words(folder)
     for start in range(0, 60, 15):
         ids = list(TEXTS)[start : start + 15]
-        store.add_texts([TEXTS[id] for id in ids], [{"uri": f"d{start}/{id}", "n": id} for id in ids], ids=ids)
-    store.replace_edges(["c1"], ["cites"], [Edge("c1", "c2", "cites")])
+        store.add_texts(
+            [TEXTS[id] for id in ids], [{"uri": f"d{start}/{id}", "n": id, "source": "s"} for id in ids], ids=ids
+        )
+    for number in range(0, 50, 2):
+        edge = Edge(f"c{number}", f"c{number + 1}", "cites", 0.5, "a reason", valid_until=4e9)
+        store.replace_edges([edge.source], ["cites"], [edge])
+    for year in (2090, 2091):
+        store.add_texts(
+            [TEXTS["c50"]], [{"uri": "d45/c50", "source": "s", "valid_until": f"{year}-01-01"}], ids=["c50"]
+        )
     build_layers(store)
+    for number, kind in enumerate(("validate", "refute", "useful", "stale") * 5):
+        store.memory.feedback(f"c{number}", kind)
+    store.sessions.add_pairs("s", [("user", "gone"), ("ai", "gone")], ttl=60)
+    store.sessions.delete("s")
+    for number in range(30):
+        name = f"file{number}.md"
+        store.files.write([FileRecord(name, "1 2 3", b"d" * 16, b"m" * 16, number, 0, (f"c{number}",), name.encode())])
     shutil.copytree(folder, folder.with_name("original"))
     store.close()
     return folder.with_name("original")
@@ -91,13 +108,18 @@ def judge(folder, expected):
 
 
 def damage_many(tmp_path, count, seed):
-    original, failures, refusals = original_index(tmp_path / "index"), [], 0
+    original = original_index(tmp_path / "index")
     with closing(open_words(shutil.copytree(original, tmp_path / "sound"), read_only=True)) as store:
         expected, reports = look(store)
     assert reports == set()
-    dice = random.Random(seed)
+    damage_each(original, count, random.Random(seed), damage=damage, judge=judge, expected=expected)
+
+
+def damage_each(original, count, dice, *, damage, judge, expected):
+    """Damage ``count`` copies of an index, and assert that each is reported, and repaired or refused."""
+    failures, refusals = [], 0
     for _ in range(count):
-        folder = shutil.copytree(original, tmp_path / "damaged")
+        folder = shutil.copytree(original, original.with_name("damaged"))
         what = damage(folder, dice)
         try:
             failure = judge(folder, expected)
@@ -113,9 +135,60 @@ def damage_many(tmp_path, count, seed):
     assert refusals < count / 2
 
 
+TABLES = ("nodes", "edges", "learned", "past_validity", "past_trust", "credibility", "about")
+TABLES += ("files", "file_documents", "file_paths")
+
+
+def values(folder):
+    """Return the contents of all tables, except logs, or None if SQLite cannot read them."""
+    with closing(sqlite3.connect(folder / "catalogue.sqlite")) as connection:
+        connection.text_factory = bytes
+        try:
+            return {table: sorted(map(repr, connection.execute(f"SELECT * FROM {table}"))) for table in TABLES}
+        except sqlite3.DatabaseError:
+            return None
+
+
+def damage_value(folder, dice):
+    """Change one byte in a row of a table, and return where."""
+    file, table = folder / "catalogue.sqlite", dice.choice(TABLES)
+    with closing(sqlite3.connect(file)) as connection:
+        pages = connection.execute("SELECT pgoffset, pgsize FROM dbstat WHERE name = ? ORDER BY pageno", (table,))
+        offset, size = dice.choice(pages.fetchall())
+    raw = bytearray(file.read_bytes())
+    place = dice.choice([place for place in range(offset + 200, offset + size) if raw[place]])
+    raw[place] ^= dice.randrange(1, 256)
+    file.write_bytes(raw)
+    return table, place - offset
+
+
+def judge_values(folder, expected):
+    """Return what is wrong with the way in which an index reports changed values, or None."""
+    is_changed = values(folder) != expected
+    with closing(open_words(folder)) as store:
+        if is_changed and not store.admin.check().problems:
+            return "silent"
+        report = store.admin.repair()
+        store._index.catalog.checkpoint()
+        if not report.ok:
+            raise StoreError(f"{folder}: {report.problems}")
+        if is_changed and not report.notes and any(values(folder)[table] != expected[table] for table in TABLES[:6]):
+            return "silent loss"
+    return None
+
+
+def damage_values(tmp_path, count, seed):
+    original = original_index(tmp_path / "index")
+    with closing(open_words(original)) as store:
+        store._index.catalog.checkpoint()
+    expected = values(original)
+    damage_each(original, count, random.Random(seed), damage=damage_value, judge=judge_values, expected=expected)
+
+
 @pytest.fixture(autouse=True)
-def _quiet():
-    """Suppress the warnings about damage."""
+def _quiet(monkeypatch):
+    """Suppress the warnings about damage, and pack vectors soon."""
+    monkeypatch.setattr(vectors, "MOST_DEAD", 1)
     logging.disable(logging.WARNING)
     yield
     logging.disable(logging.NOTSET)
@@ -131,3 +204,15 @@ def test_damage_is_reported(tmp_path):
 def test_much_damage_is_reported(tmp_path, seed):
     """Each of 500 damaged files is reported, and repaired or refused with an error that names it."""
     damage_many(tmp_path, 100, seed=100 + seed)
+
+
+def test_changed_values_are_reported(tmp_path):
+    """Each of 12 changed bytes in the tables of the catalog is reported, and repaired or refused."""
+    damage_values(tmp_path, 12, seed=1)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("seed", range(5))
+def test_many_changed_values_are_reported(tmp_path, seed):
+    """Each of 500 changed bytes in the tables of the catalog is reported, and repaired or refused."""
+    damage_values(tmp_path, 100, seed=200 + seed)

@@ -11,7 +11,6 @@ from tests.support.samples.clock import stop_the_clock
 
 pytest.importorskip("llama_index.core")
 
-from langchain_core.documents import Document
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
@@ -35,11 +34,9 @@ from langchain_hybridgraph import (
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
-    ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
 from langchain_hybridgraph.filters.expressions import by_source
-from langchain_hybridgraph.ingestion import RecursiveSplitter
 from langchain_hybridgraph.llama_index import (
     LlamaIndexEmbeddings,
     LlamaIndexRetriever,
@@ -370,27 +367,6 @@ def test_an_image_as_query(store):
 # -- other stores -------------------------------------------------------------------------------------------------
 
 
-def test_relationships_of_chunks_that_were_not_nodes():
-    """Chunks of Documents ingested through LangChain get source, previous and next node from their edges."""
-    store = HybridGraphStore()
-    text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."
-    ingest([Document(text, metadata={"source": "zoo.md"})], store, split=RecursiveSplitter(join_sections=False))
-    chunks = store.get(list(store.document_chunks(["zoo.md"])["zoo.md"]))
-    ordered = sorted(chunks, key=lambda chunk: chunk.metadata["chunk_index"])
-    assert len(ordered) == 3
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")[0].node
-    related = {name.name: info.node_id for name, info in node.relationships.items()}
-    assert related == {"SOURCE": "zoo.md", "PREVIOUS": ordered[0].id, "NEXT": ordered[2].id}
-
-
-def test_relationships_of_a_parent_child_split():
-    """A child chunk of a parent-child split is returned with the parent's id as a relationship."""
-    store = HybridGraphStore()
-    ingest([Document("The cat sat. " * 300, metadata={"source": "zoo.md"})], store, split="parent_child")
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1, return_parents=False)).retrieve("cat")[0].node
-    assert node.parent_node.node_id == store.get([node.node_id])[0].parent
-
-
 @pytest.fixture
 def index():
     return VectorStoreIndex(chain_of_nodes(), embed_model=WordEmbedding())
@@ -418,28 +394,6 @@ async def test_over_a_simple_vector_store_async(index):
     assert ids(await filtered.aretrieve("the cat")) == ids(filtered.retrieve("the cat"))
     bundle = QueryBundle("fish", embedding=WordEmbedding()._get_text_embedding(TEXTS["bird"]))
     assert ids(await retriever.aretrieve(bundle)) == ids(retriever.retrieve(bundle))
-
-
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-async def test_an_index_is_awaited(kind):
-    """aretrieve awaits the vector store and embedding of an index and never calls their sync methods."""
-
-    class Awaited(SimpleVectorStore):
-        def query(self, query, **kwargs):
-            raise AssertionError("the vector store's sync side was asked")
-
-        async def aquery(self, query, **kwargs):
-            return SimpleVectorStore.query(self, query, **kwargs)
-
-    class AwaitedEmbedding(WordEmbedding):
-        def _get_query_embedding(self, query):
-            raise AssertionError("the embedding model's sync side was asked")
-
-    context = StorageContext.from_defaults(vector_store=Awaited())
-    index = VectorStoreIndex(chain_of_nodes(), storage_context=context, embed_model=AwaitedEmbedding())
-    awaited = LlamaIndexRetriever.from_index(index, kind, k=1)
-    result = await awaited.aretrieve_result("Where do fish swim?")
-    assert (ids(result), "vector-failed" in result.degraded) == (["fish"], False)
 
 
 def test_cosines_of_a_simple_vector_store(index):

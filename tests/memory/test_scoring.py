@@ -156,7 +156,10 @@ def test_hotness():
     """Nine uses, the last one a week ago, give a hotness of .4545, which is blended with the score by alpha."""
     state = MemoryColumns.of([MemoryState(active_count=9, used_at=NOW - 7 * DAY)])
     assert Hotness()(state, NOW) == pytest.approx([0.454545], abs=1e-6)
-    assert Hotness(alpha=0.2).blended(np.array([0.8]), state, NOW) == pytest.approx([0.730909], abs=1e-6)
+    used = MemoryState(active_count=9, used_at=NOW - 7 * DAY)
+    similarity_alone = Composite(1, 0, 0, 0)
+    (result,) = scored([hit("a", 0.8)], {"a": used}, composite=similarity_alone, hotness=Hotness(alpha=0.2))
+    assert result.score == pytest.approx(0.730909, abs=1e-6)
 
 
 @pytest.mark.parametrize(

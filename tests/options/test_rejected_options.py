@@ -39,7 +39,7 @@ def store():
 )
 def test_the_error_for_a_misspelt_setting_suggests_a_similar_one(store, kind, name, similar):
     """A misspelt setting raises a ValidationError that suggests the correct one and has no link to Pydantic's pages."""
-    with pytest.raises(ValidationError, match=f"has no option '{name}'. Did you mean '{similar}'") as error:
+    with pytest.raises(ValidationError, match=f"has no option '{name}'; did you mean '{similar}'") as error:
         kind(store, **{name: 1})
     assert isinstance(error.value, ValueError)
     assert "http" not in str(error.value)
@@ -57,10 +57,10 @@ def test_the_error_for_a_misspelt_value_suggests_a_similar_one(store, options, s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"direction": "both"}, "Give graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
-        ({"hub_degree": None}, "Give graph={'traversal': {'type': 'bfs', 'hub_degree': None}}"),
-        ({"damping": 0.9}, "Give graph={'traversal': {'type': 'pagerank', 'damping': 0.9}}"),
-        ({"tau": 1.0}, "Give graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
+        ({"direction": "both"}, "graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
+        ({"hub_degree": None}, "graph={'traversal': {'type': 'bfs', 'hub_degree': None}}"),
+        ({"damping": 0.9}, "graph={'traversal': {'type': 'pagerank', 'damping': 0.9}}"),
+        ({"tau": 1.0}, "graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
     ],
 )
 def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
@@ -71,7 +71,7 @@ def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
         GraphRetriever(store, **options)
     with pytest.raises(ValidationError, match="has no option") as error:
         HybridRetriever(store, **options)
-    assert "Give" not in str(error.value)
+    assert "graph=" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
     [
         (
             {"max_hops": 1},
-            "max_hops per call; per call give graph={'traversal': {'type': 'bfs', 'max_hops': 1}};",
+            "max_hops per call; write retriever.invoke(query, graph={'traversal': {'type': 'bfs', 'max_hops': 1}});",
         ),
-        ({"tau": 1.0}, "per call give graph={'score': {'type': 'distance_decay', 'tau': 1.0}};"),
-        ({"seed_k": 1}, "seed_k is an option of graph=: per call give graph={'seed_k': 1};"),
-        ({"mmr_lambda": 0.5}, "mmr_lambda is an option of selection=: per call give selection={'mmr_lambda': 0.5};"),
-        ({"semantic_wieght": 1}, "did you mean semantic_weight?"),
-        ({"reranker": None}, "set it in the constructor: GraphRetriever(…, reranker=…);"),
+        ({"tau": 1.0}, "write retriever.invoke(query, graph={'score': {'type': 'distance_decay', 'tau': 1.0}});"),
+        ({"seed_k": 1}, "seed_k is an option of graph=: write retriever.invoke(query, graph={'seed_k': 1});"),
+        ({"mmr_lambda": 0.5}, "selection=: write retriever.invoke(query, selection={'mmr_lambda': 0.5});"),
+        ({"semantic_wieght": 1}, "did you mean 'semantic_weight'?"),
+        ({"reranker": None}, "reranker is an option of HybridRetriever;"),
     ],
 )
 def test_an_error_names_the_place_of_a_constructor_option(store, options, message):
@@ -97,13 +97,13 @@ def test_an_error_names_the_place_of_a_constructor_option(store, options, messag
 
 def test_the_error_lists_all_settings_if_none_is_similar(store):
     """The error for a setting that resembles no other lists all settings of the class."""
-    with pytest.raises(ValueError, match=r"The options are .*expander, .*fuse_raw"):
+    with pytest.raises(ValueError, match=r"the options are .*expander, .*fuse_raw"):
         AdvancedRetriever(HybridRetriever(store), zzz=1)
 
 
 def test_a_retriever_as_a_store_is_rejected(store):
     """Passing a retriever as the store raises an error with the correct line."""
-    with pytest.raises(ValueError, match=r"a VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
+    with pytest.raises(ValueError, match=r"class VectorStoreRetriever; .* HybridRetriever\(retriever.vectorstore\)"):
         HybridRetriever(store.as_retriever())
     with pytest.raises(ValueError, match=r"GraphRetriever\(store, keyword_retriever=retriever\)"):
         GraphRetriever(HybridRetriever(store))
@@ -113,7 +113,7 @@ def test_a_collection_of_chromadb_is_rejected():
     """Passing a chromadb collection raises an error with the line that opens it with langchain_chroma."""
     client = pytest.importorskip("chromadb").EphemeralClient()
     collection = client.get_or_create_collection("notes")
-    with pytest.raises(ValueError, match=r"a Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
+    with pytest.raises(ValueError, match=r"Collection of chromadb; .*Chroma\(client=client, collection_name='notes'"):
         HybridRetriever(collection)
 
 
@@ -134,7 +134,7 @@ def test_the_error_shows_how_to_create_a_store(argument, message):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        (42, r"Expected a LangChain retriever. This is an int; pass HybridRetriever\(store\)"),
+        (42, r"Expected a LangChain retriever. This is an object of the class int; .*from_store\("),
         (None, "Expected a LangChain retriever. This is None; "),
         ("notes", r"AdvancedRetriever.from_store\(HybridGraphStore\('notes'\)\)"),
         ([Document("a text")], r"AdvancedRetriever.from_documents\(documents\)"),
@@ -149,8 +149,8 @@ def test_the_error_shows_how_to_create_a_retriever(argument, message):
 
 
 def test_a_store_as_a_retriever_is_rejected(store):
-    """The error for a store as the inner retriever shows how to wrap it in a HybridRetriever."""
-    message = r"This is a HybridGraphStore, which is a store; write AdvancedRetriever\(HybridRetriever\(store\)\)"
+    """The error for a store as the inner retriever shows how to create a retriever over it."""
+    message = r"class HybridGraphStore, which is a store; write AdvancedRetriever.from_store\(store\)"
     with pytest.raises(ValueError, match=message):
         AdvancedRetriever(store)
 
@@ -183,7 +183,7 @@ def test_a_call_rejects_invalid_values(store, option):
     ("group", "message"),
     [
         ({"selection": {"mmr_lambda": 1.5}}, r"mmr_lambda must be a number from 0 to 1, or None, got 1.5"),
-        ({"selection": {"mmr": 1}}, r"SelectionOptions has no option 'mmr'. Did you mean 'mmr_lambda'\?"),
+        ({"selection": {"mmr": 1}}, r"SelectionOptions has no option 'mmr'; did you mean 'mmr_lambda'\?"),
         ({"selection": 3}, "expected SelectionOptions or a mapping of its options, got 3"),
         ({"graph": {"traversal": "dfs"}}, "traversal 'dfs' is unknown; did you mean 'bfs'"),
     ],
@@ -208,14 +208,15 @@ def test_a_call_rejects_invalid_groups(store, group, message):
 def test_an_error_names_the_group_of_an_option(store, kind, name, group):
     """The error for an option passed outside its group shows how to pass it."""
     first = HybridRetriever(store) if kind is AdvancedRetriever else store
-    message = f"{name} is an option of {group}=: {kind.__name__}(…, {group}={{{name!r}: 1}})"
+    place = "retriever" if kind is AdvancedRetriever else "vector_store"
+    message = f"{name} is an option of {group}=: write {kind.__name__}({place}, {group}={{{name!r}: 1}})"
     with pytest.raises(ValidationError, match=re.escape(message)):
         kind(first, **{name: 1})
 
 
 def test_an_error_names_the_group_of_a_misspelt_option(store):
     """The error for a misspelt option suggests a similar one and names its group."""
-    with pytest.raises(ValidationError, match=r"Did you mean 'candidates'\? It is an option of graph="):
+    with pytest.raises(ValidationError, match=r"did you mean 'candidates'\? It is an option of graph="):
         GraphRetriever(store, candidate=5)
 
 
@@ -285,7 +286,7 @@ def test_other_values_than_vectors_are_rejected(store, value):
     [
         (GraphRetriever, {"graph": {"date_boost": 1}}, "date_boost is an option of memory= of MemoryRetriever"),
         (HybridRetriever, {"selection": {"seed_k": 1}}, "seed_k is an option of graph= of GraphRetriever"),
-        (HybridRetriever, {"selection": {"k": 3}}, "Write HybridRetriever(…, k=3)"),
+        (HybridRetriever, {"selection": {"k": 3}}, "write HybridRetriever(…, k=3)"),
     ],
 )
 def test_an_option_in_the_wrong_group_is_reported_with_its_own_group(store, kind, options, message):

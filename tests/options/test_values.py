@@ -21,7 +21,7 @@ from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 KINDS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)
 # LangChain's own options, the first argument, and options that take any object.
-NOT_TESTED = {"name", "tags", "metadata", "vector_store", "session", "version"}
+NOT_TESTED = {"name", "tags", "metadata", "vector_store", "session"}
 
 
 @pytest.fixture(scope="module")

@@ -883,8 +883,8 @@ def test_the_default_traversal_by_name_is_the_default():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_hops": 2}, r"Give graph={'traversal': {'type': 'bfs', 'max_hops': 2}}"),
-        ({"graph": {"graph_weight": 0.2}}, r"Give graph={'score': {'type': 'hop_decay', 'graph_weight': 0.2}}"),
+        ({"max_hops": 2}, r"graph={'traversal': {'type': 'bfs', 'max_hops': 2}}"),
+        ({"graph": {"graph_weight": 0.2}}, r"write {'score': {'type': 'hop_decay', 'graph_weight': 0.2}}"),
         ({"graph": {"traversal": "dfs"}}, "bfs"),
         ({"graph": {"score": {"type": "hop_decay", "decay": 1}}}, "hop_decay"),
         ({"preset": "best"}, "evidence"),
@@ -1070,10 +1070,10 @@ def test_a_context_names_the_rarest_shared_name():
 @pytest.mark.parametrize(
     ("seed_ids", "message"),
     [
-        ("A", r"seed_ids must be a list of ids, got the string 'A'; write seed_ids=\['A'\]"),
+        ("A", r"seed_ids must be a list of ids as strings, got 'A'; write seed_ids=\['A'\]"),
         ([1], r"as strings, got \[1\]; write seed_ids=\['1'\]"),
         (["A", None], "ids as strings"),
-        (7, r"seed_ids must be a list of ids, got 7; write seed_ids=\['7'\]"),
+        (7, r"seed_ids must be a list of ids as strings, got 7; write seed_ids=\['7'\]"),
     ],
 )
 def test_seed_ids_must_be_a_list_of_strings(seed_ids, message):

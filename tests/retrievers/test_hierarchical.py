@@ -755,7 +755,7 @@ def test_the_plan_lists_queries_roots_and_node_counts(shelf):
     """The plan of a result lists the queries, their roots and the number of nodes scored."""
     result = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets")
     (query,) = result.plan["queries"]
-    assert (query["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
+    assert (query["query"]["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
     assert 0 < query["scored"] <= 9
     assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0
 

@@ -432,34 +432,6 @@ def test_earlier_beliefs_are_found_as_of_their_time():
     assert [each["far"] for each in hops] == [0, 1]
 
 
-def test_a_named_day_is_awaited_with_any_store():
-    """In an event loop, both the search and the second search within the named date are awaited."""
-
-    class Awaited(InMemoryVectorStore):
-        """Vector store that counts its awaited searches."""
-
-        awaits_search, awaited = True, 0
-
-        async def asimilarity_search_with_score(self, query, k=4, **options):
-            self.awaited += 1
-            return self.similarity_search_with_score(query, k, **options)
-
-        async def asimilarity_search_with_score_by_vector(self, vector, k=4, **options):
-            self.awaited += 1
-            return self.similarity_search_with_score_by_vector(vector, k, **options)
-
-    plain = Awaited(Angles())
-    memories = [Document(f"m{n} 0.9", id=f"m{n}", metadata={"created_at": "2022-01-01"}) for n in range(120)]
-    day = Document("day 0.8", id="day", metadata={"created_at": "2023-05-03T10:00:00Z"})
-    plain.add_documents([*memories, day])
-    retriever = MemoryRetriever(plain)
-    question = "what was said on 3 May 2023 1.0"
-    result = asyncio.run(retriever.ainvoke(question))
-    assert ("day" in ids(result), plain.awaited) == (True, 2)
-    assert ids(result) == ids(retriever.invoke(question))
-    assert "day" not in ids(asyncio.run(retriever.ainvoke("what was said 1.0")))
-
-
 def test_known_at_needs_a_hybrid_graph_store():
     """known_at over another vector store raises ConfigurationError."""
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+from urllib.parse import quote
 
 import httpx
 import jsonschema
@@ -151,8 +152,8 @@ BAD = {
     "a list": (b"[1]", 422, "dictionary"),
     "deep nesting": (b"[" * 100_000, 400, "parsing the body"),
     "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 400, "parsing the body"),
-    "unknown option": ({"semantic_wieght": 1}, 422, "did you mean semantic_weight?"),
-    "unknown option of a group": ({"retriever": "graph", "graph": {"sed_k": 3}}, 422, "Did you mean 'seed_k'?"),
+    "unknown option": ({"semantic_wieght": 1}, 422, "did you mean 'semantic_weight'?"),
+    "unknown option of a group": ({"retriever": "graph", "graph": {"sed_k": 3}}, 422, "did you mean 'seed_k'?"),
     "unknown retriever": ({"retriever": "grahp"}, 422, "did you mean 'graph'?"),
     "unknown traversal": ({"retriever": "graph", "graph": {"traversal": "bsf"}}, 422, "did you mean 'bfs'?"),
     "k of a billion": ({"k": 10**9}, 422, "k must be at most 100 here, got 1000000000"),
@@ -184,6 +185,23 @@ async def test_bad_requests_are_refused(name, client):
     assert await still_answers(client)
 
 
+async def test_unknown_keys_of_other_requests_are_refused(client):
+    """A key that an endpoint does not know is refused with its path, and nothing is written."""
+    document = {"id": "new", "page_content": "New."}
+    for path, body, key in [
+        ("/documents", {"documents": [document], "splitt": "flat"}, ["splitt"]),
+        ("/documents", {"documents": [{**document, "metdata": {}}]}, ["documents", 0, "metdata"]),
+        ("/documents/delete", {"filters": {"team": "red"}}, ["filters"]),
+        ("/sessions/monday", {"turns": [], "tll": 5}, ["tll"]),
+        ("/memory", {"documents": [document], "contradiction": False}, ["contradiction"]),
+        ("/memory/feedback", {"ids": ["ada"], "verb": "useful", "at": 5}, ["at"]),
+    ]:
+        answer = await client.post(path, json=body)
+        assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, key)
+    assert (await client.get("/documents/new")).status_code == 404
+    assert await still_answers(client)
+
+
 async def test_all_problems_have_their_paths(client):
     """A request with several problems is answered with all of them, each with its path."""
     body = {"retriever": "graph", "query": 5, "vektor": 1, "graph": {"seed_k": 0}, "min_score": 2}
@@ -196,6 +214,9 @@ async def test_markup_is_escaped(client):
     tag = "<script>alert(1)</script>"
     document = {"id": tag, "page_content": f"Evil {tag}", "metadata": {"title": tag, tag: tag}}
     question = {"query": f"evil {tag}"}
+    path = quote(tag, safe="")
+    turns = {"turns": [["user", tag]], "metadata": {tag: tag}}
+    assert (await client.post(f"/sessions/{path}", json=turns)).status_code == 200
     answers = [
         await client.post("/documents", json={"documents": [document]}),
         await client.post("/search", json=question),
@@ -203,8 +224,16 @@ async def test_markup_is_escaped(client):
         await client.post("/search/stream", json=question),
         await client.post("/search", json={"query": "a", tag: 1}),
         await client.get("/documents", params={"id": tag}),
+        await client.get(f"/documents/{path}"),
+        await client.get(f"/sessions/{path}"),
+        await client.post("/memory", json={"documents": [{**document, "id": f"memory {tag}"}]}),
+        await client.post("/memory/recall", json=question),
+        await client.post("/memory/feedback", json={"ids": [tag], "verb": "useful"}),
+        await client.post("/documents", json={"documents": [document], tag: 1}),
+        await client.post("/search", json={"query": "a", "filter": {tag: {tag: 1}}}),
     ]
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 422, 200]
+    statuses = [answer.status_code for answer in answers]
+    assert statuses == [200, 200, 200, 200, 422, 200, 200, 200, 200, 200, 200, 422, 422]
     for answer in answers:
         assert "\\u003cscript\\u003e" in answer.text
         assert "<script" not in answer.text
@@ -264,7 +293,13 @@ async def test_other_tenants_do_not_exist(tenants_client):
         return await tenants_client.request(method, path, headers=bearer(token), **options)
 
     assert (await call("GET", "/documents/acme-only", WRITER)).status_code == 200
+    for session, token in [("acme-only", WRITER), ("mine", OTHER)]:
+        await call("POST", f"/sessions/{session}", token, json={"turns": [["user", "Hello."]]})
+    assert (await call("GET", "/sessions/mine", OTHER)).status_code == 200
     for method, path, options in [
+        ("GET", "/sessions/ID", {}),
+        ("DELETE", "/sessions/ID", {}),
+        ("POST", "/memory/supersede", {"json": {"old_id": "ID", "document": {"page_content": "New."}}}),
         ("GET", "/documents/ID", {}),
         ("DELETE", "/documents/ID", {}),
         ("POST", "/memory/retract", {"json": {"ids": ["ID"]}}),

@@ -144,6 +144,7 @@ def address(folder, tmp_path_factory):
     file = tmp_path_factory.mktemp("tokens") / "tokens.json"
     tokens = [
         {"token": "ada-reads-and-writes", "tenant": "ada", "rights": ["read", "write"]},
+        {"token": "bo-reads-and-writes", "tenant": "bo", "rights": ["read", "write"]},
         {"token": "bo-only-reads-here", "tenant": "bo", "rights": ["read"], "filter": {"source": "dogs.md"}},
     ]
     assert [Token.model_validate(token) for token in tokens]
@@ -178,6 +179,13 @@ async def test_tokens_over_http(address):
         assert "The cat of ada sleeps" in text_of(await client.call_tool("search", {"query": "cat"}))
         answer = text_of(await client.call_tool("remember", {"text": "Ada drinks green tea."}))
     id = answer.partition(": ")[2]
+    async with connected(address, "bo-reads-and-writes") as client:
+        refusals = [await client.call_tool("forget", {"id": each}) for each in (id, "nowhere")]
+        assert [text_of(each).replace(id, "nowhere") for each in refusals] == [text_of(refusals[1])] * 2
+        assert refusals[0].is_error
+        assert "green tea" not in text_of(await client.call_tool("recall", {"query": "What does Ada drink?"}))
+    async with connected(address, "ada-reads-and-writes") as client:
+        assert "green tea" in text_of(await client.call_tool("recall", {"query": "What does Ada drink?"}))
     async with connected(address, "bo-only-reads-here") as client:
         texts = text_of(await client.call_tool("search", {"query": "cat"}))
         assert "sleeps" not in texts

@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import HybridGraphStore, ingest
+from langchain_hybridgraph import Edge, HybridGraphStore, ingest
 from langchain_hybridgraph.server.access import Token
 from langchain_hybridgraph.server.app import create_app
 from tests.support.servers.browser import Tab, needs_browser
@@ -136,13 +136,32 @@ def test_the_path_of_a_graph_hit_is_drawn(tab):
     assert tab.value("document.querySelectorAll('li.hit svg circle').length") == 2
 
 
-def test_tags_are_shown_as_text(tab):
-    """A script tag in a text, a title, an id, a metadata key or a question is shown, not run."""
-    search(tab, f"tags {TAG}")
-    assert any(TAG in each for each in titles(tab))
-    assert TAG in tab.value("document.getElementById('columns').textContent")
-    assert tab.value("document.title") == "Search"
-    assert tab.value("document.querySelectorAll('#columns img, #columns script').length") == 0
+def test_tags_are_shown_as_text(tmp_path):
+    """A script tag in any field of a hit, an edge or the form is shown as text, and never run."""
+    store = HybridGraphStore()
+    metadata = {"title": f"Tags {TAG}", "source": TAG, TAG: TAG}
+    store.add_texts([f"A text with {TAG} in it, about tags.", "Owls hoot."], [metadata, {}], ids=[TAG, f"2 {TAG}"])
+    store.upsert([], edges=[Edge(TAG, f"2 {TAG}", TAG, description=TAG)])
+    for address in served(create_app(store)):
+        with Tab(tmp_path / "profile") as tab:
+            tab.open(address)
+            search(tab, f"tags {TAG}")
+            assert titles(tab)[0] == f"1. Tags {TAG}"
+            set_value(tab, "#a .retriever", "graph")
+            tab.wait("document.querySelector('li.hit svg')")
+            tab.value("document.querySelectorAll('li.hit button').forEach((each) => each.click())")
+            tab.wait("document.querySelector('li.hit:last-child').textContent.includes('hop')")
+            shown = [tab.value("document.getElementById('columns').textContent")]
+            shown.append(tab.value("document.querySelector('li.hit svg').getAttribute('aria-label')"))
+            for field, value in (("filter", json.dumps({TAG: {TAG: 1}})), ("filter", TAG), ("tenant", TAG)):
+                set_value(tab, f"#{field}", value)
+                tab.wait("document.querySelector('.error')")
+                shown.append(tab.value("document.querySelector('.error').textContent"))
+                set_value(tab, f"#{field}", "")
+            assert [TAG[:20] in each for each in shown] == [True, True, True, False, False]
+            assert tab.value("document.title") == "Search"
+            inserted = "document.querySelectorAll('main img, main script, header img, header script').length"
+            assert tab.value(inserted) == 0
 
 
 def test_nothing_is_loaded_from_other_hosts(tab, address):

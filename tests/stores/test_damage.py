@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 from contextlib import closing
@@ -186,6 +187,21 @@ def change_bytes(folder, old, new):
     raw = file.read_bytes()
     assert old in raw
     file.write_bytes(raw.replace(old, new))
+
+
+def test_a_changed_weight_is_named_and_accepted_by_repair(folder):
+    """check() names the chunk whose edge has another weight than was written; repair() accepts it with a note."""
+    with closing(open_words(folder)) as store:
+        store.replace_edges(["c1"], ["cites"], [Edge("c1", "c2", "cites", 0.7071)])
+        store._index.catalog.checkpoint()
+    file = folder / "catalogue.sqlite"
+    file.write_bytes(file.read_bytes().replace(struct.pack(">d", 0.7071), struct.pack(">d", 0.5), 1))
+    with closing(open_words(folder)) as store:
+        assert any("of 1 chunks ('c1') have changed" in problem for problem in store.admin.check().problems)
+        report = store.admin.repair()
+        assert report.problems == ()
+        assert "'c1'" in report.notes[0]
+    assert_sound(folder)
 
 
 def test_an_undecodable_text_is_left_out_and_deleted_by_repair(folder, caplog):

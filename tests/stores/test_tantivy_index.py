@@ -17,7 +17,7 @@ import pytest
 import tantivy
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
-from langchain_hybridgraph.stores.tantivy_index import TantivyErrors, TantivyIndex
+from langchain_hybridgraph.stores.tantivy_index import TantivyIndex, tantivy_errors
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
 def test_a_panic_is_a_store_error(folder, capfd):
     """A panic in Tantivy, which is a BaseException, is raised as a StoreError."""
     index = TantivyIndex(folder)
-    with pytest.raises(StoreError, match="the search failed"), TantivyErrors("the search failed"):
+    with pytest.raises(StoreError, match="the search failed"), tantivy_errors("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
     assert search(index, "ada") == [0]
 
@@ -164,7 +164,7 @@ def test_a_panic_is_a_store_error(folder, capfd):
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interruptions_pass(stop):
     """KeyboardInterrupt, SystemExit and GeneratorExit are not wrapped in a StoreError."""
-    with pytest.raises(stop), TantivyErrors("the search failed"):
+    with pytest.raises(stop), tantivy_errors("the search failed"):
         raise stop
 
 

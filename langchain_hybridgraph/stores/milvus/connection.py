@@ -143,7 +143,7 @@ class MilvusConnection:
             try:
                 return getattr(client, method)(timeout=self.timeout, **arguments)
             except Exception as error:
-                if not _is_not_loaded(error) or "collection_name" not in arguments:
+                if not _is_not_loaded(error):
                     raise
                 client.load_collection(arguments["collection_name"], timeout=self.timeout)
                 return getattr(client, method)(timeout=self.timeout, **arguments)
@@ -155,7 +155,7 @@ class MilvusConnection:
             try:
                 return await getattr(client, method)(timeout=self.timeout, **arguments)
             except Exception as error:
-                if not _is_not_loaded(error) or "collection_name" not in arguments:
+                if not _is_not_loaded(error):
                     raise
                 await client.load_collection(arguments["collection_name"], timeout=self.timeout)
                 return await getattr(client, method)(timeout=self.timeout, **arguments)

@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, is_valid
-from langchain_hybridgraph.records import MENTIONS, Edge, Scope, filterable
+from langchain_hybridgraph.records import MENTIONS, Edge, Scope, digest, filterable
 from langchain_hybridgraph.stores.bm25 import K1, B
 from langchain_hybridgraph.stores.milvus.connection import MOST_BYTES, MOST_ELEMENTS, MOST_NAME, MilvusConnection
 from langchain_hybridgraph.stores.milvus.filters import mark, marks_of
@@ -78,15 +77,11 @@ class CollectionSettings(NamedTuple):
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise EmbeddingMismatchError, TenantError, or (``language_given``) ConfigurationError for other settings."""
-        if self.dimension != requested.dimension:
+        if (self.embedding, self.dimension) != (requested.embedding, requested.dimension):
             raise errors.EmbeddingMismatchError(
-                f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
-                f'pass the embedding that it was made with ({self.embedding}), or another collection="…"'
-            )
-        if self.embedding != requested.embedding:
-            raise errors.EmbeddingMismatchError(
-                f"{where} was made with the embedding {self.embedding!r}, but {requested.embedding!r} was passed; "
-                'pass the embedding that it was made with, or another collection="…"'
+                f"{where} was made with the embedding {self.embedding!r} ({self.dimension} dimensions), but "
+                f"{requested.embedding!r} ({requested.dimension}) was passed; pass the embedding that it was made "
+                'with, or another collection="…"'
             )
         if language_given and self.language != requested.language:
             raise errors.ConfigurationError(
@@ -250,11 +245,7 @@ class StoredRow(NamedTuple):
 
 def key_of(tenant: str, *names: str) -> str:
     """Return the primary key of a chunk, a parent or an edge. Unlike an id, a key is unique across tenants."""
-    digest = blake2b(digest_size=16)
-    for name in (tenant, *names):
-        raw = name.encode()
-        digest.update(len(raw).to_bytes(8, "little") + raw)
-    return digest.hexdigest()
+    return digest(tenant, *names).hex()
 
 
 def check_row(row: ChunkRow) -> None:

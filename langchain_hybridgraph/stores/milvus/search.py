@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, TenantError
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
 from langchain_hybridgraph.stores.bm25 import K1, B, Field, Question, idf
@@ -169,11 +169,7 @@ class MilvusIndex:
 
     def check_scope(self, scope: Scope) -> None:
         """Raise TenantError if the scope belongs to another tenant."""
-        if scope.tenant is not None and scope.tenant != self.tenant:
-            raise TenantError(
-                f"the store is open for tenant {self.tenant or None!r}, but the call requests "
-                f"tenant {scope.tenant!r}: open a store for that tenant"
-            )
+        scope.check_tenant(self.tenant or None)
 
     def note_write(self, keys: Sequence[str]) -> None:
         """Remove these rows from the cache, discard all cached counts, and record the time of the write."""

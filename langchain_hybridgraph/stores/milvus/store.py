@@ -46,7 +46,7 @@ from langchain_hybridgraph.text.analyzer import Analyzer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.chunks import Vector
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -374,15 +374,10 @@ class _TreeRows:
     def __init__(self, index: MilvusIndex) -> None:
         self.read_at = time.monotonic()
         self.rows = index.all_rows(index.of_tenant(), with_vectors=True)
-        self.living_rows: Mask = np.ones(len(self.rows), np.bool_)
         places = UriNumbers()
         places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
-        self.tree_state = TreeState.of(places, self.living_rows)
+        self.tree_state = TreeState(places, np.ones(len(self.rows), np.bool_))
         self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
-
-    @property
-    def living(self) -> int:
-        return len(self.rows)
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         return [self.rows[row].chunk.id for row in rows]

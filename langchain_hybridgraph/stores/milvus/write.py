@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import reference
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.records import Edge, checked_edges
+from langchain_hybridgraph.records import Edge, checked_edges, heaviest_edges
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows
 from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.schema import (
@@ -134,7 +135,7 @@ class Writer:
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
         """Replace the edges that have one of these sources and one of these relations; return the number written."""
         index, collection = self._index, self._index.names.edges
-        edges = _heaviest(checked_edges(edges))
+        edges = list(heaviest_edges(checked_edges(edges)).values())
         new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
             condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
@@ -169,7 +170,7 @@ class Writer:
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
-        rows = {row["key"]: row for row in edge_rows(_heaviest(edges), index.tenant)}
+        rows = {row["key"]: row for row in edge_rows(heaviest_edges(edges).values(), index.tenant)}
         for row in index.read_keys(collection, list(rows), ["key", "weight"]):
             if row["weight"] >= rows[row["key"]]["weight"]:
                 del rows[row["key"]]
@@ -197,10 +198,20 @@ class Writer:
         index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
-        for batch in _batches(rows):
-            with self._turn():
-                self._index.connection.call("upsert", collection_name=collection, data=batch)
-            self._index.note_write([row["key"] for row in batch])
+        """Write rows in batches; each batch is prepared while the previous one is being written."""
+        running: Future[None] | None = None
+        with ThreadPoolExecutor(1) as sender:
+            for batch in _batches(rows):
+                if running is not None:
+                    running.result()
+                running = sender.submit(self._send, collection, batch)
+            if running is not None:
+                running.result()
+
+    def _send(self, collection: str, batch: list[dict[str, Any]]) -> None:
+        with self._turn():
+            self._index.connection.call("upsert", collection_name=collection, data=batch)
+        self._index.note_write([row["key"] for row in batch])
 
     def _delete(self, collection: str, condition: str) -> None:
         with self._turn():
@@ -209,13 +220,6 @@ class Writer:
 
     def _turn(self) -> AbstractContextManager[Any]:
         return _LITE_TURN if self._index.connection.is_lite else nullcontext()
-
-
-def _heaviest(edges: Sequence[Edge]) -> list[Edge]:
-    heaviest: dict[tuple[str, str, str], Edge] = {}
-    for edge in sorted(edges, key=lambda edge: -edge.weight):
-        heaviest.setdefault((edge.source, edge.target, edge.relation), edge)
-    return list(heaviest.values())
 
 
 def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:

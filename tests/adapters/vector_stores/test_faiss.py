@@ -35,14 +35,6 @@ def test_a_faiss_index_without_its_vectors_is_reported():
     assert result[0].metadata["vector_score"] is None
 
 
-def test_a_faiss_store_may_embed_by_a_function():
-    """A FAISS store may have a function as its embedding, as langchain-community still allows."""
-    store = faiss(list(TEXTS.values()), None)
-    store.embedding_function = Fixed().embed_query
-    result = HybridRetriever(store, documents()).retrieve(QUESTION)
-    assert result[0].metadata["vector_score"] == pytest.approx(1.0)
-
-
 def test_only_the_texts_of_hits_are_read_from_faiss():
     """A search reads the ids and vectors of the candidates, but the texts only of the hits."""
     store = faiss([f"text {number}" for number in range(60)] + list(TEXTS.values()), None)

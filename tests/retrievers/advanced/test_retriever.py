@@ -223,18 +223,16 @@ def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
     """A misspelt option raises a TypeError that suggests the correct one and lists all options."""
     both = {"HybridRetriever": hybrid, "AdvancedRetriever(HybridRetriever)": AdvancedRetriever(hybrid)}
     for name, retriever in both.items():
-        message = f"{name} does not take filtre per call; did you mean filter?; the options"
+        message = f"{name} does not take filtre per call; did you mean 'filter'?; the options"
         with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
             retriever.retrieve("why?", filtre={"n": 1})
-    with pytest.raises(TypeError, match=r"did you mean conversation_history\?; .*conversation_history, deadline_ms"):
+    with pytest.raises(TypeError, match=r"did you mean 'conversation_history'\?; .*conversation_history, deadline_ms"):
         AdvancedRetriever(hybrid).retrieve("and its price?", conversation_histroy=HISTORY)
 
 
 def test_a_history_by_another_name_is_an_error_with_advice(hybrid):
     """A call with ``chat_history=``, and an input with a misspelt key of the history, suggest the correct name."""
-    with pytest.raises(TypeError, match="pass chat_history to an AdvancedRetriever as conversation_history="):
-        hybrid.retrieve("and its price?", chat_history=HISTORY)
-    with pytest.raises(TypeError, match="per call; pass chat_history as conversation_history="):
+    with pytest.raises(TypeError, match=r"per call; write retriever.invoke\(query, conversation_history="):
         AdvancedRetriever(hybrid).retrieve("and its price?", chat_history=HISTORY)
     with pytest.raises(ConfigurationError, match="has the key 'history_chat'; did you mean 'history'"):
         AdvancedRetriever(hybrid).invoke({"input": "and its price?", "history_chat": HISTORY})
@@ -682,18 +680,6 @@ class TestStandard(RetrieversIntegrationTests):
 # -- input and config schemas -----------------------------------------------------------------------------------
 
 
-def test_the_input_schema_names_every_form(hybrid):
-    """The input schema allows a string, an object with a question and its history, or messages."""
-    schema = AdvancedRetriever(hybrid).get_input_jsonschema()
-    text, mapping, messages = schema["anyOf"]
-    assert (text, messages["type"]) == ({"type": "string"}, "array")
-    described = schema["$defs"][mapping["$ref"].rpartition("/")[2]]
-    assert set(described["properties"]) == {"input", "query", "question", "messages", "chat_history", "history"}
-    assert described["anyOf"] == [{"required": [name]} for name in ("input", "query", "question", "messages")]
-    assert all("description" in each for each in described["properties"].values())
-    assert AdvancedRetriever(hybrid).input_schema.model_json_schema() == schema
-
-
 @pytest.mark.parametrize("key", ["input", "query", "question", "messages"])
 @pytest.mark.parametrize("history_key", ["chat_history", "history"])
 @pytest.mark.parametrize(
@@ -721,20 +707,7 @@ def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, t
         assert ids(retriever.invoke(retriever.input_schema.model_validate(whole).root)) == expected
 
 
-def test_the_schemas_examples_can_be_invoked(hybrid):
-    """The schema's own examples are valid and can be invoked."""
-    retriever = AdvancedRetriever(hybrid)
-    schema = retriever.get_input_jsonschema()
-    examples = schema["$defs"]["ConversationInput"]["examples"]
-    assert examples
-    for example in examples:
-        jsonschema.validate(example, schema)
-        assert ids(retriever.invoke(example)) == ids(
-            retriever.retrieve_with_context(example["input"], example["chat_history"])
-        )
-
-
-@pytest.mark.parametrize("wrong", [7, {"chat_history": []}, {"input": {"a": 1}}, {"input": "x", "chat_history": "y"}])
+@pytest.mark.parametrize("wrong", [7, None])
 def test_inputs_refused_by_the_schema(hybrid, wrong):
     """The input schema rejects invalid inputs, so a client gets the error before the search."""
     with pytest.raises(jsonschema.ValidationError):
@@ -753,15 +726,6 @@ def test_a_chain_takes_what_the_retriever_takes(hybrid):
     """A chain has the input schema of the retriever at its start."""
     chain = AdvancedRetriever(hybrid) | RunnableLambda(ids)
     assert chain.get_input_jsonschema()["anyOf"] == AdvancedRetriever(hybrid).get_input_jsonschema()["anyOf"]
-
-
-def test_the_config_schema_has_a_session_if_histories_are_fetched(hybrid):
-    """The config schema declares session_id if get_session_history is set, since LangServe drops undeclared keys."""
-    assert "configurable" not in AdvancedRetriever(hybrid).get_config_jsonschema()["properties"]
-    retriever = AdvancedRetriever(hybrid, get_session_history={"7": HISTORY}.get)
-    schema = retriever.config_schema(include=["configurable"])
-    config = schema.model_validate({"configurable": {"session_id": "7"}}).model_dump()
-    assert ids(retriever.invoke("How large?", config))[0] == "roadster"
 
 
 def test_a_tool_takes_the_conversation(hybrid):

@@ -477,14 +477,15 @@ store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 def test_an_error_undoes_feedback_on_all_memories(memory, monkeypatch):
     """If feedback on several memories fails for one of them, none is changed."""
     upsert(memory, chunk("a", source="s"), chunk("b", source="s"))
-    credits = []
+    revise, revised = catalog_memory.revise, []
 
-    def fail(connection, *values):
-        credits.append(values)
-        if len(credits) == 2:
+    def fail(connection, state, *values):
+        revised.append(state)
+        if len(revised) == 2:
             raise ZeroDivisionError
+        return revise(connection, state, *values)
 
-    monkeypatch.setattr(catalog_memory, "credit", fail)
+    monkeypatch.setattr(catalog_memory, "revise", fail)
     with pytest.raises(ZeroDivisionError):
         memory.memory.feedback(["a", "b"], "validate")
     assert (trust(memory, "a"), trust(memory, "b")) == ((None, None), (None, None))
