@@ -117,7 +117,12 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     if spec == "minilm":
         return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
-    provider = next((each for prefix, each in _PROVIDERS.items() if spec.lower().startswith(prefix)), None)
+    lower = spec.lower()
+    provider = (
+        lower
+        if lower in BUILT_IN
+        else next((each for prefix, each in _PROVIDERS.items() if lower.startswith(prefix)), None)
+    )
     if module in _PROVIDERS or not (module and name):
         advice = f'write HybridGraphStore(path, "{provider}"); ' if provider else ""
         raise ConfigurationError(f"embedding {quote_value(spec)} is unknown; {advice}expected {_EXPECTED}")

@@ -165,8 +165,7 @@ class FileDocuments(Iterator["Document"]):
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
-    - ``unread`` contains the reason for each path that was not read. Files of which only some lines of JSON are invalid
-      are here, but not in ``passed_over``.
+    - ``unread`` contains the reason for each path that was not read, or of which some lines of JSON were not read.
     - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
     """
 
@@ -178,7 +177,6 @@ class FileDocuments(Iterator["Document"]):
         self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
-        self._partly_read: set[str] = set()
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
@@ -200,9 +198,8 @@ class FileDocuments(Iterator["Document"]):
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Number of files that were left out so far, by suffix ("" for files without a suffix)."""
-        paths = [Path(path) for path in self.unread if path not in self._partly_read]
-        unread = Counter(path.suffix.lower() for path in paths if not path.is_dir())
+        """Number of files that were left out so far, completely or in part, by suffix ("" for files without one)."""
+        unread = Counter(path.suffix.lower() for path in map(Path, self.unread) if not path.is_dir())
         return dict(sorted((self._scan.passed_over + unread).items()))
 
     @cached_property
@@ -284,26 +281,18 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield one document per line of a JSON Lines file. Invalid lines are treated as unreadable files are."""
-        reason, count, is_read = "", 0, False
+        """Yield one document per line of a JSON Lines file. Then raise UnreadableError if lines are invalid."""
+        reason, count = "", 0
         for number, line in _lines(file.path):
             try:
                 document = _row(line, file.source, number)
             except UnreadableError as error:
-                if self._is_only_path(file):
-                    raise FileError(f"{file.path}:{number}: {error}") from error
                 count += 1
                 reason = reason or f"line {number}: {error}"
-                continue
-            is_read = True
-            yield document
-        if count and not is_read:
-            self._leave_out(file.path, f"it has no valid line; {reason}")
-        elif count:
-            self._partly_read.add(str(file.path))
-            reason = reason if count == 1 else f"{count:,} lines are invalid; {reason}"
-            self.unread[str(file.path)] = reason
-            self._skip(f"{'lines' if count > 1 else 'a line'} of {file.path}: {reason}")
+            else:
+                yield document
+        if count:
+            raise UnreadableError(f"{reason} (invalid lines: {count:,})")
 
     def _is_only_path(self, file: File) -> bool:
         return file.is_named and len(self._paths) == 1

@@ -107,7 +107,7 @@ class IngestReport(Serializable):
     - ``warnings``: messages, for example about files that were left out or documents without text.
     - ``skipped``: number of files that were left out, by suffix.
     - ``unread``: reasons why files or folders could not be read (damaged, encrypted, not text, …), by path. JSON Lines
-      files with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
+      files with invalid lines are included.
     """
 
     documents: int

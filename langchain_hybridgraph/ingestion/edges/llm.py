@@ -225,13 +225,13 @@ class LLMEdges(EdgeBuilder):
         batches = list(slices(sorted(ids), _SLICE))
         stored = [self._store.edges(batch) if is_readable else [] for batch in batches]
         hashes = {edge_hash(edge) for edges in stored for edge in edges}
-        answered = {question.key for question in questions if self._ledger.is_answered(question.key, hashes)}
-        pairs = {pair for question in questions if question.key in answered for pair in question.pairs()}
+        answered_keys = {question.key for question in questions if self._ledger.is_answered(question.key, hashes)}
+        pairs = {pair for question in questions if question.key in answered_keys for pair in question.pairs()}
         for batch, edges in zip(batches, stored, strict=True):
             ends = ((edge, frozenset((edge.source, edge.target))) for edge in edges if edge.relation in self.relations)
             # An edge of an ingested chunk is kept only if an answered question contains both of its chunks.
             yield EdgeSet([edge for edge, pair in ends if pair in pairs or pair.isdisjoint(ingested)], batch)
-        yield from self._send([question for question in questions if question.key not in answered])
+        yield from self._send([question for question in questions if question.key not in answered_keys])
 
     def _questions(self, ingested: Mapping[str, Chunk]) -> list[_EdgeRequest]:
         groups: list[tuple[Chunk, ...]] = []
@@ -268,7 +268,7 @@ class LLMEdges(EdgeBuilder):
                 failed.append((question, answer))
                 logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
                 continue
-            edges = [edge for found in answer.edges if (edge := self._edge(question, found)) is not None]
+            edges = [edge for raw in answer.edges if (edge := self._edge(question, raw)) is not None]
             dropped += len(answer.edges) - len(edges)
             yield EdgeSet(edges)
             # ingest writes a yielded edge set before it requests the next one, so these edges are stored now.
@@ -291,14 +291,14 @@ class LLMEdges(EdgeBuilder):
         answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _edge(self, question: _EdgeRequest, found: FoundEdge) -> Edge | None:
+    def _edge(self, question: _EdgeRequest, raw: FoundEdge) -> Edge | None:
         ids = {chunk.id for chunk in question.chunks}
-        relation = found.relation
-        is_valid = {found.source, found.target} <= ids and found.source != found.target and 0 < found.weight <= 1
+        relation = raw.relation
+        is_valid = {raw.source, raw.target} <= ids and raw.source != raw.target and 0 < raw.weight <= 1
         if not is_valid or relation not in self._meanings:
             return None
-        text = " ".join(found.description.split()) or f"{found.source} {relation} {found.target}."
-        return Edge(found.source, found.target, relation, found.weight, text)
+        text = " ".join(raw.description.split()) or f"{raw.source} {relation} {raw.target}."
+        return Edge(raw.source, raw.target, relation, raw.weight, text)
 
 
 class _EdgeRequest(NamedTuple):
