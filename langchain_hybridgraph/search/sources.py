@@ -129,18 +129,18 @@ class TimedVectorSource(VectorSource):
 
         def run() -> SourceResult:
             result = first()
-            return _joined(result, store.vector_search(narrowed(result), n))
+            return _with_more(result, store.vector_search(narrowed(result), n))
 
         async def arun() -> SourceResult:
             assert afirst is not None
             assert protocols.implements(store, protocols.AwaitsVectors)
             result = await afirst()
-            return _joined(result, await store.avector_search(narrowed(result), n))
+            return _with_more(result, await store.avector_search(narrowed(result), n))
 
         return call._replace(run=run, arun=None if afirst is None else arun)
 
 
-def _joined(result: SourceResult, more: SourceResult) -> SourceResult:
+def _with_more(result: SourceResult, more: SourceResult) -> SourceResult:
     entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
     return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
 
