@@ -171,8 +171,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         return replace(super()._pipeline(options, callbacks), graph_slots=self._graph_options(options).slots)
 
+    @property
     def _default_fusion(self) -> Fusion:
-        return self._preset.fusion or super()._default_fusion()
+        return self._preset.fusion or super()._default_fusion
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         return super()._budget(options, budget) or self._preset.budget

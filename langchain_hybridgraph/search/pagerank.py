@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number
 from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
 
@@ -66,9 +66,6 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("damping", self.damping, ge=0, le=1)
-        check_number("rarity", self.rarity, ge=0, le=1)
-        check_whole_number("max_touched", self.max_touched, least=1)
         if self.damping == 1:
             raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
         check_number("tolerance", self.tolerance, gt=0, lt=1)
