@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from html import escape
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -124,14 +123,10 @@ class EvaluationReport(Serializable):
         return "\n".join([head, *rows, *self._notes()])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(each)}</th>" for each in ("", *self.measures))
-        best = {measure: max(means[measure] for means in self.means.values()) for measure in self.measures}
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th>{''.join(_cell(means[each], best[each]) for each in self.measures)}</tr>"
-            for name, means in self.means.items()
-        )
-        notes = "".join(f"<p><small>{escape(note)}</small></p>" for note in self._notes())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+        values = {
+            name: {measure: f"{mean:.3f}" for measure, mean in means.items()} for name, means in self.means.items()
+        }
+        return fields_table(type(self).__name__, values, self._notes())
 
     def _notes(self) -> list[str]:
         count = len(self.questions)
@@ -259,10 +254,6 @@ def _ranked(
             "function that returns one, such as id_of=lambda document: document.metadata['source']"
         )
     return {str(id): float(depth - rank) for rank, id in enumerate(list(dict.fromkeys(ids))[:depth])}
-
-
-def _cell(figure: float, best: float) -> str:
-    return f"<td>{f'<strong>{figure:.3f}</strong>' if figure == best else f'{figure:.3f}'}</td>"
 
 
 WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(11))

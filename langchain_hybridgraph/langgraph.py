@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self
 
 from langchain_core.embeddings import Embeddings
 
@@ -118,7 +118,7 @@ class HybridGraphMemory(BaseStore):
                 result: Result = None
                 if isinstance(op, GetOp):
                     stored = self._read([_id(op.namespace, op.key)], refresh=op.refresh_ttl)
-                    result = stored[0].item() if stored else None
+                    result = Item(**stored[0].item()) if stored else None
                 elif isinstance(op, SearchOp):
                     result = self._search(op)
                 elif isinstance(op, ListNamespacesOp):
@@ -204,7 +204,7 @@ class HybridGraphMemory(BaseStore):
         if before is None and namespace not in places:
             scope = Scope(parse_filter({"stored.namespace": {"$eq": list(namespace)}}), self.store.tenant)
             others = self.store.get(self.store.find(scope)[:1])
-            places[namespace] = _Stored.of(others[0]).order[0] if others else self._newest
+            places[namespace] = _Stored.of(others[0]).fields["order"][0] if others else self._newest
         own_id, now = _id(namespace, op.key), time.time()
         ids = [own_id, *(f"{own_id}#{place}" for place in range(1, len(texts)))]
         metadata = {
@@ -216,9 +216,9 @@ class HybridGraphMemory(BaseStore):
             "namespace": list(namespace),
             "key": op.key,
             "value": value,
-            "order": [places[namespace], self._newest] if before is None else before.order,
+            "order": [places[namespace], self._newest] if before is None else before.fields["order"],
             "texts": len(texts),
-            "created_at": now if before is None else before.created_at,
+            "created_at": now if before is None else before.fields["created_at"],
             "updated_at": now,
             "ttl": op.ttl,
             "expires_at": None if op.ttl is None else now + 60 * op.ttl,
@@ -240,7 +240,7 @@ class HybridGraphMemory(BaseStore):
     def _items_below(self, prefix: Namespace) -> list[_Stored]:
         """Return the items below a namespace, expired or not, in the order of a search without a query."""
         ids = [id for id in self.store.find(self._scope(prefix)) if "#" not in id]
-        return sorted(self._read(ids, refresh=False, expired=True), key=lambda stored: stored.order)
+        return sorted(self._read(ids, refresh=False, expired=True), key=lambda stored: stored.fields["order"])
 
     def _read(self, ids: Sequence[str], *, refresh: bool, expired: bool = False) -> list[_Stored]:
         """Return the items with these ids, in this order; reading postpones their expiry if ``refresh``."""
@@ -248,7 +248,7 @@ class HybridGraphMemory(BaseStore):
         omit = not expired and (self.ttl_config or {}).get("omit_expired", True)
         items = [_Stored.of(chunk) for chunk in self.store.get(ids)]
         items = [stored for stored in items if not omit or stored.expires_at > now]
-        if refresh and (postponed := [stored.postponed(now) for stored in items if stored.ttl is not None]):
+        if refresh and (postponed := [stored.postponed(now) for stored in items if stored.fields["ttl"] is not None]):
             self.store.upsert(postponed)
             self.store.flush()
         return items
@@ -269,12 +269,12 @@ class HybridGraphMemory(BaseStore):
             scores = {stored.id: score for stored, score in ranked}
             items = [stored for stored, _ in ranked]
             if len(items) < end:
-                items += [each for each in self._matching(op) if each.id not in scores and not each.texts]
+                items += [each for each in self._matching(op) if each.id not in scores and not each.fields["texts"]]
         else:
             items = self._matching(op)
         page = items[op.offset : end]
-        self._read([stored.id for stored in page if stored.ttl is not None], refresh=op.refresh_ttl)
-        return [stored.search_item(scores.get(stored.id)) for stored in page]
+        self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
+        return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
 
     def _matching(self, op: SearchOp) -> list[_Stored]:
         ids = [stored.id for stored in self._items_below(tuple(op.namespace_prefix))]
@@ -287,17 +287,18 @@ class HybridGraphMemory(BaseStore):
         """
         k = max(2 * n, 20)
         while True:
-            filter = {"namespaces": {"$contains": json.dumps(op.namespace_prefix)}}
-            hits = self._retriever.retrieve(op.query or "", k=k, filter=filter).hits
+            scope = self._scope(op.namespace_prefix)
+            hits = self._retriever.retrieve(op.query or "", k=k, filter=scope.filter).hits
             best: dict[str, tuple[float, int]] = {}
             for hit in hits:
                 metadata = hit.chunk.metadata
                 best.setdefault(metadata["item"], (hit.score, metadata["version"]))
-            ranked = [
-                (stored, best[stored.id][0])
-                for stored in self._read(list(best), refresh=False)
-                if stored.texts and stored.version == best[stored.id][1] and stored.matches(op.filter)
-            ]
+            ranked = []
+            for stored in self._read(list(best), refresh=False):
+                score, version = best[stored.id]
+                is_current = stored.fields["texts"] and stored.chunk.metadata["version"] == version
+                if is_current and stored.matches(op.filter):
+                    ranked.append((stored, score))
             if len(ranked) >= n or len(hits) < k:
                 return ranked[:n]
             k *= 4
@@ -319,31 +320,11 @@ class _Stored(NamedTuple):
 
     @property
     def ids(self) -> list[str]:
-        return [self.id, *(f"{self.id}#{place}" for place in range(1, self.texts))]
+        return [self.id, *(f"{self.id}#{place}" for place in range(1, self.fields["texts"]))]
 
     @property
     def namespace(self) -> Namespace:
         return tuple(self.fields["namespace"])
-
-    @property
-    def texts(self) -> int:
-        return int(self.fields["texts"])
-
-    @property
-    def version(self) -> int:
-        return int(self.chunk.metadata["version"])
-
-    @property
-    def order(self) -> list[int]:
-        return list(self.fields["order"])
-
-    @property
-    def created_at(self) -> float:
-        return float(self.fields["created_at"])
-
-    @property
-    def ttl(self) -> float | None:
-        return cast("float | None", self.fields["ttl"])
 
     @property
     def expires_at(self) -> float:
@@ -352,22 +333,17 @@ class _Stored(NamedTuple):
 
     def postponed(self, now: float) -> Chunk:
         """Return the chunk with an expiry of its full time to live from ``now``."""
-        fields = {**self.fields, "expires_at": now + 60 * (self.ttl or 0)}
+        fields = {**self.fields, "expires_at": now + 60 * self.fields["ttl"]}
         return Chunk(self.id, self.chunk.text, {**self.chunk.metadata, "stored": fields}, self.id)
 
     def matches(self, filter: Mapping[str, Any] | None) -> bool:
         value = self.fields["value"]
         return all(_matches(value.get(key), condition) for key, condition in (filter or {}).items())
 
-    def _values(self) -> dict[str, Any]:
+    def item(self) -> dict[str, Any]:
+        """Return the arguments of LangGraph's ``Item``."""
         times = {name: datetime.fromtimestamp(self.fields[name], UTC) for name in ("created_at", "updated_at")}
         return {"namespace": self.namespace, "key": self.fields["key"], "value": dict(self.fields["value"]), **times}
-
-    def item(self) -> Item:
-        return Item(**self._values())
-
-    def search_item(self, score: float | None) -> SearchItem:
-        return SearchItem(**self._values(), score=score)
 
 
 def _id(namespace: Sequence[str], key: str) -> str:

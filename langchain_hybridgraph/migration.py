@@ -100,12 +100,9 @@ def migrate(
     with showing(progress):
         for tenant in tenants:
             scope = Scope(tenant=tenant)
-            with (
-                closing(old.open(tenant, model, read_only=True)) as old_store,
-                closing(new.open(tenant, model)) as new_store,
-            ):
-                resumed |= _copy(old_store, new_store, scope, old, new)
-                before, after = _counts_and_checksums(old_store, scope), _counts_and_checksums(new_store, scope)
+            with closing(old.open(tenant, model, read_only=True)) as reader, closing(new.open(tenant, model)) as writer:
+                resumed |= _copy(reader, writer, scope, old, new)
+                before, after = _counts_and_checksums(reader, scope), _counts_and_checksums(writer, scope)
                 copied.update({kind: count for kind, (count, _) in before.items()})
                 kinds = sorted(kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind))
                 if kinds:
@@ -113,8 +110,8 @@ def migrate(
                         f"the {' and '.join(kinds)} in {new} differ from those in {old}: if it was written to during "
                         "the migration, stop writing, delete the destination and run the same command again"
                     )
-                if isinstance(new_store, EmbeddedStore):
-                    problems += new_store.admin.check().problems
+                if isinstance(writer, EmbeddedStore):
+                    problems += writer.admin.check().problems
     seconds = time.monotonic() - started_at
     return MigrationReport(str(old), str(new), dict(copied), resumed, seconds, tuple(problems))
 
@@ -262,12 +259,8 @@ def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
         stored = MilvusChunkStore.settings_of(source.location, token=source.token, collection=source.collection)
         if stored is None:
             raise NotAnIndexError(f"{source} does not exist: check the URI and the collection")
-        facts: dict[str, Any] = {
-            "dimension": stored.dimension,
-            "embedding": stored.embedding,
-            "language": stored.language,
-        }
-        has_tenants = stored.has_tenants
+        facts: dict[str, Any] = {"dimension": stored.dimension, "embedding": stored.embedding}
+        facts["language"], has_tenants = stored.language, stored.has_tenants
     else:
         facts = read_facts(Path(source.location))
         if not facts:

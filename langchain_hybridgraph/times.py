@@ -78,10 +78,7 @@ def iso_seconds(text: str) -> float | None:
     """
     if len(text) < 10 or text[4] != "-" or _EXTENDED.fullmatch(text) is None:
         return None
-    try:
-        return _seconds(datetime.fromisoformat(text))
-    except ValueError:  # 30 February, minute 61
-        return None
+    return _iso_seconds(text)
 
 
 def iso_time(seconds: float) -> str:
@@ -97,14 +94,16 @@ def _seconds(moment: datetime) -> float:
     return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
 
 
+def _iso_seconds(text: str) -> float | None:
+    try:
+        return _seconds(datetime.fromisoformat(text))
+    except ValueError:  # 30 February, minute 61
+        return None
+
+
 def _parse_text(text: str) -> float:
     stripped = text.strip()
-    seconds = iso_seconds(stripped)
-    if seconds is None and _BASIC.fullmatch(stripped):
-        try:
-            return _seconds(datetime.fromisoformat(stripped))
-        except ValueError:  # an impossible date, such as the 13th month, is reported below like any other invalid text
-            seconds = None
+    seconds = _iso_seconds(stripped) if _BASIC.fullmatch(stripped) else iso_seconds(stripped)
     if seconds is None:
         raise ValueError(f"{quote_value(text)} is not a time; {_EXPECTED}")
     return seconds

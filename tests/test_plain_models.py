@@ -14,7 +14,7 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LLMEdges, b
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.search.planner import QueryPlanner
 from langchain_hybridgraph.search.rerankers import LLMReranker
-from langchain_hybridgraph.vectorstores.admission import Contradictions, Statement
+from langchain_hybridgraph.vectorstores.admission import Contradictions
 from tests.support.models.plain_models import KINDS, PlainModel, SilentModel, WordyModel, fenced
 
 KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -73,7 +73,7 @@ def test_contradictions(kind):
     """Contradictions uses the probability in the model's plain answer."""
     answer = {"judgements": [{"statement": 1, "probability": 0.9}]}
     judges = Contradictions(kind(answer=lambda messages: fenced(answer)))
-    new, old = Statement("n", "The gate is open.", frozenset("x")), Statement("o", "The gate is shut.", frozenset("x"))
+    new, old = Chunk("n", "The gate is open.", {"labels": ["x"]}), Chunk("o", "The gate is shut.", {"labels": ["x"]})
     assert judges.probabilities(new, [old]) == [0.9]
     assert judges.failures == {}
 
@@ -103,7 +103,7 @@ def test_an_answer_in_prose_degrades(kind):
         report = ingest(chunks, store, split=None, edges=[LLMEdges(llm, backoff=0)])
         assert "no usable answer on 1 of 1 windows" in report.warnings[0]
     judges = Contradictions(llm)
-    one, two = (Statement(id, f"text {id}", frozenset("x")) for id in "ab")
+    one, two = (Chunk(id, f"text {id}", {"labels": ["x"]}) for id in "ab")
     assert judges.probabilities(one, [two]) == [pytest.approx(0.8)]
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,7 +23,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
     is_text,
     translate,
 )
-from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS
 from langchain_hybridgraph.stores.vectors import cosines, unit
@@ -61,79 +60,46 @@ HARMLESS_CALLS = {
 }
 
 
-class VectorsInMemory(NamedTuple):
-    """Vectors in memory: ``rows`` maps ids to rows of ``units``, which have length 1, and of ``lengths``, as stored."""
-
-    rows: dict[str, int]
-    units: NDArray[np.float32]
-    lengths: NDArray[np.float32]
-
-    def of(self, ids: Sequence[str]) -> list[int]:
-        """Return the row of each id, or −1 if its vector is not in memory."""
-        return [self.rows.get(id, -1) for id in ids]
-
-
 class CollectionMemory:
     """Data of the collection with this id in memory, read while its database was in the state ``state``.
 
-    ``count`` and ``documents`` are used only if they are certain to be up to date. Thread-safe.
+    ``count`` and ``documents`` are used only if they are certain to be up to date. ``vectors`` maps ids to unit vectors
+    and the lengths as stored.
     """
 
     def __init__(self, collection: object = None, state: object = None) -> None:
         self.collection, self.state = collection, state
         self.count: int | None = None
         self.documents: dict[str, Document] = {}
-        self.vectors = VectorsInMemory({}, np.zeros((0, 0), np.float32), np.zeros(0, np.float32))
-        self._next = 0
-        self._adding = ForkSafeLock()
+        self.vectors: dict[str, tuple[Vector, float]] = {}
 
-    def add(self, ids: Sequence[str], units: NDArray[np.float32], lengths: NDArray[np.float32]) -> None:
-        """Keep the vectors of these ids; if there would be too many, drop the others first."""
-        with self._adding:
-            rows, matrix, all_lengths = self.vectors
-            width = units.shape[1]
-            if (self._next + len(ids)) * 4 * width > MOST_KEPT:
-                rows, self._next = {}, 0
-            start, stop = self._next, self._next + len(ids)
-            if stop > len(matrix) or not rows:
-                # Other threads may be reading the present arrays.
-                rows, size = dict(rows), max(2 * stop, 256)
-                matrix = np.concatenate(
-                    [matrix[:start].reshape(-1, width), np.empty((size - start, width), np.float32)]
-                )
-                all_lengths = np.concatenate([all_lengths[:start], np.empty(size - start, np.float32)])
-            matrix[start:stop], all_lengths[start:stop] = units, lengths
-            rows.update(zip(ids, range(start, stop), strict=True))
-            self.vectors, self._next = VectorsInMemory(rows, matrix, all_lengths), stop
+    def add(self, vectors: Mapping[str, tuple[Vector, float]]) -> None:
+        """Keep these vectors; if there would be too many, drop the others first."""
+        size = sum(vector.nbytes for vector, _ in itertools.islice(vectors.values(), 1))
+        if (len(self.vectors) + len(vectors)) * size > MOST_KEPT:
+            self.vectors = {}
+        self.vectors |= vectors
 
 
 class WatchedBindings:
-    """Chroma's engine for a database in memory, with a number that changes whenever the database may have changed.
-
-    ``version`` is None during a call that may change a text.
-    """
+    """Chroma's engine for a database in memory, with a number that changes before and after each call of a change."""
 
     _versions = itertools.count()
-    _changing = ForkSafeLock()
 
     def __init__(self, bindings: Any) -> None:
         self._bindings = bindings
-        self._calls = 0
-        self.version: int | None = next(self._versions)
+        self.version = next(self._versions)
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._bindings, name)
         return call if name in HARMLESS_CALLS else partial(self._change, call)
 
     def _change(self, call: Any, *arguments: Any, **options: Any) -> Any:
-        with self._changing:
-            self._calls, self.version = self._calls + 1, None
+        self.version = next(self._versions)
         try:
             return call(*arguments, **options)
         finally:
-            with self._changing:
-                self._calls -= 1
-                self.version = None if self._calls else next(self._versions)
+            self.version = next(self._versions)
 
 
 class ChromaAdapter(StoreAdapter):
@@ -199,53 +165,37 @@ class ChromaAdapter(StoreAdapter):
         return [by_id[id] for id in ids if id in by_id]
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        ids, units, _ = self._vectors(ids)
-        return dict(zip(ids, units, strict=True))
+        return {id: vector for id, (vector, _) in self._vectors(ids).items()}
 
     def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        ids, units, _ = self._vectors(ids, current=current)
-        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
+        vectors = self._vectors(ids, current=current)
+        return dict(zip(vectors, _cosines(vectors, vector).tolist(), strict=True)) if vectors else {}
 
     def forget_vectors(self, ids: Iterable[str]) -> None:
         """Read the vectors of these ids again the next time that they are needed."""
-        rows = self._memory.vectors.rows
         for id in ids:
-            rows.pop(id, None)
+            self._memory.vectors.pop(id, None)
 
-    def _vectors(
-        self, ids: Sequence[str], *, current: bool = False
-    ) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the ids in the store, their unit vectors, and their lengths as stored."""
+    def _vectors(self, ids: Sequence[str], *, current: bool = False) -> dict[str, tuple[Vector, float]]:
+        """Return the unit vectors and lengths of the ids in the store, certainly those of now if ``current``."""
         memory, is_current = self._current()
         if current and not is_current:
             return self._read_vectors(ids)
-        vectors = memory.vectors
-        rows = vectors.of(ids)
-        if -1 not in rows:
-            return ids, vectors.units[rows], vectors.lengths[rows]
-        read_ids, units, lengths = self._read_vectors([id for id, row in zip(ids, rows, strict=True) if row < 0])
-        if read_ids:
-            memory.add(read_ids, units, lengths)
+        previous = memory.vectors
+        vectors = {id: previous[id] for id in ids if id in previous}
+        missing = [id for id in ids if id not in vectors]
+        if missing and (new := self._read_vectors(missing)):
+            memory.add(new)
             self._reads += 1
             if self._reads == READ_ALL_AFTER and self.count() <= MOST_READ_AT_ONCE:
                 for page in self._pages(["embeddings"]):
-                    if page["ids"]:
-                        memory.add(page["ids"], *_units(page["embeddings"]))
-        ids, rows = [id for id, row in zip(ids, rows, strict=True) if row >= 0], [row for row in rows if row >= 0]
-        if not ids:
-            return read_ids, units, lengths
-        units = units.reshape(-1, vectors.units.shape[1])
-        return (
-            [*ids, *read_ids],
-            np.concatenate([vectors.units[rows], units]),
-            np.concatenate([vectors.lengths[rows], lengths]),
-        )
+                    memory.add(_with_lengths(page))
+            vectors |= new
+        return vectors
 
-    def _read_vectors(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32], NDArray[np.float32]]:
-        page = self._store.get(ids=list(ids), include=["embeddings"]) if ids else {"ids": []}
-        if not page["ids"]:  # Chroma rejects an empty list; if all were deleted, the dimension is unknown
-            return [], np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
-        return page["ids"], *_units(page["embeddings"])
+    def _read_vectors(self, ids: Sequence[str]) -> dict[str, tuple[Vector, float]]:
+        # Chroma rejects an empty list.
+        return _with_lengths(self._store.get(ids=list(ids), include=["embeddings"])) if ids else {}
 
     def count(self) -> int:
         memory, is_current = self._current()
@@ -322,18 +272,18 @@ class ChromaAdapter(StoreAdapter):
         distance_of = dict(distances)
         if self._current()[1]:
             return self.scores(vector, list(distance_of))
-        length = float(np.linalg.norm(vector))
-        ids, units, lengths = self._vectors(list(distance_of))
-        if not ids:
+        vectors = self._vectors(list(distance_of))
+        if not vectors:
             return {}
-        products = cosines(units, unit(vector))
+        length, lengths = float(np.linalg.norm(vector)), np.array([length for _, length in vectors.values()])
+        products = _cosines(vectors, vector)
         inner, squares = products * lengths * length, length * length + lengths**2
         expected = squares - 2 * inner if self._space == "l2" else 1.0 - inner
-        is_changed = np.abs(expected - np.array([distance_of[id] for id in ids])) > TOLERANCE * squares
+        is_changed = np.abs(expected - np.array([distance_of[id] for id in vectors])) > TOLERANCE * squares
         if is_changed.any():
-            self.forget_vectors(itertools.compress(ids, is_changed.tolist()))
-            return self.scores(vector, ids)
-        return dict(zip(ids, products.tolist(), strict=True))
+            self.forget_vectors(itertools.compress(vectors, is_changed.tolist()))
+            return self.scores(vector, list(vectors))
+        return dict(zip(vectors, products.tolist(), strict=True))
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
         """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express the filter."""
@@ -362,9 +312,16 @@ class ChromaAdapter(StoreAdapter):
                 page = following.result()
 
 
-def _units(vectors: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    matrix = np.asarray(vectors, np.float32)
-    return unit(matrix), np.linalg.norm(matrix, axis=1)
+def _with_lengths(page: Mapping[str, Any]) -> dict[str, tuple[Vector, float]]:
+    """Return the unit vectors of a page and their lengths as stored, by id."""
+    if not page["ids"]:
+        return {}
+    matrix = np.asarray(page["embeddings"], np.float32)
+    return dict(zip(page["ids"], zip(unit(matrix), np.linalg.norm(matrix, axis=1).tolist(), strict=True), strict=True))
+
+
+def _cosines(vectors: Mapping[str, tuple[Vector, float]], vector: Vector) -> NDArray[np.float32]:
+    return cosines(np.stack([each for each, _ in vectors.values()]), unit(vector))
 
 
 def _documents(answer: Mapping[str, Any]) -> list[Document]:

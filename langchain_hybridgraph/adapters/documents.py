@@ -6,7 +6,7 @@ import copy
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from langchain_core.documents import Document
 from langchain_core.indexing import IndexingResult, RecordManager
@@ -23,6 +23,8 @@ from langchain_hybridgraph.times import parse_time
 if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
+
+Match = TypeVar("Match")
 
 
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
@@ -260,11 +262,9 @@ class Identity:
         candidates = [
             (user_document, id)
             for user_document, id in self._by_text.get(replace_surrogates(document.page_content), ())
-            if _same_source(user_document, document) and (id not in self._stored_id_of or document.id is None)
+            if id not in self._stored_id_of or document.id is None
         ]
-        if candidates:
-            return max(candidates, key=lambda each: _agreement(each[0], document))[1]
-        return chunk_id(document)
+        return _closest(document, candidates) or chunk_id(document)
 
 
 def _pairs(
@@ -278,29 +278,28 @@ def _pairs(
     else:
         pairs = [by_id.get(document.id or metadata_id(document.metadata)) for document in documents]
     paired_ids = {partner.id for partner in pairs if partner is not None}
-    free: dict[str, list[Document]] = defaultdict(list)
+    free: dict[str, list[tuple[Document, Document]]] = defaultdict(list)
     for document in stored_documents:
         if document.id not in paired_ids:
-            free[replace_surrogates(document.page_content)].append(document)
+            free[replace_surrogates(document.page_content)].append((document, document))
     for place, document in enumerate(documents):
         same_text = free.get(replace_surrogates(document.page_content), []) if pairs[place] is None else []
-        if candidates := [each for each in same_text if _same_source(document, each)]:
-            best = max(candidates, key=lambda each: _agreement(document, each))
-            same_text.remove(best)
+        if (best := _closest(document, same_text)) is not None:
+            same_text.remove((best, best))
             pairs[place] = best
     return pairs
 
 
-def _same_source(one: Document, other: Document) -> bool:
-    """Return whether the sources of two Documents are equal or one of them is unknown."""
-    ours, theirs = one.metadata.get("source"), other.metadata.get("source")
-    return ours is None or theirs is None or ours == theirs
-
-
-def _agreement(one: Document, other: Document) -> tuple[bool, int]:
-    """Return a sort key that is higher if the sources are equal, and then by the number of equal values."""
-    same = sum(other.metadata.get(key) == value for key, value in one.metadata.items())
-    return one.metadata.get("source") == other.metadata.get("source"), same
+def _closest(document: Document, others: Iterable[tuple[Document, Match]]) -> Match | None:
+    """Return the value of the other Document with the same or an unknown source whose metadata agree best."""
+    source, best, most = document.metadata.get("source"), None, (False, -1)
+    for other, value in others:
+        other_source = other.metadata.get("source")
+        equal_values = sum(other.metadata.get(key) == value for key, value in document.metadata.items())
+        agreement = (source == other_source, equal_values)
+        if (source == other_source or None in (source, other_source)) and agreement > most:
+            best, most = value, agreement
+    return best
 
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed

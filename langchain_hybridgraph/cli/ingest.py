@@ -122,8 +122,8 @@ class DeletedFiles:
     """Finder for indexed documents below ``paths`` whose files no longer exist.
 
     Call the object with the id of each document that was not read in this run. If the document's file no longer exists,
-    the call returns True, and the id is appended to ``documents``. A document of a JSON Lines file or a mailbox also
-    counts as deleted if it is missing from the file, unless the file is in ``unread``.
+    the call returns True, and the id is appended to ``documents``. A document of a JSON Lines file also counts as
+    deleted if it is missing from the file, unless the file is in ``unread``.
 
     A document is kept if its file cannot be checked, if its ``source`` is not below ``paths``, or if a file still
     exists at the path that the index recorded for it.

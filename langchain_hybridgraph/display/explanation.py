@@ -93,13 +93,11 @@ def explain_result(result: SearchResult) -> str:
         numbered = (f"{rank}. {text}" for rank, text in enumerate(texts, 1))
         return "\n".join([*_conversation(result), str(result.plan.get("query")), *numbered])
     paragraphs = ["\n".join([*_conversation(result), _about(result)])]
-    by_place = {path_end(hit): (rank, hit) for rank, hit in enumerate(result.hits, 1)}
     for rank, hit in enumerate(result.hits, 1):
         heading = title(hit)
         quoted = [] if heading == quote(hit) else [f"“{quote(hit)}”"]
-        lines = [*quoted, hit.explain(), *_path_titles(hit, by_place)]
         label = heading if heading == hit.id else f"{heading} ({hit.id})"
-        paragraphs.append("\n   ".join([f"{rank}. {label}", *lines]))
+        paragraphs.append("\n   ".join([f"{rank}. {label}", *quoted, hit.explain()]))
     return "\n\n".join(paragraphs)
 
 
@@ -272,13 +270,3 @@ def _searched(result: SearchResult) -> str:
     if not weights or plan.get("method") == "filter":
         return ""
     return f", searched by {' and '.join(weights)}" + (f", fusion {plan['fusion']}" if len(weights) > 1 else "")
-
-
-def _path_titles(hit: Hit, by_place: Mapping[str, tuple[int, Hit]]) -> list[str]:
-    """Return one line, with title and rank, for each other hit with a title on the path to this hit."""
-    lines = []
-    for number, id in enumerate(hit.path[:-1]):
-        if id in by_place and title(by_place[id][1]) != id:
-            rank, there = by_place[id]
-            lines.append(f"{id} is {'the seed ' if not number else ''}“{title(there)}”, hit number {rank}")
-    return lines

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.display import explanation
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.records import Hit, is_backward
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -217,59 +217,23 @@ def _edge(step: Mapping[str, Any] | None) -> str:
     return f" <em{tooltip}>{tail}{escape(explanation.edge_name(step))} {float(step['weight']):.2f}{head}</em>"
 
 
-def show(result: explanation.SearchResult | Iterable[Any], query: str | None = None, **options: Any) -> None:
-    """Display a result as a table, with ``options`` as for :class:`Table`, from anywhere in a cell.
-
-    A plain interpreter shows the table as text. Raises MissingExtraError without IPython.
-    """
-    _ipython().display.display(Table(result, query, **options))
-
-
-def show_lists(on: bool = True) -> bool:
+def show_lists() -> bool:
     """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
 
     Only lists annotated at the level "all", without a ``metadata_prefix``, become tables. The setting applies to the
-    complete notebook; ``on=False`` reverts it. Returns False if no IPython is running, so the same code can also run
-    outside notebooks. Raises MissingExtraError if IPython is not installed.
+    complete notebook. Returns False if no IPython is running, so the same code can also run outside notebooks.
     """
-    shell = _ipython().get_ipython()
-    if shell is None:
-        return False
-    formatter = shell.display_formatter.formatters["text/html"]
-    before = formatter.type_printers.get(list)
-    if isinstance(before, _Lists):
-        before = before.others
-    if on:
-        formatter.for_type(list, _Lists(before))
-    elif before is not None:
-        formatter.for_type(list, before)
-    else:
-        formatter.type_printers.pop(list, None)
-    return True
-
-
-class _Lists:
-    """HTML formatter that shows annotated lists of Documents as tables, and passes other lists to ``others``."""
-
-    def __init__(self, others: Any) -> None:
-        self.others = others
-
-    def __call__(self, value: list[Any]) -> str | None:
-        is_scored = bool(value) and all(
-            hasattr(each, "page_content") and {"score_breakdown", "retrieval_rank"} <= each.metadata.keys()
-            for each in value
-        )
-        if is_scored:
-            return Table(value)._repr_html_()
-        html: str | None = None if self.others is None else self.others(value)
-        return html
-
-
-def _ipython() -> Any:
     try:
-        import IPython
-    except ImportError as error:
-        raise MissingExtraError(
-            'showing tables needs IPython, which cannot be imported: pip install "langchain-hybridgraph[notebook]"'
-        ) from error
-    return IPython
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    if shell is not None:
+        shell.display_formatter.formatters["text/html"].for_type(list, _list_html)
+    return shell is not None
+
+
+def _list_html(values: list[Any]) -> str | None:
+    required = {"score_breakdown", "retrieval_rank"}
+    is_scored = all(hasattr(each, "page_content") and required <= each.metadata.keys() for each in values)
+    return Table(values)._repr_html_() if values and is_scored else None

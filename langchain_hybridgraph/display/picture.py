@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.display.explanation import SearchResult, edge_name, path_end, title
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import Hit, is_backward
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Default width and narrowest width in inches, height of a row in inches, and default maximum number of hits.
 WIDTH, NARROWEST, ROW, NODES = 10.0, 4.0, 0.5, 25
-# Number of hits from which the visited chunks in a picture are selected.
-SEARCHED_HITS = 100
 # Font sizes in points, and the width of an average letter as a share of the font size.
 HEADING, NAME, LABEL, LETTER = 12.0, 9.0, 7.5, 0.55
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
@@ -33,26 +31,22 @@ HOP_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 INK = "#787878"
 
 
-def draw(
-    result: SearchResult, around: SearchResult | None = None, *, width: float = WIDTH, nodes: int = NODES
-) -> Figure:
+def draw(result: SearchResult, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     """Draw a result as a graph: the seeds, the edges followed from them, and the chunks reached.
 
     Seeds are on the left, best first; the chunks reached are to their right, one column per hop. An edge is an arrow in
     its stored direction, with the name of its relation; a shared entity is a line with its name. The size of a chunk
     shows its score, and its number shows the rank.
 
-    To see more chunks that the search reached, pass a result of the same query with a larger k as ``around``; the
-    additional chunks are hollow. At most ``nodes`` hits are drawn, those of ``result`` first, each with the chunks on
-    its path.
-
-    ``width`` is in inches; the height depends on the content. The text is legible in light and dark themes, unless the
-    matplotlib style sets other colours. Chinese text needs a suitable font in ``rcParams["font.family"]``.
+    At most ``nodes`` hits are drawn, each with the chunks on its path. ``width`` is in inches; the height depends on
+    the content. The text is legible in light and dark themes. Chinese text needs a suitable font in
+    ``rcParams["font.family"]``.
 
     A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("result.svg")``.
     Raises ConfigurationError without matplotlib or networkx, for a ``width`` below 4, and for ``nodes`` below 1.
     """
-    _check_size(width, nodes)
+    check_number("width", width, ge=NARROWEST)
+    check_whole_number("nodes", nodes, 1)
     try:
         import matplotlib  # noqa: F401 - the picture is drawn below
         import networkx as nx
@@ -61,18 +55,16 @@ def draw(
             'a picture needs matplotlib and networkx: pip install "langchain-hybridgraph[notebook]"'
         ) from error
     hits = {path_end(hit): hit for hit in result.hits}
-    further = {path_end(hit): hit for hit in (around.hits if around is not None else ()) if hit.hops}
-    selection = hits | {id: hit for id, hit in further.items() if id not in hits}
-    drawn_hits = dict(list(selection.items())[:nodes])
+    drawn_hits = dict(list(hits.items())[:nodes])
     graph = _graph(drawn_hits.values())
     places = _places(graph, drawn_hits)
     columns = 1 + max((column for column, _ in places.values()), default=0)
     rows = 1 + max((row for _, row in places.values()), default=0)
 
-    figure, axes, ink, paper = _paper(width, rows, columns)
+    figure, axes = _paper(width, rows, columns)
 
     def write(x: float, y: float, text: str, size: float, **style: Any) -> None:
-        axes.annotate(text, (x, y), color=ink, size=size, parse_math=False, **style)
+        axes.annotate(text, (x, y), color=INK, size=size, parse_math=False, **style)
 
     def shorten(text: str, share: float) -> str:
         letters = max(8, int(share * width / columns * 72 / (LETTER * NAME)) - 13)  # the rank and the score take 13
@@ -88,12 +80,11 @@ def draw(
             nodelist=ids,
             node_size=[30 + 90 * drawn_hits[id].score / best if id in drawn_hits else 30 for id in ids],
             node_shape=SHAPES[kind],
-            node_color=[HOP_COLOURS[kind] if id in hits else paper or "white" for id in ids],
-            edgecolors=HOP_COLOURS[kind],
+            node_color=HOP_COLOURS[kind],
             ax=axes,
         )
         write(column, -0.5 - 0.3 / ROW, KINDS[kind], LABEL, weight="bold", ha="left")
-    lines = partial(nx.draw_networkx_edges, graph, places, edge_color=ink, ax=axes, node_size=60, alpha=0.7, width=0.9)
+    lines = partial(nx.draw_networkx_edges, graph, places, edge_color=INK, ax=axes, node_size=60, alpha=0.7, width=0.9)
     lines(edgelist=[pair for pair in graph.edges if graph.edges[pair]["is_arrow"]], arrowstyle="-|>", arrowsize=9)
     lines(edgelist=[pair for pair in graph.edges if not graph.edges[pair]["is_arrow"]], arrowstyle="-")
     labels: dict[str, list[str]] = {}
@@ -109,26 +100,18 @@ def draw(
             write(column, row, shorten(caption, 1.0), LABEL, va="center", style="italic", **offset)
     letters = int(72 * width / LETTER / HEADING)
     heading = textwrap.shorten(result.plan.get("query") or "A vector, without words", letters, placeholder=" …")
-    summary = _summary(result, len(selection) - len(drawn_hits), drawn_hits.keys() - hits.keys())
+    summary = [f"{len(result.hits)} returned" if result.hits else "nothing found"]
+    if len(hits) > nodes:
+        summary.append(f"{len(hits) - nodes} more not drawn")
     write(0, -0.5 - 1.05 / ROW, heading, HEADING, va="top")
-    write(0, -0.5 - 0.72 / ROW, summary, LABEL, va="top")
+    write(0, -0.5 - 0.72 / ROW, " · ".join([*summary, *warnings_in(result.degraded)]), LABEL, va="top")
     figure._repr_png_ = partial(_png, figure)  # without this, notebooks could show the figure only through pyplot
     picture: Figure = figure
     return picture
 
 
-def _check_size(width: Any, nodes: Any) -> None:
-    if not isinstance(width, int | float) or not width >= NARROWEST:
-        raise ConfigurationError(
-            f"width must be at least {NARROWEST:.0f} inches, got {quote_value(width)}: try {WIDTH:.0f}"
-        )
-    if not isinstance(nodes, int) or nodes < 1:
-        raise ConfigurationError(f"nodes must be a whole number, at least 1, got {quote_value(nodes)}: try {NODES}")
-
-
-def _paper(width: float, rows: float, columns: int) -> tuple[Any, Any, str, str | None]:
-    """Return (figure, axes, text colour, background or None if transparent); the axes count columns and rows."""
-    from matplotlib import rcParams, rcParamsDefault
+def _paper(width: float, rows: float, columns: int) -> tuple[Any, Any]:
+    """Return a transparent figure and its axes, which count columns and rows."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -136,10 +119,8 @@ def _paper(width: float, rows: float, columns: int) -> tuple[Any, Any, str, str 
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.12, columns - 0.12), ylim=(rows - 0.5 + 0.2 / ROW, -0.5 - 1.2 / ROW))
     axes.set_axis_off()
-    if all(rcParams[name] == rcParamsDefault[name] for name in ("text.color", "figure.facecolor")):
-        figure.set_facecolor("none")
-        return figure, axes, INK, None
-    return figure, axes, str(rcParams["text.color"]), str(rcParams["figure.facecolor"])
+    figure.set_facecolor("none")
+    return figure, axes
 
 
 def _graph(hits: Iterable[Hit]) -> DiGraph[str]:
@@ -181,15 +162,6 @@ def _places(graph: DiGraph[str], hits: Mapping[str, Hit]) -> dict[str, tuple[int
         places[id] = column, max(row, 0)
         waiting += reversed(after.get(id, []))
     return places
-
-
-def _summary(result: SearchResult, left_out: int, hollow: Iterable[str]) -> str:
-    parts = [f"{len(result.hits)} returned" if result.hits else "nothing found"]
-    if any(True for _ in hollow):
-        parts.append("hollow: not returned")
-    if left_out:
-        parts.append(f"{left_out} more not drawn")
-    return " · ".join([*parts, *warnings_in(result.degraded)])
 
 
 def _png(figure: Figure) -> tuple[bytes, dict[str, int]]:

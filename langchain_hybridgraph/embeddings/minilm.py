@@ -74,21 +74,6 @@ class OnnxMiniLMEmbeddings(Embeddings):
         folder = OnnxMiniLMEmbeddings.folder()
         return all((folder / file).exists() for file in _FILES)
 
-    @staticmethod
-    def is_available(timeout: float = 5.0) -> bool:
-        """Return whether the model is on this machine, or its download server responds within ``timeout`` seconds.
-
-        A DNS lookup cannot be interrupted, so it may continue in a daemon thread.
-        """
-        if OnnxMiniLMEmbeddings.is_cached():
-            return True
-        has_answer = threading.Event()
-        url = str(_chromas().MODEL_DOWNLOAD_URL)
-        thread = threading.Thread(target=_probe, args=(url, timeout, has_answer), daemon=True)
-        thread.start()
-        thread.join(timeout)
-        return has_answer.is_set()
-
     def load(self) -> None:
         """Load the model now, instead of when the first text is embedded. Raises ModelUnavailableError."""
         if self._process != os.getpid():
@@ -152,26 +137,13 @@ def _chromas() -> Any:
     return ONNXMiniLM_L6_V2
 
 
-def _probe(url: str, timeout: float, has_answer: threading.Event) -> None:
-    import httpx  # Chroma uses httpx for downloads, so proxies and certificates are the same
-
-    try:
-        if httpx.head(url, timeout=timeout).is_success:
-            has_answer.set()
-    except httpx.HTTPError:
-        return  # a server that does not answer is unavailable
-
-
 def _why(cached: bool, error: Exception) -> str:
     folder = OnnxMiniLMEmbeddings.folder()
     cause = " ".join(f"{type(error).__name__}: {error}".split())  # onnxruntime's messages have several lines
+    advice = 'with a network, or use the embedding "lsa" (--embedding lsa), if the index is a folder'
     if cached:
         return (
-            f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run once "
-            'with a network, or use the embedding "lsa" (--embedding lsa), if the index is a folder'
+            f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run {advice}"
         )
-    return (
-        f"all-MiniLM-L6-v2 is not in {folder}, and downloading it from {_chromas().MODEL_DOWNLOAD_URL} failed "
-        f'({cause}): run once with a network, or use the embedding "lsa" (--embedding lsa), if '
-        "the index is a folder"
-    )
+    url = _chromas().MODEL_DOWNLOAD_URL
+    return f"all-MiniLM-L6-v2 is not in {folder}, and downloading it from {url} failed ({cause}): run once {advice}"

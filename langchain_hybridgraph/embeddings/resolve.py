@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +39,14 @@ _MODEL_ATTRIBUTES = [
 # The embedding of a new index for which none is named.
 DEFAULT = "lsa"
 BUILT_IN = ("lsa", "minilm")
-# Classes of LangChain's integrations, by the names of their providers. Some of them need the name of a model.
+# Classes of LangChain's integrations, by the first letters of names that users pass instead.
 _PROVIDERS = {
     "openai": "langchain_openai:OpenAIEmbeddings",
-    "azure": "langchain_openai:AzureOpenAIEmbeddings",
+    "text-embedding": "langchain_openai:OpenAIEmbeddings",
     "huggingface": "langchain_huggingface:HuggingFaceEmbeddings",
-    "sentencetransformers": "langchain_huggingface:HuggingFaceEmbeddings",
-    "ollama": "langchain_ollama:OllamaEmbeddings(model=…)",
-    "cohere": "langchain_cohere:CohereEmbeddings(model=…)",
-    "google": "langchain_google_genai:GoogleGenerativeAIEmbeddings(model=…)",
-    "gemini": "langchain_google_genai:GoogleGenerativeAIEmbeddings(model=…)",
-    "vertex": "langchain_google_vertexai:VertexAIEmbeddings(model=…)",
+    "sentence": "langchain_huggingface:HuggingFaceEmbeddings",
     "mistral": "langchain_mistralai:MistralAIEmbeddings",
-    "voyage": "langchain_voyageai:VoyageAIEmbeddings(model=…)",
     "bedrock": "langchain_aws:BedrockEmbeddings",
-    "nomic": "langchain_nomic:NomicEmbeddings(model=…)",
 }
 _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
 
@@ -125,32 +117,16 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     if spec == "minilm":
         return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
-    advice = _advice(spec, module, name)
-    if advice or not (module and name):
+    lower = spec.lower()
+    provider = (
+        lower
+        if lower in BUILT_IN
+        else next((each for prefix, each in _PROVIDERS.items() if lower.startswith(prefix)), None)
+    )
+    if module in _PROVIDERS or not (module and name):
+        advice = f'write HybridGraphStore(path, "{provider}"); ' if provider else ""
         raise ConfigurationError(f"embedding {quote_value(spec)} is unknown; {advice}expected {_EXPECTED}")
     return spec, f"{spec}: as requested"
-
-
-def _advice(spec: str, module: str, model: str) -> str:
-    """Return the line to write for a name that other libraries use for an embedding, such as "openai", or ""."""
-    if module.startswith("langchain"):
-        package, _, name = spec.rpartition(".")
-        return "" if model or not package else f'write HybridGraphStore(path, "{package}:{name}"); '
-    plain = re.sub("[^a-z]", "", (module if model else spec).lower())
-    if plain in {"lsa", "auto"} and not model:
-        return f'write HybridGraphStore(path, "{plain}"); '
-    if "minilm" in plain and not model:
-        return 'write HybridGraphStore(path, "minilm"), which is all-MiniLM-L6-v2; '
-    if re.match("text-embedding-(ada|3)", spec):
-        plain, model = "openai", spec
-    factory = next((each for name, each in _PROVIDERS.items() if plain.startswith(name)), None)
-    if factory is None and re.fullmatch(r"[\w.-]+/[\w.-]+", spec):  # the name of a model in the Hugging Face hub
-        factory, model = _PROVIDERS["huggingface"], spec
-    if factory is None:
-        return ""
-    package, _, name = factory.partition(":")
-    line = f"{name.partition('(')[0]}(model={model!r})" if model else name if "(" in name else f'"{factory}"'
-    return f"write HybridGraphStore(path, {line}) after pip install {package.replace('_', '-')}; "
 
 
 def embedding_name(embedding: Embeddings) -> str:
@@ -178,11 +154,6 @@ def embedding_name(embedding: Embeddings) -> str:
 def _best_available() -> tuple[str, str]:
     if OnnxMiniLMEmbeddings.is_cached():
         return "minilm", "minilm: all-MiniLM-L6-v2 is on this machine"
-    if not OnnxMiniLMEmbeddings.is_available():
-        return (
-            "lsa",
-            "lsa: fitted to the texts themselves; all-MiniLM-L6-v2 is not on this machine and cannot be downloaded now",
-        )
     try:
         OnnxMiniLMEmbeddings().load()
     except ModelUnavailableError as error:

@@ -67,13 +67,3 @@ from langchain_hybridgraph.filters.expressions import created_before as created_
 from langchain_hybridgraph.filters.expressions import exclude_document as exclude_document
 from langchain_hybridgraph.filters.expressions import has_labels as has_labels
 from langchain_hybridgraph.filters.expressions import parse_filter as parse_filter
-from langchain_hybridgraph.filters.operators import NEGATIONS as NEGATIONS
-from langchain_hybridgraph.filters.operators import ORDERINGS as ORDERINGS
-from langchain_hybridgraph.filters.operators import CanonicalBool as CanonicalBool
-from langchain_hybridgraph.filters.operators import CanonicalTime as CanonicalTime
-from langchain_hybridgraph.filters.operators import Path as Path
-from langchain_hybridgraph.filters.operators import canonical as canonical
-from langchain_hybridgraph.filters.operators import canonical_to_seconds as canonical_to_seconds
-from langchain_hybridgraph.filters.operators import join_key as join_key
-from langchain_hybridgraph.filters.operators import split_key as split_key
-from langchain_hybridgraph.filters.operators import value_getter as value_getter

@@ -10,7 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,16 +85,6 @@ _PATTERNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Definition:
-    """Definition in the lines ``first`` to ``last - 1``, counted from 0. Only a class or the like has ``members``."""
-
-    name: str
-    first: int
-    last: int
-    members: list[_Definition] = field(default_factory=list)
-
-
 def read_code(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """Yield the definitions of a source file and the lines between them. A log has no definitions.
 
@@ -104,109 +94,96 @@ def read_code(path: Path, note: Callable[[str], None]) -> Iterator[FilePart]:
     """
     text = read_text(path).replace("\r\n", "\n")
     lines = text.split("\n")
-    suffix = path.suffix.lower()
-    members: list[_Definition] | None = [] if suffix == ".log" else None
-    if suffix in (".py", ".pyi"):
-        with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # written for another version of Python
-            members = _members(ast.parse(text).body)
-    if members is None:
-        members = _matched(lines, _PATTERNS.get(suffix, _WORDS))
-    is_empty = True
-    for first, last, name in _without_blank_lines(lines, _blocks(lines, _Definition("", 0, len(lines), members))):
-        is_empty = False
+    parts = list(_blocks(lines, _names(text, lines, path.suffix.lower())))
+    for first, last, name in parts:
         for start, end in _cut_lines(lines, first, last):
             metadata = {"start_line": start + 1, "end_line": end} | ({"section_heading": name} if name else {})
             yield FilePart("\n".join(lines[start:end]), metadata, path.name)
-    if is_empty:
+    if not parts:
         yield FilePart("", {}, path.name)
 
 
-def _members(body: list[ast.stmt]) -> list[_Definition]:
-    return [
-        _Definition(
-            node.name,
-            min(line.lineno for line in (node, *node.decorator_list)) - 1,
-            node.end_lineno or node.lineno,
-            _members(node.body) if isinstance(node, ast.ClassDef) else [],
-        )
-        for node in body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+_Classes = list[tuple[int, int, str]]  # (first line, line after the last, name)
 
 
-def _matched(lines: list[str], pattern: re.Pattern[str]) -> list[_Definition]:
-    """Return the definitions that a pattern finds, outside functions, up to their end or the next definition."""
-    root = _Definition("", 0, len(lines))
-    stack = [(-1, True, root)]  # (indentation, whether it may have members, definition)
+def _names(text: str, lines: list[str], suffix: str) -> list[str]:
+    """Return the name of the definition to which each line belongs, or ""; small classes are one definition."""
+    names, classes = [""] * len(lines), _Classes()
+    if suffix in (".py", ".pyi"):
+        try:
+            _name_members(ast.parse(text).body, "", lines, names, classes)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # written for another version of Python
+            names, classes = _matched(lines, _WORDS)
+    elif suffix != ".log":
+        names, classes = _matched(lines, _PATTERNS.get(suffix, _WORDS))
+    for first, last, name in classes:
+        if sum(map(len, lines[first:last])) <= _SMALL:
+            names[first:last] = [name if f"{own}.".startswith(f"{name}.") else own for own in names[first:last]]
+    return names
 
-    def close(indent: int, last: int) -> None:
-        while stack[-1][0] >= indent:
-            _, _, definition = stack.pop()
-            siblings = stack[-1][2].members
-            siblings[-1] = replace(definition, last=last)
 
-    for number, line in enumerate(lines):
+def _name_members(body: list[ast.stmt], above: str, lines: list[str], names: list[str], classes: _Classes) -> None:
+    for node in body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first, last = min(line.lineno for line in (node, *node.decorator_list)) - 1, node.end_lineno or node.lineno
+        while first and names[first - 1] == above and _ABOVE.match(lines[first - 1]):
+            first -= 1
+        name = f"{above}.{node.name}" if above else node.name
+        names[first:last] = [name] * (last - first)
+        if isinstance(node, ast.ClassDef):
+            classes.append((first, last, name))
+            _name_members(node.body, name, lines, names, classes)
+
+
+def _matched(lines: list[str], pattern: re.Pattern[str]) -> tuple[list[str], _Classes]:
+    """Find definitions by a pattern, outside functions. Each of them goes to its end or to the next definition."""
+    names, classes = list[str](), _Classes()
+    stack = [(-1, "", 0, True)]  # (indentation, name, first line, whether it is a class)
+    lowest = 0  # first line that may be a comment above the next definition
+    for number, line in enumerate([*lines, "}"]):  # the last line closes all definitions
         code = line.lstrip()
         indent = len(line[: len(line) - len(code)].expandtabs(4))
         match = pattern.match(line) if code and indent <= _DEEPEST else None
-        if match is None:
-            if _END.match(line):
-                close(indent, number + 1)
+        names.append(stack[-1][1])
+        if match or _END.match(line):
+            while stack[-1][0] >= indent:
+                _, closed, first, is_class = stack.pop()
+                lowest = lowest if match else number + 1
+                if is_class:
+                    classes.append((first, number if match else number + 1, closed))
+        groups = match.groupdict() if match else {}
+        if match:
+            names[number] = stack[-1][1]
+        if not match or not stack[-1][3] or (groups.get("inside") and len(stack) == 1):
             continue
-        groups = match.groupdict()
-        _, is_class, above = stack[-1]
-        if stack[-1][0] >= indent:
-            close(indent, _with_comments(lines, number, stack[-1][2].first + 1))
-            _, is_class, above = stack[-1]
-        if is_class and not (groups.get("inside") and above is root):
-            name = ".".join(value for key, value in groups.items() if key[0] == "n" and value)
-            definition = _Definition(name, number, len(lines))
-            above.members.append(definition)
-            stack.append((indent, bool(groups.get("box") or groups.get("impl")), definition))
-            if line.rstrip().endswith((";", "}")):
-                close(indent, number + 1)
-    close(0, len(lines))
-    return root.members
+        name = ".".join(filter(None, [stack[-1][1], *(value for key, value in groups.items() if key[0] == "n")]))
+        first = number
+        while first > lowest and _ABOVE.match(lines[first - 1]):
+            first -= 1
+        names[first:] = [name] * (number + 1 - first)
+        if not line.rstrip().endswith((";", "}")):
+            stack.append((indent, name, first, bool(groups.get("box") or groups.get("impl"))))
+        lowest = number + 1
+    return names[:-1], classes
 
 
-def _blocks(lines: list[str], definition: _Definition) -> Iterator[tuple[int, int, str]]:
-    """Yield (first line, line after the last, name) of the parts of a definition. They cover it without gaps."""
-    first, name = definition.first, definition.name
-    has_classes = not name or any(member.members for member in definition.members)
-    is_small = not has_classes and sum(map(len, lines[first : definition.last])) <= _SMALL
-    for member in () if is_small else definition.members:
-        start = _with_comments(lines, member.first, first)
-        if start > first:
-            yield first, start, name
-        yield from _blocks(lines, replace(member, first=start, name=f"{name}.{member.name}".lstrip(".")))
-        first = member.last
-    if first < definition.last:
-        yield first, definition.last, name
+def _blocks(lines: list[str], names: list[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield (first line, line after the last, name) of the definitions, without blank lines around them.
 
-
-def _with_comments(lines: list[str], number: int, lowest: int) -> int:
-    """Return the number of the first of the comments and decorators above a line, at least ``lowest``."""
-    while number > lowest and _ABOVE.match(lines[number - 1]):
-        number -= 1
-    return number
-
-
-def _without_blank_lines(lines: list[str], blocks: Iterator[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    """Yield the blocks without blank lines around them. A block of closing brackets is joined to the block before."""
+    A block of closing brackets is joined to the block before it.
+    """
     before: tuple[int, int, str] | None = None
-    for first, last, name in blocks:
-        while first < last and not lines[first].strip():
-            first += 1  # noqa: PLW2901
-        while first < last and not lines[last - 1].strip():
-            last -= 1  # noqa: PLW2901
-        if first == last:
+    for name, group in groupby(range(len(lines)), names.__getitem__):
+        full = [number for number in group if lines[number].strip()]
+        if not full:
             continue
-        if before and all(map(_NOTHING.fullmatch, lines[first:last])):
-            before = before[0], last, before[2]
+        if before and all(_NOTHING.fullmatch(lines[number]) for number in full):
+            before = before[0], full[-1] + 1, before[2]
             continue
         if before:
             yield before
-        before = first, last, name
+        before = full[0], full[-1] + 1, name
     if before:
         yield before
 

@@ -6,13 +6,11 @@ import json
 import os
 import posixpath
 import stat
-import sys
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
-from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,8 +34,8 @@ class FolderScan:
     files, the files of an index and Python's bytecode are neither yielded nor counted.
 
     ``leave_out`` is called with a path and a reason for each folder that cannot be read, for each of the ``paths`` that
-    is the folder of an index, and for folders of installed packages below ``paths``, and ``leave_out_link`` for each
-    symbolic link that is not followed.
+    is the folder of an index, for folders of installed packages below ``paths``, and for each symbolic link that is not
+    followed.
     """
 
     def __init__(
@@ -45,7 +43,6 @@ class FolderScan:
         paths: Sequence[Path],
         is_read: Callable[[Path], bool],
         leave_out: Callable[[Path, str], None],
-        leave_out_link: Callable[[Path, str], None],
         *,
         follow_links: bool,
     ) -> None:
@@ -55,7 +52,6 @@ class FolderScan:
         self._roots = [os.path.realpath(path) for path in paths]
         self._is_read = is_read
         self._leave_out = leave_out
-        self._leave_out_link = leave_out_link
         self._follow_links = follow_links
         self._visited: set[tuple[int, int]] = set()
         self._names_in_index = {CATALOG, LOCK}
@@ -118,7 +114,7 @@ class FolderScan:
             return True
         inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
         if not inside:
-            self._leave_out_link(
+            self._leave_out(
                 link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
             )
         return inside
@@ -144,8 +140,6 @@ def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
 
 
-_MOST_LINES = 10  # number of invalid lines of a file that a message lists
-_PACKAGE = __name__.partition(".")[0]
 _TEXT_KEYS = ("text", "page_content", "content")
 
 
@@ -171,8 +165,7 @@ class FileDocuments(Iterator["Document"]):
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
-    - ``unread`` contains the reason for each path that could not be read, without links that are not followed. Files of
-      which only some lines of JSON are invalid are here, but not in ``passed_over``.
+    - ``unread`` contains the reason for each path that was not read, or of which some lines of JSON were not read.
     - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
     """
 
@@ -184,18 +177,15 @@ class FileDocuments(Iterator["Document"]):
         self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
-        self._partly_read: set[str] = set()
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
-        self._links: list[Path] = []
         missing = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
         readable = frozenset(SUPPORTED_SUFFIXES) - missing
         self._scan = FolderScan(
             paths,
             lambda path: path.suffix.lower() in readable or self._is_text(path),
             self._leave_out,
-            self._leave_out_link,
             follow_links=follow_links,
         )
         self._documents = self._read_all()
@@ -208,9 +198,8 @@ class FileDocuments(Iterator["Document"]):
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Number of files that were left out so far, by suffix ("" for files without a suffix)."""
-        paths = [*self._links, *(Path(path) for path in self.unread if path not in self._partly_read)]
-        unread = Counter(path.suffix.lower() for path in paths if not path.is_dir())
+        """Number of files that were left out so far, completely or in part, by suffix ("" for files without one)."""
+        unread = Counter(path.suffix.lower() for path in map(Path, self.unread) if not path.is_dir())
         return dict(sorted((self._scan.passed_over + unread).items()))
 
     @cached_property
@@ -222,7 +211,7 @@ class FileDocuments(Iterator["Document"]):
         if missing:
             self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
         if others:
-            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{_suggestion(others)}")
+            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{_AS_TEXT}")
         for pattern in self.as_text:
             if not any(file.path.match(pattern) for file in files):
                 self._report(f'no file matches as_text="{pattern}"; a pattern is the end of a path, as in {_PATTERNS}')
@@ -242,7 +231,7 @@ class FileDocuments(Iterator["Document"]):
         details = [f"{path}: {reason}" for path, reason in islice(reasons, 3)]
         if counts or not details:
             details.append(f"found {listed_suffixes(counts) or 'no files'}")
-            details.append(f"folders are searched for {_SEARCHED}{_suggestion(counts) or _AS_TEXT}")
+            details.append(f"folders are searched for {_SEARCHED}{_AS_TEXT}")
         return FileError(f"nothing was read in {', '.join(map(str, folders))}: {'; '.join(details)}")
 
     def _read_all(self) -> Iterator[Document]:
@@ -292,31 +281,18 @@ class FileDocuments(Iterator["Document"]):
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _rows(self, file: File) -> Iterator[Document]:
-        """Yield one document per line of a JSON Lines file. Invalid lines are treated as unreadable files are."""
-        invalid: list[int] = []  # the first ones; all lines of a large file may be invalid
-        reason, count, is_read = "", 0, False
+        """Yield one document per line of a JSON Lines file. Then raise UnreadableError if lines are invalid."""
+        reason, count = "", 0
         for number, line in _lines(file.path):
             try:
                 document = _row(line, file.source, number)
             except UnreadableError as error:
-                if self._is_only_path(file):
-                    raise FileError(f"{file.path}:{number}: {error}") from error
                 count += 1
                 reason = reason or f"line {number}: {error}"
-                if count <= _MOST_LINES:
-                    invalid.append(number)
-                continue
-            is_read = True
-            yield document
-        if invalid and not is_read:
-            self._leave_out(file.path, f"it has no valid line; {reason}")
-        elif invalid:
-            self._partly_read.add(str(file.path))
-            if count > 1:
-                numbers = ", ".join(map(str, invalid)) + (", …" if count > len(invalid) else "")
-                reason = f"{count:,} lines are invalid ({numbers}); {reason}"
-            self.unread[str(file.path)] = reason
-            self._skip(f"{'lines' if count > 1 else 'a line'} of {file.path}: {reason}")
+            else:
+                yield document
+        if count:
+            raise UnreadableError(f"{reason} (invalid lines: {count:,})")
 
     def _is_only_path(self, file: File) -> bool:
         return file.is_named and len(self._paths) == 1
@@ -324,10 +300,6 @@ class FileDocuments(Iterator["Document"]):
     def _leave_out(self, path: Path, reason: str) -> None:
         self.unread[str(path)] = reason
         self._skip(f"{path}: {reason}")
-
-    def _leave_out_link(self, link: Path, reason: str) -> None:
-        self._links.append(link)
-        self._skip(f"{link}: {reason}")
 
     def _skip(self, what: str) -> None:
         self._report(f"skipped {what}")
@@ -420,23 +392,19 @@ def read_files(
     ...     [(document.metadata["title"], document.page_content) for document in read_files(folder)]
     [('Cats', '# Cats\\n\\nThey purr.')]
     """
-    paths_list: Iterable[object] = (
-        [paths] if isinstance(paths, str | bytes | Mapping) or not isinstance(paths, Iterable) else paths
-    )
-    patterns: tuple[object, ...] = (
-        (as_text,) if isinstance(as_text, str) or not isinstance(as_text, Iterable) else (*as_text,)
-    )
-    for pattern in patterns:
-        if not isinstance(pattern, str) or not pattern.strip("/."):
-            raise ConfigurationError(
-                f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as "
-                f"in {_PATTERNS}"
-            )
+    several = not isinstance(paths, str | bytes | Mapping) and isinstance(paths, Iterable)
+    every: Any = paths if several else [paths]
+    patterns: Any = [as_text] if isinstance(as_text, str) or not isinstance(as_text, Iterable) else list(as_text)
+    if not all(isinstance(pattern, str) and pattern.strip("/.") for pattern in patterns):
+        raise ConfigurationError(
+            f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as in "
+            f"{_PATTERNS}"
+        )
     return FileDocuments(
-        [as_path("path", path) for path in paths_list],
+        [as_path("path", path) for path in every],
         skipped or _warn,
         follow_links=follow_links,
-        as_text=[str(pattern) for pattern in patterns],
+        as_text=patterns,
     )
 
 
@@ -526,22 +494,8 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
 
 
-def _suggestion(counts: Mapping[str, int]) -> str:
-    for suffix, _ in Counter(counts).most_common():
-        kind = guess_type(f"name{suffix}")[0] or "text"
-        if suffix and suffix not in KINDS and (kind.startswith("text") or kind in _TEXTS):
-            return f'; to read them as text, pass as_text="*{suffix}"'
-    return ""
-
-
 def _warn(message: str) -> None:
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None:
-        module = str(frame.f_globals.get("__name__"))
-        if module != "functools" and module.partition(".")[0] != _PACKAGE:
-            break
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, stacklevel=2)
 
 
 _PLAIN = frozenset([".txt", ".text"])
@@ -550,9 +504,8 @@ _HTML = frozenset([".html", ".htm", ".xhtml"])
 _RST = frozenset([".rst", ".rest"])
 LINES = frozenset([".jsonl", ".ndjson"])
 """Suffixes of files with one document per line."""
-_TEXTS = frozenset(["application/json", "application/xml", "application/x-tex", "application/yaml", "application/toml"])
 _PATTERNS = '"*.conf", "etc/*.ini" or "Makefile"'
-_AS_TEXT = '; to read other files as text, pass a pattern, such as as_text="*.conf"'
+_AS_TEXT = '; to read them as text, pass a pattern, such as as_text="*.conf"'
 _SEARCHED = (
     "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, PDF, Word, PowerPoint and Excel"
 )

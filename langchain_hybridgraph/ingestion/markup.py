@@ -16,9 +16,7 @@ def _tags(names: str) -> frozenset[str]:
 
 
 _VOID = _tags("area base br col embed hr img input link meta param source track wbr")
-_DROPPED = _tags("script style noscript template svg math iframe object select button head")
-_NAVIGATION = frozenset(["nav", "footer"])
-_NAVIGATION_ROLES = frozenset(["navigation", "search", "contentinfo"])
+_DROPPED = _tags("script style noscript template svg math iframe object select button head nav footer")
 _BLOCKS = _tags(
     "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure form "
     "header hr html legend li main ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"
@@ -49,12 +47,12 @@ def from_html(html: str) -> MarkdownText:
     MarkdownText(text='## A\\n\\nSee [B](b.html) & C.', title='T')
     """
     html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
-    parser = _HTMLReader(_DROPPED, navigation=False)
+    parser = _HTMLReader(_DROPPED)
     parser.feed(html)
     parser.close()
     if parser.is_incomplete:
         # If an element whose content is left out was never closed, the rest of the page may be missing.
-        parser = _HTMLReader(frozenset(["script", "style", "head"]), navigation=True)
+        parser = _HTMLReader(frozenset(["script", "style", "head"]))
         parser.feed(html)
         parser.close()
     text = _BLANK_LINES.sub("\n\n", "".join(parser.parts)).strip()
@@ -62,13 +60,12 @@ def from_html(html: str) -> MarkdownText:
 
 
 class _HTMLReader(HTMLParser):
-    def __init__(self, dropped: frozenset[str], *, navigation: bool) -> None:
+    def __init__(self, dropped: frozenset[str]) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self.title = ""
         self.first_heading = ""
         self._dropped = dropped
-        self._navigation = navigation
         self._dropping: list[str] = []
         self._in_title = False
         self._in_pre = 0
@@ -85,7 +82,8 @@ class _HTMLReader(HTMLParser):
             self._in_title = True
         if self._dropping and self._dropping[0] == "head" and tag == "body":
             self._dropping = []
-        if self._dropping or self._drops(tag, dict(attrs)):
+        is_headerlink = tag == "a" and "headerlink" in (dict(attrs).get("class") or "")
+        if self._dropping or tag in self._dropped or is_headerlink:
             if tag not in _VOID and (not self._dropping or tag == self._dropping[-1]):
                 self._dropping.append(tag)
             return
@@ -126,14 +124,6 @@ class _HTMLReader(HTMLParser):
             # Space at the start of a line belongs to the layout of the source.
             text = text.lstrip() if not self.parts or self.parts[-1].endswith("\n") else text
             self.parts.extend([text] if text else [])
-
-    def _drops(self, tag: str, attributes: dict[str, str | None]) -> bool:
-        if tag in self._dropped:
-            return True
-        if tag == "a" and "headerlink" in (attributes.get("class") or ""):
-            return True
-        navigation = tag in _NAVIGATION or attributes.get("role") in _NAVIGATION_ROLES
-        return navigation and not self._navigation
 
     def _break(self, tag: str) -> None:
         after_bullet = bool(self.parts) and self.parts[-1] == "- "

@@ -52,24 +52,24 @@ def read_pdf(path: Path, note: Note) -> Iterator[FilePart]:
         headings: dict[int, str] = {}
         _bookmarks(reader, reader.outline, (), headings)
         title = flat(str((reader.metadata and reader.metadata.title) or ""))
-        heading, without_text = "", list[int]()
+        heading, without_text = "", 0
         for number, page in enumerate(reader.pages, start=1):
             heading = headings.get(number, heading)
             text = page.extract_text()
             if text.strip():
                 yield FilePart(text, {"page": number} | _heading(heading), title)
             else:
-                without_text.append(number)
+                without_text += 1
     except DependencyError as error:
         raise UnreadableError('it is encrypted with AES; pip install "pypdf[crypto]" to read it') from error
     except PyPdfError as error:
         raise UnreadableError(f"it is damaged ({error})") from error
-    if len(without_text) == len(reader.pages):
+    if without_text == len(reader.pages):
         raise UnreadableError(
             "no page contains text; if the pages were scanned, add a text layer, for example with ocrmypdf"
         )
     if without_text:
-        note(f"{'page' if len(without_text) == 1 else 'pages'} {_ranges(without_text)} without text")
+        note(f"{without_text} of its {len(reader.pages)} pages, which have no text")
 
 
 def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headings: dict[int, str]) -> None:
@@ -82,17 +82,6 @@ def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headin
         page = reader.get_destination_page_number(bookmark)
         if page is not None and page >= 0:
             headings.setdefault(page + 1, " › ".join(filter(None, path)))
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Format ascending numbers as ranges, such as "1–3, 7"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def read_word(path: Path, note: Note) -> Iterator[FilePart]:

@@ -6,6 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, islice
@@ -47,7 +48,7 @@ def cut_ahead(
             begin(file)
             yield None
         return
-    has_mentions = any(isinstance(builder, EntityEdges) and builder.reads_alone for builder in builders)
+    has_mentions = any(isinstance(builder, EntityEdges) for builder in builders)
     batches = _batches(files, begin)
     yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), batches))
 
@@ -64,20 +65,13 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
     for file in files:
         begin(file)
         batch.append(file)
-        size += size_of(file)
+        with suppress(OSError):  # reading the file reports the reason
+            size += file.path.stat().st_size
         if size >= _BATCH:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def size_of(file: File) -> int:
-    """Return the size of a file in bytes, or 0 if the file cannot be read."""
-    try:
-        return file.path.stat().st_size
-    except OSError:  # reading the file reports the reason
-        return 0
 
 
 def _cut_files(
@@ -113,7 +107,7 @@ class IngestReport(Serializable):
     - ``warnings``: messages, for example about files that were left out or documents without text.
     - ``skipped``: number of files that were left out, by suffix.
     - ``unread``: reasons why files or folders could not be read (damaged, encrypted, not text, …), by path. JSON Lines
-      files with invalid lines are included; they are counted in ``skipped`` only if no line could be read.
+      files with invalid lines are included.
     """
 
     documents: int
@@ -165,8 +159,7 @@ def ingest(
     """Split documents into chunks, write the new and changed chunks, add edges, and return a report.
 
     ``documents`` are LangChain Documents (or Chunks and CutDocuments, which are not split). They are read one batch at
-    a time, so a generator of any length can be passed. LangChain loaders, LlamaIndex Documents, and LlamaIndex readers
-    whose ``load_data`` needs no argument are also accepted.
+    a time, so a generator of any length can be passed. LangChain loaders are also accepted.
 
     The id of a document is the first of these that is set: ``document_id`` in its metadata, ``Document.id``, ``source``
     in its metadata, or else a hash of the content. The new chunks of a document replace all chunks stored earlier under
@@ -177,7 +170,7 @@ def ingest(
       chunk), or a splitter: one of this package's or LangChain's splitters, or a function.
     - ``edges`` is ``"auto"`` (sequence, links, hierarchy, entities), a list of builders or their names, or None. Stored
       edges of other builders are not changed.
-    - ``progress`` is True for a progress bar on the terminal (or, without a terminal, a line every few seconds), or a
+    - ``progress`` is True for a line of progress on the terminal (or, without one, a line every ten seconds), or a
       function that takes a :class:`~langchain_hybridgraph.execution.processes.Step`.
     - ``batch_size`` is the number of chunks per transaction. Chunks stored by an interrupted ingest are neither written
       nor embedded a second time.
@@ -265,10 +258,9 @@ class _IngestRun:
     def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
         """Ingest documents, delete the stored chunks that are no longer needed, and write the remaining edges."""
         total = len(documents) if isinstance(documents, Sized) else None
-        for done, document in enumerate(documents, start=1):
-            self._at(done - 1, total, "documents", done - 1, total)
+        for number, document in enumerate(documents, start=1):
+            self._at(number, total, "documents")
             self._take(self._cut(document))
-            self._at(done, total, "documents", done, total)
         self._write()
         self._remove(prune)
         self._connect(is_estimated=total is not None)
@@ -280,24 +272,17 @@ class _IngestRun:
         while True:
             changed = [file for file in waiting if files.unchanged(file) is None]
             sources = {file.source for file in changed}
-            sizes = {file.source: size_of(file) for file in changed}
-            read, size = 0, sum(sizes.values())
             cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
-            for done, file in enumerate(waiting, start=1):
-                self._at(done - 1, len(waiting), "files", read, size)
+            for number, file in enumerate(waiting, start=1):
+                self._at(number, len(waiting), "files")
                 record = files.unread_record(file)
                 if record is not None:
                     self._document_ids.update(record.documents)
                 elif file.source in sources:
-                    ahead = next(cuts)
-                    if ahead is not None and size:  # it is written with this file at the latest
-                        self._read = (read + sizes[file.source]) / size
-                    self._take_file(documents, file, ahead, files)
+                    self._take_file(documents, file, next(cuts), files)
                 else:  # this file shares a document with a file that was read in the meantime
                     files.start_reading(file)
                     self._take_file(documents, file, None, files)
-                read += sizes.get(file.source, 0)
-                self._at(done, len(waiting), "files", read, size)
             self._write()
             self._remove(prune)
             prune = False
@@ -334,14 +319,11 @@ class _IngestRun:
             files.forget(file)  # each ingest reports the lines that cannot be read
             self._document_ids.update(files.stored_documents(file))  # what could not be read is not pruned
 
-    def _at(self, done: int, total: int | None, unit: str, work: int, all_work: int | None) -> None:
-        """Report that ``done`` of ``total`` documents or files are finished.
-
-        The progress is ``work`` (bytes of files, or number of documents) of ``all_work``, or unknown if that is None.
-        """
-        self._position = done, total, unit
-        if all_work is not None:
-            self._read = work / all_work if all_work else 0.0
+    def _at(self, number: int, total: int | None, unit: str) -> None:
+        """Report which of ``total`` documents or files is read; all of them are written after the last one."""
+        self._position = number, total, unit
+        if total:
+            self._read = number / total
             share = self._write_end * (self._read if self._is_fitted else self._embedded)
             self._task.enter(share, share)
         report("reading", *self._position)
@@ -352,7 +334,7 @@ class _IngestRun:
 
     def _cut(self, document: Any) -> splitting.CutDocument:
         report("cutting", *self._position)
-        return self._cutter.cut(_as_document(document))
+        return self._cutter.cut(document)
 
     def _take(self, cut: splitting.CutDocument) -> None:
         if not cut.continues and cut.id in self._batch_ids:
@@ -483,29 +465,15 @@ def _as_documents(documents: Any) -> Iterable[Any]:
         raise ConfigurationError(
             f"ingest takes an iterable of Documents, not one {type(documents).__name__}: ingest([document], store)"
         )
-    for name in ("lazy_load", "load_data"):
-        if callable(load := getattr(documents, name, None)):
-            loaded: Iterable[Any] = load()
-            return loaded
+    if callable(load := getattr(documents, "lazy_load", None)):
+        loaded: Iterable[Any] = load()
+        return loaded
     if isinstance(documents, AcceptsChunks) or not isinstance(documents, Iterable):
         raise ConfigurationError(
             f"ingest takes Documents first and the store second, and got {type(documents).__name__} first: "
             "ingest(documents, store)"
         )
     return documents
-
-
-def _as_document(document: Any) -> Any:
-    """Convert a LlamaIndex Document, with its ``source``, ``file_path`` or ``url`` as ``source``, or with its id."""
-    if hasattr(document, "page_content") or not callable(read := getattr(document, "get_content", None)):
-        return document
-    from langchain_core.documents import Document
-
-    metadata = dict(document.metadata)
-    source = next((str(metadata[key]) for key in ("source", "file_path", "url") if metadata.get(key)), None)
-    if source is None:
-        return Document(read(), metadata=metadata, id=document.node_id)
-    return Document(read(), metadata={**metadata, "source": source})
 
 
 def _transactions(batch: Sequence[splitting.CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -565,9 +565,8 @@ class Cutter:
         parents: list[Chunk] = []
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
-        # If a document has several Documents, only the first may name chunks after headings: the others are split
-        # without access to its headings, so names could repeat.
-        lookup = _OutlineLookup(document, [child for piece in pieces for child in piece.children or (piece,)])
+        structure = outline_of(document)
+        leaves = [child for piece in pieces for child in piece.children or (piece,)]
         for piece in pieces:
             parent: str | None = None
             if piece.children:
@@ -578,16 +577,26 @@ class Cutter:
                 added: dict[str, Any] = {"document_id": id, "chunk_index": index + len(chunks)}
                 if parent is not None:
                     added["parent_id"] = parent
-                anchors = lookup.anchors(child) if before is None else []
+                start = child.start or 0
+                end = start if child.start is None else start + len(child.text)
+                following = leaves[len(chunks) + 1 : len(chunks) + 2]
+                # An anchor in overlapping pieces belongs to the last of them, which has most of the text after it.
+                anchors_end = min([end, *(leaf.start for leaf in following if leaf.start is not None)])
+                # If a document has several Documents, only the first may name chunks after headings: the others are
+                # split without access to its headings, so names could repeat.
+                anchors = _between(structure.anchors, start, anchors_end) if before is None else ()
                 if anchors:
                     added["anchors"] = [name for _, name in anchors]
-                anchor_name = lookup.opening_name(child, anchors)
+                opens = anchors and not document.page_content[start : anchors[0][0]].strip()
                 if index + len(chunks) == 0:
                     name = first_chunk_id(id)
+                elif opens and anchors[0][1] != FIRST:
+                    name = f"{id}#{anchors[0][1]}"
                 else:
-                    name = f"{id}#{anchor_name}" if anchor_name else self._name(id, "", child)
+                    name = self._name(id, "", child)
                 chunks.append(Chunk(name, child.text, _chunk_metadata(document, child, added), id, parent))
-                links[name] = lookup.links(child)
+                inside = [link for _, link in _between(structure.links, start, end)]
+                links[name] = list(dict.fromkeys(find_links(child.text) if child.start is None else inside))
         self._chunks[id] = index + len(chunks)
         return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
 
@@ -605,38 +614,9 @@ def _short(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
     return tuple(replace(chunk, metadata=short) for short, chunk in zip(metadata, chunks, strict=True))
 
 
-class _OutlineLookup:
-    """Lookup of the anchors and links in each piece. In a piece whose offset is unknown, only links are found."""
-
-    def __init__(self, document: Document, pieces: Sequence[Piece]) -> None:
-        self._text = document.page_content
-        self._outline = outline_of(document)
-        self._anchors: dict[int, list[tuple[int, str]]] = {}
-        starts = [piece.start for piece in pieces if piece.start is not None]
-        ends = [piece.start + len(piece.text) for piece in pieces if piece.start is not None]
-        for anchor in self._outline.anchors:
-            # If several pieces overlap, the last one contains most of the text after the anchor.
-            last = bisect_right(starts, anchor[0]) - 1
-            if last >= 0 and anchor[0] < ends[last]:
-                self._anchors.setdefault(starts[last], []).append(anchor)
-
-    def anchors(self, piece: Piece) -> list[tuple[int, str]]:
-        """Return the anchors in a piece. An anchor in overlapping pieces belongs to the last of them."""
-        return self._anchors.get(piece.start, []) if piece.start is not None else []
-
-    def opening_name(self, piece: Piece, anchors: Sequence[tuple[int, str]]) -> str | None:
-        """Return the name of the anchor at the start of a piece, or None. "0" is reserved for the first chunk."""
-        if not anchors or piece.start is None or self._text[piece.start : anchors[0][0]].strip():
-            return None
-        return anchors[0][1] if anchors[0][1] != FIRST else None
-
-    def links(self, piece: Piece) -> list[Link]:
-        links = self._outline.links
-        if piece.start is None:
-            return list(dict.fromkeys(find_links(piece.text)))
-        first = bisect_left(links, piece.start, key=itemgetter(0))
-        last = bisect_left(links, piece.start + len(piece.text), key=itemgetter(0))
-        return list(dict.fromkeys(link for _, link in links[first:last]))
+def _between(items: Sequence[tuple[int, T]], start: int, end: int) -> Sequence[tuple[int, T]]:
+    """Return the items whose positions are in the range."""
+    return items[bisect_left(items, start, key=itemgetter(0)) : bisect_left(items, end, key=itemgetter(0))]
 
 
 def _chunk_metadata(document: Document, piece: Piece, added: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from operator import and_, or_
 from typing import Any
 
 from langchain_core.documents import Document
-from llama_index.core.schema import BaseNode, IndexNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.schema import BaseNode, IndexNode, MetadataMode, NodeRelationship, TextNode
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
@@ -105,25 +105,6 @@ def relationship_edges(node: BaseNode, excluded: frozenset[str] = frozenset()) -
         for source, target in ends:
             if source != target and excluded.isdisjoint((source, target)):
                 yield Edge(source, target, relation, 1.0, description)
-
-
-def restored_relationships(
-    chunk: Chunk, forward: Iterable[Edge], backward: Iterable[Edge]
-) -> dict[NodeRelationship, RelatedNodeInfo]:
-    """Return the relationships of a chunk that was not ingested as a node, from its edges.
-
-    ``forward`` are edges from the chunk, and ``backward`` edges to it. If several chunks could be the next or the
-    previous one, the one with the heaviest edge is used; ties are broken by id.
-    """
-    after = [(-edge.weight, edge.target) for edge in forward if edge.relation == SEQUENCE]
-    before = [(-edge.weight, edge.source) for edge in backward if edge.relation == SEQUENCE]
-    related = {
-        NodeRelationship.SOURCE: chunk.document if chunk.document != chunk.id else None,
-        NodeRelationship.PARENT: chunk.parent,
-        NodeRelationship.NEXT: min(after)[1] if after else None,
-        NodeRelationship.PREVIOUS: min(before)[1] if before else None,
-    }
-    return {name: RelatedNodeInfo(node_id=id) for name, id in related.items() if id is not None}
 
 
 def _related(node: BaseNode, relationship: NodeRelationship) -> list[str]:

@@ -15,7 +15,6 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, field_validator
 from llama_index.core.callbacks.base import CallbackManager
-from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -27,14 +26,7 @@ from llama_index_instrumentation.base import BaseEvent
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, adrive, drive, offload
-from langchain_hybridgraph.llama_index.nodes import (
-    CONTENT,
-    filter_from,
-    restored_relationships,
-    text_of,
-    to_chunk,
-    to_node,
-)
+from langchain_hybridgraph.llama_index.nodes import filter_from, text_of, to_chunk, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
 from langchain_hybridgraph.options.compressor import as_reranker
 from langchain_hybridgraph.records import Hit, in_scope
@@ -43,7 +35,6 @@ from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
-from langchain_hybridgraph.stores.protocols import ReadsIndex
 
 dispatcher = get_dispatcher(__name__)
 
@@ -83,10 +74,9 @@ class LlamaIndexRetriever(BaseRetriever):
     it replaces the embedding of its text; if it has ``custom_embedding_strs`` (as in HyDE), the mean of their
     embeddings does.
 
-    Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned with their relationships.
-    Relationships of other chunks are derived from the store's edges. How a node was found is described in additional
-    metadata, hidden from language models and embedding models. If no nodes are found, ``degraded`` is available from
-    :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
+    Nodes written by ``ingest_nodes`` (or by a LlamaIndex vector store) are returned with their relationships. How a
+    node was found is described in additional metadata, hidden from language models and embedding models. If no nodes
+    are found, ``degraded`` is available from :meth:`retrieve_result` and the event :class:`RetrievalReportEvent`.
 
     Raises the errors of the retriever: ConfigurationError, FilterError, TenantError, RetrievalError, and TypeError for
     an unknown option.
@@ -180,18 +170,14 @@ class LlamaIndexRetriever(BaseRetriever):
         return bundle.query_str or (None if has_vector or strings else ""), options, strings
 
     def _embeddings(self) -> Embeddings:
-        embeddings = getattr(self._store, "embeddings", None)
+        inner = getattr(self.retriever, "retriever", self.retriever)
+        embeddings = getattr(getattr(inner, "vector_store", None), "embeddings", None)
         if not isinstance(embeddings, Embeddings):
             raise ConfigurationError(
                 f"custom_embedding_strs requires an embedding model, but this {type(self.retriever).__name__} has "
                 "none; pass the vector: QueryBundle(query_str, embedding=[…])"
             )
         return embeddings
-
-    @property
-    def _store(self) -> Any:
-        inner = getattr(self.retriever, "retriever", self.retriever)
-        return getattr(inner, "vector_store", None)
 
     def _answer(self, result: RetrievalResult[Document], options: Mapping[str, Any]) -> RetrievalResult[NodeWithScore]:
         hits = result.hits if len(result.hits) == len(result) else (None,) * len(result)
@@ -206,24 +192,12 @@ class LlamaIndexRetriever(BaseRetriever):
             if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode) and isinstance(inner, PipelineRetriever):
                 scope = inner._scope(options)
                 node.obj = node.obj if in_scope(to_chunk(node.obj), replace(scope, tenant=None)) else None
-        self._relate([(node.node, hit) for node, hit in zip(nodes, hits, strict=True) if hit is not None])
         dispatcher.event(
             RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
         )
         return RetrievalResult(
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
         )
-
-    def _relate(self, node_hits: Sequence[tuple[BaseNode, Hit]]) -> None:
-        chunks = {hit.id: (node, hit.chunk) for node, hit in node_hits if CONTENT not in hit.chunk.metadata}
-        store = self._store
-        if not chunks or not isinstance(store, ReadsIndex):
-            return
-        forward, backward = store.edges(list(chunks)), store.edges(list(chunks), backwards=True)
-        for id, (node, chunk) in chunks.items():
-            outgoing = (edge for edge in forward if edge.source == id)
-            incoming = (edge for edge in backward if edge.target == id)
-            node.relationships = dict(restored_relationships(chunk, outgoing, incoming))
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,28 +286,20 @@ class RerankPostprocessor(BaseNodePostprocessor):
     def _rerank(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Search[list[NodeWithScore]]:
         """Return the reranked nodes; LlamaIndex's events are sent before and after."""
         text, hits, reranker = self._query(query), _hits(nodes), self.reranker
-        name, top_n = type(reranker).__name__, self.top_n or len(nodes)
-        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=name))
-        payload: dict[str, Any] = {
-            EventPayload.NODES: nodes,
-            EventPayload.MODEL_NAME: name,
-            EventPayload.QUERY_STR: query.query_str if query else "",
-            EventPayload.TOP_K: top_n,
-        }
-        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-            arun = partial(reranker.arerank, text, hits) if is_awaited(reranker) else None
-            calls = [Effect("rerank", partial(reranker.rerank, text, hits), arun)] if hits else []
-            try:
-                (scores,) = (yield calls) if calls else ([],)
-                if isinstance(scores, Failure):
-                    raise scores.error
-                best = apply_scores(hits, scores, reranker)[: self.top_n]
-                done = [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
-            except Exception:  # a reranker may be the caller's own, and raise anything
-                if self.on_error == "raise":
-                    raise
-                done = list(map(_noted, nodes[: self.top_n]))
-            event.on_end(payload={EventPayload.NODES: done})
+        model, top_n = type(reranker).__name__, self.top_n or len(nodes)
+        dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=model))
+        arun = partial(reranker.arerank, text, hits) if is_awaited(reranker) else None
+        calls = [Effect("rerank", partial(reranker.rerank, text, hits), arun)] if hits else []
+        try:
+            (scores,) = (yield calls) if calls else ([],)
+            if isinstance(scores, Failure):
+                raise scores.error
+            best = apply_scores(hits, scores, reranker)[: self.top_n]
+            done = [NodeWithScore(node=nodes[int(hit.id)].node, score=hit.score) for hit in best]
+        except Exception:  # a reranker may be the caller's own, and raise anything
+            if self.on_error == "raise":
+                raise
+            done = list(map(_noted, nodes[: self.top_n]))
         dispatcher.event(ReRankEndEvent(nodes=done))
         return done
 

@@ -32,7 +32,7 @@ class CompressorReranker:
 
     The compressor receives copies of the chunks as Documents. Only the compressor's selection, order and scores are
     used: each hit keeps the full text of its chunk, even if the compressor shortens it. A returned Document is matched
-    to its chunk by an id in its metadata, then by ``Document.id``, then by its text.
+    to its chunk by an id in its metadata, or by ``Document.id``.
 
     If every returned Document has a number as ``relevance_score`` in its metadata, these numbers are the scores.
     Otherwise, the i-th of n chunks, counting from 0, has the score 1 − i/n. A repeated chunk has its highest score.
@@ -114,30 +114,17 @@ def _documents(hits: Iterable[Hit]) -> list[Document]:
 
 
 def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | None]:
-    returned = _by_id(hits, answer)
-    own = [document.metadata.get(_SCORE) for document in answer]
-    if all(isinstance(score, Real) and not isinstance(score, bool) for score in own):
-        scores = {id: max(document.metadata[_SCORE] for document in copies) for id, copies in returned.items()}
+    hit_ids, returned = {hit.id for hit in hits}, dict[str, list[Any]]()
+    for document in answer:
+        id = next((each for each in (document.metadata.get(_ID), document.id) if each in hit_ids), None)
+        if id is None:
+            raise ValueError(
+                f"the compressor returned {quote_value(document.page_content[:80])}, which it did not receive: neither "
+                "its metadata nor its id matches a hit"
+            )
+        returned.setdefault(id, []).append(document.metadata.get(_SCORE))
+    if all(isinstance(each, Real) and not isinstance(each, bool) for own in returned.values() for each in own):
+        scores = {id: max(own) for id, own in returned.items()}
     else:
         scores = {id: 1 - i / len(returned) for i, id in enumerate(returned)}
     return [scores.get(hit.id) for hit in hits]
-
-
-def _by_id(hits: Sequence[Hit], answer: Iterable[Document]) -> dict[str, list[Document]]:
-    """Return the compressor's Documents by the id of their hit, in the order of their first Documents."""
-    hit_ids = {hit.id for hit in hits}
-    by_text: dict[str, list[str]] = {}
-    for hit in hits:
-        by_text.setdefault(hit.chunk.text, []).append(hit.id)
-    returned: dict[str, list[Document]] = {}
-    for document in answer:
-        candidates = [id for id in (document.metadata.get(_ID), document.id) if id in hit_ids]
-        same_text = by_text.get(document.page_content, [])
-        candidates += [id for id in same_text if id not in returned] or same_text
-        if not candidates:
-            raise ValueError(
-                f"the compressor returned {quote_value(document.page_content[:80])}, which it did not receive: "
-                "neither its metadata, nor its id, nor its text matches a hit"
-            )
-        returned.setdefault(candidates[0], []).append(document)
-    return returned

@@ -297,8 +297,6 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
         return f"{message}; write {name}={value.strip()}"
     if isinstance(value, str) and (similar := registry.similar_name(value, literals(option.annotation))) is not None:
         return f"{message}; did you mean {similar!r}?"
-    if isinstance(value, str | Path) and "path" in getattr(option.annotation, "model_fields", ()):
-        return f"{message}; write {name}={ {'path': str(value)}!r}"
     default = option.default
     return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Unpack
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
-from langchain_hybridgraph.display.picture import NODES, SEARCHED_HITS, WIDTH
+from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import check_texts
@@ -118,7 +118,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         nodes: int = NODES,
         **options: Unpack[CallSettings],
     ) -> Any:
-        """Draw the k best hits, the edges that led to them, and other chunks that the traversal visited.
+        """Draw the k best hits and the edges that led to them.
 
         Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). Options and errors are those of
         :meth:`retrieve`; ConfigurationError also if the size is invalid, or without
@@ -126,10 +126,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         """
         from langchain_hybridgraph import display
 
-        answer = self.retrieve(query, k, **options)
-        return display.draw(
-            answer, self.retrieve(query, max(len(answer), SEARCHED_HITS), **options), width=width, nodes=nodes
-        )
+        return display.draw(self.retrieve(query, k, **options), width=width, nodes=nodes)
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import Serializable, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number, quote_value, shorten
@@ -23,7 +23,6 @@ from langchain_hybridgraph.execution.llm import (
     strip_reasoning,
 )
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import function_words
 
 # Conversion of conversation histories to turns.
@@ -180,28 +179,18 @@ class ExpandedQuery(Serializable):
     sure: bool = True
 
 
-class Expander(Protocol):
-    """Function that completes a question using the turns before it."""
+Expander = Callable[[str, Sequence[Turn]], ExpandedQuery | str]
+"""Function that completes a question using the turns before it, oldest first, or returns it unchanged.
 
-    def __call__(self, query: str, history: Sequence[Turn], /) -> ExpandedQuery | str:
-        """Return the completed question, or the original question if there is nothing to add."""
-        ...
-
-
-@runtime_checkable
-class AsyncExpander(Protocol):
-    """Expander that can also be called asynchronously."""
-
-    def acall(self, query: str, history: Sequence[Turn], /) -> Awaitable[ExpandedQuery | str]:
-        """Return the same result as calling the expander, without blocking the event loop."""
-        ...
+If it has a method ``acall``, this is awaited in an event loop.
+"""
 
 
 def expander_call(
     expander: Any, query: str, history: Sequence[Turn], source: str = "expander", deadline: float | None = None
 ) -> Effect:
     """Return an Effect that calls an expander."""
-    awaited = partial(expander.acall, query, history) if implements(expander, AsyncExpander) else None
+    awaited = partial(expander.acall, query, history) if hasattr(expander, "acall") else None
     quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
     run, lane = partial(expander, query, history), lane_of("expander", expander)
     return Effect(source, run, awaited, quick=quick, lane=lane, deadline=deadline)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import getattr_static
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
@@ -108,23 +108,6 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
         return NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # plans equal lists, which are not hashable
-
-
-class Planner(Protocol):
-    """Function that returns the queries to search for."""
-
-    def __call__(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Return up to 5 queries to search for, or none for small talk.
-
-        ``messages`` are the last 5 messages of the session, oldest first, or all of them if the planner sets
-        ``reads_all_messages``. A planner that cannot make its own plan may return a :class:`QueryPlan` with the reason
-        in ``degraded``.
-        """
-        ...
-
-    async def acall(self, summary: str | None, messages: Sequence[Any], query: str) -> Sequence[TypedQuery]:
-        """Return the same result as calling the planner, without blocking the event loop."""
-        ...
 
 
 def best(queries: Sequence[TypedQuery]) -> tuple[TypedQuery, ...]:
@@ -515,6 +498,10 @@ def plan_queries(
     text: str, session: ConversationSession | None, planner: Any, trace: effects.Trace, deadline: float | None = None
 ) -> effects.Search[QueryPlan]:
     """Return a plan made by the planner from the query and the session.
+
+    A planner is a function of the session's summary, its last 5 messages, oldest first (all of them if the planner sets
+    ``reads_all_messages``), and the query. It returns up to 5 typed queries, or none for small talk. If it has a method
+    ``acall``, this is awaited in an event loop.
 
     It is the raw query alone if there is no session, if the query is blank, or if the planner fails
     (``planner-failed``). If the messages cannot be read, the planner receives none (``session-failed``). All this may

@@ -165,7 +165,7 @@ def descend(
         previous, best = best, descent.ordered({*best, *new})[:k]
         unchanged = unchanged + 1 if len(best) == k and set(best) == set(previous) else 0
         new = set()
-    nodes = tuple(map(descent.reached.__getitem__, descent.ordered(descent.reached)))
+    nodes = tuple(map(descent.reached_nodes.__getitem__, descent.ordered(descent.reached_nodes)))
     return DescentResult(nodes, opened, unchanged == settings.max_rounds)
 
 
@@ -173,7 +173,7 @@ class _Descent:
     """The reached nodes, and a queue of directories: best first, those without a value last."""
 
     def __init__(self, settings: BestFirstSettings) -> None:
-        self.reached: dict[int, ReachedNode] = {}
+        self.reached_nodes: dict[int, ReachedNode] = {}
         self.values: dict[int, float] = {}  # of the directories that are or were in the queue
         self._settings = settings
         self._waiting: list[tuple[float, str, int]] = []
@@ -181,7 +181,7 @@ class _Descent:
 
     def ordered(self, nodes: Iterable[int]) -> list[int]:
         """Return reached nodes, best first, ties by name."""
-        entries = map(self.reached.__getitem__, nodes)
+        entries = map(self.reached_nodes.__getitem__, nodes)
         return [each.node for each in sorted(entries, key=lambda each: (-round(each.value, _DECIMALS), each.name))]
 
     def next(self) -> int | None:
@@ -211,8 +211,8 @@ class _Descent:
         new = set()
         for place in np.flatnonzero(level.may_answer & (values > threshold)).tolist():
             node = ReachedNode(nodes[place], names[place], float(values[place]), owns[place], directory_value)
-            if node.node not in self.reached or node.value > self.reached[node.node].value:
-                self.reached[node.node] = node
+            if node.node not in self.reached_nodes or node.value > self.reached_nodes[node.node].value:
+                self.reached_nodes[node.node] = node
                 new.add(node.node)
         descent_scores = _mixed(level.descent_scores, directory_value, alpha)
         # A child can exceed the threshold only if a perfect child would, or if the directory's value is unknown.
@@ -237,7 +237,7 @@ class Scores:
         self._context = context
         # From here on, the fusion needs only the best entry of each list.
         rankings = [replace(ranking, entries=ranking.entries[:1]) for ranking in candidates.rankings]
-        self._known = candidates._replace(rankings=rankings)
+        self._candidates = candidates._replace(rankings=rankings)
         self._by_id = {one.id: one for one in self.candidates}
 
     def score(self, id: str) -> float:
@@ -255,22 +255,22 @@ class Scores:
         """Compute the scores of these chunks with all sources. Chunks that already have a score are skipped."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
         if new:
-            self._known = yield from add_scores(self._context, self._known, new)
+            self._candidates = yield from add_scores(self._context, self._candidates, new)
             self._by_id |= {id: FusedCandidate(id, 0.0, {}) for id in new}
             fusion: Any = self._context.pipeline.fusion
-            self._by_id |= {one.id: one for one in fusion.others(self._known.rankings, new)}
+            self._by_id |= {one.id: one for one in fusion.others(self._candidates.rankings, new)}
 
     def hit(self, chunk: Chunk, own: float) -> Hit:
         """Return a hit with the score ``own``; a change by the reranker is listed under ``rerank`` in ``parts``."""
-        known, id = self._known, chunk.id
+        candidates, id = self._candidates, chunk.id
         parts = dict(self._by_id[id].parts) if id in self._by_id else {}
         found_by = tuple(
-            source.name for source, ids in zip(known.results, known.source_ids, strict=True) if id in ids
+            source.name for source, ids in zip(candidates.results, candidates.source_ids, strict=True) if id in ids
         ) or ("hierarchy",)  # a chunk that no source listed was reached through its directory
         change = own - math.fsum(parts.values())
         reranked = abs(change) > 1e-9
-        cosine = known.cosines.get(id)
-        bm25 = next((ranking.scores.get(id) for ranking in known.rankings if ranking.source == "keyword"), None)
+        cosine = candidates.cosines.get(id)
+        bm25 = next((ranking.scores.get(id) for ranking in candidates.rankings if ranking.source == "keyword"), None)
         return Hit(
             chunk=chunk,
             score=own,
@@ -479,12 +479,12 @@ class QueryTree:
                 return level
             self._rerank_scores |= {node: scores.get(hit.id) for node, hit in hits.items()}
         unread = set(best.nodes.tolist()) - hits.keys()
-        kept = [
+        places = [
             place
             for place, node in enumerate(level.nodes.tolist())
             if node in unread or self._rerank_scores.get(node) is not None
         ]
-        level = level.at(kept)
+        level = level.at(places)
         own = np.array([self._rerank_scores.get(node, np.nan) for node in level.nodes.tolist()], np.float64)
         answers, ways = np.where(np.isnan(own), (level.answer_scores, level.descent_scores), own)
         return level._replace(answer_scores=answers, descent_scores=ways)

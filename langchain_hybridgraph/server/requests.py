@@ -85,18 +85,15 @@ def _field(name: str, kind: type[BaseModel], hint: Any) -> tuple[Any, Any]:
     is_group = isinstance(annotation, type) and issubclass(annotation, OptionGroup)
     described: list[Any] = list(option.metadata)
     if is_group:
-        described.append(WithJsonSchema({"type": "object", "properties": _properties(name, annotation)}))
+        definitions = schema()["$defs"]
+        properties = {each: definitions[f"{name}_{each}"] for each in annotation.model_fields}
+        described.append(WithJsonSchema({"type": "object", "properties": properties}))
     elif (notation := notation_of(option)) is not None:
         described.append(WithJsonSchema({"anyOf": list(notation.schema)}))
     is_strict = is_plain(annotation) or None  # otherwise, pydantic would convert strings and bools to numbers
     if described:
         annotation = Annotated[annotation, *described]
     return annotation | None, Field(None, description=option.description, strict=is_strict)
-
-
-def _properties(section: str, group: type[OptionGroup]) -> dict[str, Any]:
-    definitions = schema()["$defs"]
-    return {name: definitions[f"{section}_{name}"] for name in group.model_fields}
 
 
 def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchRequest]]) -> SearchRequest:

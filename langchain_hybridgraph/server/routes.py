@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response, StreamingResponse
@@ -18,13 +18,12 @@ from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
+from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.server.access import Access
 from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
 from langchain_hybridgraph.stores.sessions import LONGEST_TTL
-
-Result = TypeVar("Result")
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 
@@ -133,9 +132,9 @@ def _search_schema(service: Service) -> dict[str, Any]:
 SearchBody = Annotated[dict[str, Any], Body()]
 
 
-async def _while_connected(request: Request, search: Coroutine[Any, Any, Result]) -> Result:
+async def _search(service: Service, body: SearchBody, access: Access, request: Request) -> RetrievalResult[Document]:
     """Return the result of a search, which is cancelled if the client closes the connection."""
-    searching = asyncio.create_task(search)
+    searching = asyncio.create_task(service.search(access, service.read(body)))
 
     async def cancel_if_closed() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -161,12 +160,12 @@ def add_searches(router: APIRouter, service: Service) -> None:
     @router.post("/search", **of_search)
     async def search(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Return the best hits, with their scores, and how they were found."""
-        return Json((await _while_connected(request, service.search(access, service.read(body)))).to_dict())
+        return Json((await _search(service, body, access, request)).to_dict())
 
     @router.post("/explain", **of_search)
     async def explain(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Explain the answer of a search in words."""
-        result = await _while_connected(request, service.search(access, service.read(body)))
+        result = await _search(service, body, access, request)
         hits = [{"id": hit.id, "explanation": hit.explain()} for hit in result.hits]
         return Json({"explanation": explain_result(result), "hits": hits})
 
@@ -256,15 +255,6 @@ def add_documents(router: APIRouter, service: Service) -> None:
 def add_memory(router: APIRouter, service: Service) -> None:
     """Add the endpoints for sessions and memories."""
 
-    def call(access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of the memory or the sessions of a store."""
-        owner = getattr(service.store(access.tenant), part)
-        try:
-            method = getattr(owner, verb)
-        except AttributeError:
-            raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead") from None
-        return method(*arguments, **options)
-
     def check_ids(access: Access, ids: Sequence[str]) -> None:
         store: Any = service.store(access.tenant)
         if len(store.get(ids)) < len({*ids}):
@@ -273,7 +263,15 @@ def add_memory(router: APIRouter, service: Service) -> None:
     async def answer(
         access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any
     ) -> Any:
-        return await asyncio.to_thread(call, access, part, verb, *arguments, **options)
+        """Return the value of a method of the memory or the sessions of a store."""
+
+        def call() -> Any:
+            method = getattr(getattr(service.store(access.tenant), part), verb, None)
+            if method is None:
+                raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead")
+            return method(*arguments, **options)
+
+        return await asyncio.to_thread(call)
 
     sessions: Any = {"tags": ["sessions"]}
     memory: Any = {"tags": ["memory"]}
@@ -311,8 +309,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory/recall", **memory)
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Search memories; the body is that of ``/search`` for the retriever ``memory``."""
-        search = service.search(access, service.read({"retriever": "memory", **body}))
-        return Json((await _while_connected(request, search)).to_dict())
+        return Json((await _search(service, {"retriever": "memory", **body}, access, request)).to_dict())
 
     @router.post("/memory/feedback", **memory)
     async def feedback(body: Feedback, access: CanWrite) -> Response:

@@ -59,8 +59,7 @@ class Refusal(Exception):
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
 
 
-# Arguments of refusals. An exception that is raised several times would keep the tracebacks of all requests.
-UNAUTHORIZED = (401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+# Arguments of a refusal. An exception that is raised several times would keep the tracebacks of all requests.
 FORBIDDEN = (403, "the token does not allow this request")
 
 
@@ -210,7 +209,7 @@ class Service:
         """Return the access of a request, and count it. Raises Refusal for a wrong token and for too many requests."""
         access = self.tokens.access(authorization)
         if access is None:
-            raise Refusal(*UNAUTHORIZED)
+            raise Refusal(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if wait := self.rates.wait(access.name):
             headers = {"Retry-After": str(max(1, round(wait)))}
             raise Refusal(429, "too many requests for this token", headers)

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import chunk_uri, context_type_of
+from langchain_hybridgraph.errors import NotAnIndexError
 from langchain_hybridgraph.records import Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import count_edges
 from langchain_hybridgraph.stores.chunk_rows import (
@@ -30,6 +31,7 @@ from langchain_hybridgraph.stores.chunk_rows import (
 )
 from langchain_hybridgraph.stores.connections import CatalogConnections, UndecodableTextError
 
+_NUMERIC_FACTS, _TEXT_FACTS = ("version", "next_row", "floor", "generation", "graph_floor"), {"tenancy", "language"}
 _RAW_COLUMNS = ("tenant", "id", "uri", "context_type", "kind", "document", "parent", "metadata", "text")
 _RAW_NODES = "SELECT node, row, text_hash, content_hash, {} FROM nodes".format(
     ", ".join(f"CAST({name} AS BLOB)" for name in _RAW_COLUMNS)
@@ -101,11 +103,22 @@ class Catalog(CatalogConnections):
 
     def facts(self) -> dict[str, Any]:
         """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
-        return dict(self.query("SELECT name, value FROM about"))
+        facts = dict(self.query("SELECT name, value FROM about"))
+        if not facts.keys() >= _TEXT_FACTS or not all(isinstance(facts.get(name), int) for name in _NUMERIC_FACTS):
+            raise self._damaged_facts()
+        return facts
+
+    def _damaged_facts(self) -> NotAnIndexError:
+        return NotAnIndexError(
+            f"{self._path} is not a catalog (a fact about the index is damaged): restore the index from a backup"
+        )
 
     def version(self) -> int:
         """Return the catalog's version: the number of the last commit that changed chunks or vectors."""
-        return int(self.query("SELECT value FROM about WHERE name = 'version'")[0][0])
+        try:
+            return int(self.query("SELECT value FROM about WHERE name = 'version'")[0][0])
+        except (IndexError, ValueError):
+            raise self._damaged_facts() from None
 
     def age(self) -> float:
         """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""

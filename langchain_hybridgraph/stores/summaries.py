@@ -39,10 +39,15 @@ class SummaryIndex(Writer):
     def __init__(self, settings: IndexSettings) -> None:
         super().__init__(IndexFolder(settings))
         self.admin = Maintenance(self._index, self)
+        self._states: tuple[int, Mapping[str, str]] | None = None
 
-    def version(self) -> int:
-        """Return the version of the last commit."""
-        return self._index.snapshot().rows.version
+    def states(self) -> Mapping[str, str]:
+        """Return, for each uri, the state of the directory when it was summarised."""
+        version, present = self._index.snapshot().rows.version, self._states
+        if present is None or present[0] != version:
+            states = {chunk.id: str(chunk.metadata.get(STATE)) for chunk in self.all()}
+            present = self._states = version, states
+        return present[1]
 
     def all(self) -> list[Chunk]:
         """Return all summaries, including outdated ones, sorted by uri."""
@@ -64,9 +69,9 @@ class CurrentSummaries:
     A summary is outdated once a text at or below its directory changes. Only searches with ``store`` also return those.
     """
 
-    def __init__(self, index: SummaryIndex, states: Mapping[str, str], tree: Tree) -> None:
+    def __init__(self, index: SummaryIndex, tree: Tree) -> None:
         self.store = index
-        self._states, self._tree = states, tree
+        self._states, self._tree = index.states(), tree
 
     def __len__(self) -> int:
         """Return the number of summaries, including outdated ones."""
@@ -91,10 +96,9 @@ _Place = tuple[int, int]
 
 
 class _SummaryMirror:
-    """Open index of the summaries, the place of its catalog, and its ``states`` by uri as (index, version, mapping)."""
+    """Open index of the summaries, and the place of its catalog."""
 
     opened: tuple[_Place, SummaryIndex] | None = None
-    states: tuple[SummaryIndex, int, Mapping[str, str]] | None = None
 
 
 class Summaries:
@@ -112,7 +116,7 @@ class Summaries:
         if summaries is None:
             return None
         tree = self._tree.scoped(Scope(None, self._index.settings.tenant, time.time()))
-        return CurrentSummaries(summaries, self._states(summaries), tree)
+        return CurrentSummaries(summaries, tree)
 
     def index(self) -> SummaryIndex | None:
         """Return the index of the summaries, or None if the current generation has none.
@@ -202,15 +206,6 @@ class Summaries:
     def _mirror(self) -> _SummaryMirror:
         return self._index.mirror(_SummaryMirror, _SummaryMirror)
 
-    def _states(self, summaries: SummaryIndex) -> Mapping[str, str]:
-        """Return, for each uri, the state of the directory when it was summarised."""
-        mirror = self._mirror
-        version, present = summaries.version(), mirror.states
-        if present is None or present[:2] != (summaries, version):
-            states = {chunk.id: str(chunk.metadata.get(STATE)) for chunk in summaries.all()}
-            present = mirror.states = summaries, version, states
-        return present[2]
-
     def _place(self, number: int) -> _Place | None:
         """Return the place of the summaries of a generation, or None if there are none."""
         path = self._index.settings.path
@@ -252,11 +247,9 @@ class Summaries:
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
         if self._index.settings.path is None:
             open_index = self._mirror.opened
-            return (
-                {}
-                if open_index is None or open_index[0][0] == number
-                else {self._index.settings.tenant: open_index[1].all()}
-            )
+            if open_index is None or open_index[0][0] == number:
+                return {}
+            return {self._index.settings.tenant: open_index[1].all()}
         folders = _other_folders(self._index.settings.path, number)
         if not folders:
             return {}

@@ -39,8 +39,8 @@ class LogSink:
     >>> logger = logging.Logger("example")
     >>> logger.addHandler(logging.StreamHandler(sys.stdout))
     >>> LogSink(logger)(SearchEnded(Search("HybridRetriever", 10, "cat", 0), "hybrid", 1.5, (("id", 0.9),)))
-    retrieval {"retriever": "HybridRetriever", "mode": "hybrid", "k": 10, "results": 1, "took_ms": 1.5, \
-"degraded": [], "errors": {}, "cancelled": false, "query_length": 3, "query_hash": "77af778b51ab"}
+    retrieval {"retriever": "HybridRetriever", "mode": "hybrid", "k": 10, "results": 1, "degraded": [], \
+"errors": {}, "cancelled": false, "took_ms": 1.5, "query_length": 3, "query_hash": "77af778b51ab"}
     """
 
     def __init__(self, logger: Logger | str | None = None, *, text: bool = False) -> None:
@@ -52,34 +52,21 @@ class LogSink:
         search = event.search
         if isinstance(event, StageEnded):
             level, name = logging.DEBUG, "stage"
+            error = None if event.error is None else type(event.error).__name__
+            own: dict[str, Any] = {"stage": event.stage, "error": error}
         else:
             level, name = logging.WARNING if event.warnings else logging.INFO, "retrieval"
+            errors = dict(event.errors) if self.text else event.error_types
             if event.error is not None:
                 level = logging.ERROR
-        if not self.logger.isEnabledFor(level):
-            return
-        fields: dict[str, Any] = {"retriever": search.retriever}
-        if isinstance(event, StageEnded):
-            error = None if event.error is None else type(event.error).__name__
-            fields |= {"stage": event.stage, "took_ms": round(event.took_ms, 3), "error": error}
-        else:
-            fields |= {
-                "mode": event.mode,
-                "k": search.k,
-                "results": len(event.results),
-                "took_ms": round(event.took_ms, 3),
-                "degraded": list(event.degraded),
-                "errors": event.error_types,
-                "cancelled": event.cancelled,
-            }
-            if self.text:
-                fields["errors"] = dict(event.errors)
-                if event.error is not None:
-                    fields["errors"]["retriever"] = describe_error(event.error)
-        fields |= {"query_length": search.query_length, "query_hash": query_hash(search.query)}
-        if self.text:
-            fields["query"] = search.query
-        self.logger.log(level, "%s %s", name, json.dumps(fields, ensure_ascii=False, default=str), extra=fields)
+                errors |= {"retriever": describe_error(event.error)} if self.text else {}
+            own = {"mode": event.mode, "k": search.k, "results": len(event.results), "degraded": list(event.degraded)}
+            own |= {"errors": errors, "cancelled": event.cancelled}
+        if self.logger.isEnabledFor(level):
+            fields = {"retriever": search.retriever, **own, "took_ms": round(event.took_ms, 3)}
+            fields |= {"query_length": search.query_length, "query_hash": query_hash(search.query)}
+            fields |= {"query": search.query} if self.text else {}
+            self.logger.log(level, "%s %s", name, json.dumps(fields, ensure_ascii=False, default=str), extra=fields)
 
 
 def logger_from(logger: Any) -> Logger:
@@ -201,20 +188,17 @@ class OpenTelemetrySink:
                     attributes["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
                 span.add_event("exception", attributes, ended)
         error = event.error
-        if error is not None and self.text:
-            span.record_exception(error, timestamp=ended)
-            span.set_status(Status(StatusCode.ERROR, str(error)))
-        elif error is not None:
-            # The name of the type as record_exception writes it, and the traceback without the message, the causes and
-            # the source lines, which may contain the query.
-            kind = type(error)
-            type_ = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-            frames = traceback.extract_tb(error.__traceback__)
-            lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
-            stack = "".join(["Traceback (most recent call last):\n", *lines, type_])
-            span.add_event("exception", {"exception.type": type_, "exception.stacktrace": stack}, ended)
-            span.set_status(Status(StatusCode.ERROR))
         if error is not None:
+            if self.text:
+                span.record_exception(error, timestamp=ended)
+            else:
+                # The traceback without the message, the causes and the source lines, which may contain the query.
+                type_ = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+                frames = traceback.extract_tb(error.__traceback__)
+                lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
+                stack = "".join(["Traceback (most recent call last):\n", *lines, type_])
+                span.add_event("exception", {"exception.type": type_, "exception.stacktrace": stack}, ended)
+            span.set_status(Status(StatusCode.ERROR, str(error) if self.text else None))
             span.set_attribute("error.type", type(error).__name__)
         span.end(ended)
 

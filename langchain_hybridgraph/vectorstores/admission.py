@@ -63,25 +63,20 @@ _INSTRUCTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A memory to check for contradictions: its id, text and labels."""
+def by_labels(new: Chunk, old: Chunk) -> float:
+    """Return the probability of a contradiction: 0.6 · (shared / all labels), plus 0.2 if both memories have a text.
 
-    id: str
-    text: str
-    labels: frozenset[str]
-
-
-def by_labels(new: Statement, old: Statement) -> float:
-    """Return the probability of a contradiction: 0.6 · (shared / all labels), plus 0.2 if both statements have a text.
-
-    >>> one, other = (Statement(id, "text", frozenset(labels)) for id, labels in {"a": "xy", "b": "x"}.items())
+    >>> one, other = (Chunk(id, "text", {"labels": list(labels)}) for id, labels in {"a": "xy", "b": "x"}.items())
     >>> by_labels(one, one), by_labels(one, other)
     (0.8, 0.5)
     """
-    both = new.labels | old.labels
-    overlap = len(new.labels & old.labels) / len(both) if both else 0.0
+    both = _labels(new) | _labels(old)
+    overlap = len(_labels(new) & _labels(old)) / len(both) if both else 0.0
     return _LABELS * overlap + (_TEXTS if new.text.strip() and old.text.strip() else 0.0)
+
+
+def _labels(memory: Chunk) -> frozenset[str]:
+    return frozenset(map(str, labels_of(memory.metadata)))
 
 
 def lowered(old: float, probability: float, new: float) -> float:
@@ -107,17 +102,16 @@ class Contradictions:
         self._judgements: dict[tuple[str, str], float] = {}
         self.failures: dict[str, str] = {}
 
-    def probabilities(self, new: Statement, old: Sequence[Statement]) -> list[float]:
-        """Return the probability of a contradiction for each earlier statement, in the same order."""
-        if self._model is not None:
-            unjudged = [statement for statement in old if (new.text, statement.text) not in self._judgements]
-            if unjudged:
-                self._ask(self._model, new, unjudged)
-        return [self._judgements.get((new.text, statement.text), by_labels(new, statement)) for statement in old]
+    def probabilities(self, new: Chunk, old: Sequence[Chunk]) -> list[float]:
+        """Return the probability of a contradiction for each earlier memory, in the same order."""
+        unjudged = [memory for memory in old if (new.text, memory.text) not in self._judgements]
+        if self._model is not None and unjudged:
+            self._ask(self._model, new, unjudged)
+        return [self._judgements.get((new.text, memory.text), by_labels(new, memory)) for memory in old]
 
-    def _ask(self, model: StructuredModel, new: Statement, old: Sequence[Statement]) -> None:
+    def _ask(self, model: StructuredModel, new: Chunk, old: Sequence[Chunk]) -> None:
         judgements: Mapping[int, float] = {}
-        earlier = [{"statement": number, "text": statement.text} for number, statement in enumerate(old, start=1)]
+        earlier = [{"statement": number, "text": memory.text} for number, memory in enumerate(old, start=1)]
         question = prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
         try:
             judgements = _probabilities(parse_answer(model.invoke(question, SILENT)))
@@ -126,8 +120,8 @@ class Contradictions:
             logger.warning(
                 "the chat model failed, so contradictions of %r are judged by labels only: %r", new.id, error
             )
-        for number, statement in enumerate(old, start=1):
-            self._judgements[new.text, statement.text] = judgements.get(number, by_labels(new, statement))
+        for number, memory in enumerate(old, start=1):
+            self._judgements[new.text, memory.text] = judgements.get(number, by_labels(new, memory))
 
 
 def _probabilities(answer: Any) -> dict[int, float]:
@@ -232,7 +226,7 @@ def admit(
         _make_plan(candidates, store, judge, near_duplicate)  # calls the model and caches its answers
     with store.exclusive():
         plan = _make_plan(candidates, store, judge, near_duplicate)
-        candidates_to_write = [*plan.added, *plan.relabelled()]
+        candidates_to_write = [*plan.added.values(), *plan.relabelled()]
         vectors = [candidate.vector for candidate in candidates_to_write if candidate.vector is not None]
         store.insert(
             [candidate.chunk for candidate in candidates_to_write],
@@ -262,10 +256,6 @@ class _Candidate(NamedTuple):
     def confidence(self) -> float:
         return CONFIDENCE if self.metadata.confidence is None else self.metadata.confidence
 
-    @property
-    def statement(self) -> Statement:
-        return _statement(self.chunk)
-
     def period(self, now: float) -> tuple[float, float]:
         """Return the start (or else the creation, or else ``now``) and the end of the memory's validity."""
         values = self.metadata
@@ -290,7 +280,7 @@ class _Plan:
         self._near_duplicate = near_duplicate
         self._labels: dict[str, list[Any]] = {}
         self._lowered: set[str] = set()
-        self.added: list[_Candidate] = []
+        self.added: dict[str, _Candidate] = {}  # by id
         self.edges: list[Edge] = []
         self.changes: dict[str, MemoryChange] = {}
         self.outcomes: list[Admission] = []
@@ -317,15 +307,16 @@ class _Plan:
             return Admission(new.chunk.id, "refused", reason_text, text=text)
         if all(id != new.chunk.id for id, _ in near):
             new = self._with_new_id(new)
-        exists = bool(self._store.get([new.chunk.id])) or any(other.chunk.id == new.chunk.id for other in self.added)
+        exists = new.chunk.id in self.added or bool(self._store.get([new.chunk.id]))
         outcome: Literal["added", "replaced"] = "replaced" if exists else "added"
-        if self._judge is None:
-            self.added.append(new)
-            return Admission(new.chunk.id, outcome, text=text)
-        contradicted, lowered = self._find_contradictions(new, self._judge)
-        self.added.append(new)
-        failure = self._judge.failures.get(text)
-        reason = "" if failure is None else f"contradictions were judged by labels, because the model failed: {failure}"
+        contradicted: tuple[str, ...] = ()
+        lowered: tuple[LoweredMemory, ...] = ()
+        reason = ""
+        if self._judge is not None:
+            contradicted, lowered = self._find_contradictions(new, self._judge)
+            if (failure := self._judge.failures.get(text)) is not None:
+                reason = f"contradictions were judged by labels, because the model failed: {failure}"
+        self.added[new.chunk.id] = new
         return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
 
     def relabelled(self) -> list[_Candidate]:
@@ -350,7 +341,7 @@ class _Plan:
             return []
         first, last = new.period(self._now)
         neighbours = self._store.nearest(new.vector, n, (first, last), filter)
-        for other in self.added:
+        for other in self.added.values():
             begin, end = other.period(self._now)
             is_in = filter is None or filter.matches(other.chunk.metadata)
             if other.vector is not None and is_in and begin <= last and end >= first:
@@ -396,10 +387,9 @@ class _Plan:
         more = [label for label in labels_of(new.metadata) if label not in labels]
         if not more:
             return
-        for place, other in enumerate(self.added):
-            if other.chunk.id == id:
-                self.added[place] = other._replace(chunk=_labelled(other.chunk, [*labels, *more]))
-                return
+        if id in self.added:
+            self.added[id] = self.added[id]._replace(chunk=_labelled(self._chunk(id), [*labels, *more]))
+            return
         self._labels[id] = [*labels, *more]
 
     # -- contradictions ---------------------------------------------------------------------------------------
@@ -407,43 +397,41 @@ class _Plan:
     def _find_contradictions(
         self, new: _Candidate, judge: Contradictions
     ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
-        labels = new.statement.labels
+        labels = _labels(new.chunk)
         if not labels:
             return (), ()
         near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
         ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
         chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
         old = [
-            _statement(chunk)
+            chunk
             for chunk in chunks
             if not _are_events(new.chunk, chunk) and not same_wording(new.chunk.text, chunk.text)
         ]
         contradicted, lowered_memories = [], []
         before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
-        for statement, probability in zip(old, judge.probabilities(new.statement, old), strict=True):
+        for memory, probability in zip(old, judge.probabilities(new.chunk, old), strict=True):
             if probability >= PROBABLE:
-                contradicted.append(statement.id)
-                shared_labels = ", ".join(sorted(labels & statement.labels))
-                description = f"{new.chunk.id} and {statement.id}, both about {shared_labels}, cannot both be true."
-                self.edges.append(Edge(new.chunk.id, statement.id, CONTRADICTS, probability, description))
-                if statement.id not in before and statement.id not in self._lowered:
-                    confidence = self._confidence(statement.id)
+                contradicted.append(memory.id)
+                shared_labels = ", ".join(sorted(labels & _labels(memory)))
+                description = f"{new.chunk.id} and {memory.id}, both about {shared_labels}, cannot both be true."
+                self.edges.append(Edge(new.chunk.id, memory.id, CONTRADICTS, probability, description))
+                if memory.id not in before and memory.id not in self._lowered:
+                    confidence = self._confidence(memory.id)
                     after = lowered(confidence, probability, new.confidence)
-                    self._lowered.add(statement.id)
-                    self._change(statement.id, after)
-                    lowered_memories.append(LoweredMemory(statement.id, confidence, after))
+                    self._lowered.add(memory.id)
+                    self._change(memory.id, after)
+                    lowered_memories.append(LoweredMemory(memory.id, confidence, after))
         return tuple(contradicted), tuple(lowered_memories)
 
     # -- validity and confidence -----------------------------------------------------------------------------
 
     def _chunk(self, id: str) -> Chunk:
-        added = [other.chunk for other in self.added if other.chunk.id == id]
-        return added[-1] if added else self._store.get([id])[0]
+        return self.added[id].chunk if id in self.added else self._store.get([id])[0]
 
     def _period(self, id: str) -> tuple[float, float]:
-        added = [other for other in self.added if other.chunk.id == id]
-        if added:
-            return added[-1].period(self._now)
+        if id in self.added:
+            return self.added[id].period(self._now)
         state = self._store.states([id], Scope()).get(id, MemoryState())
         begins = [time for time in (state.valid_from, state.created_at) if time is not None]
         return begins[0] if begins else -inf, inf if state.valid_until is None else state.valid_until
@@ -452,11 +440,10 @@ class _Plan:
         change = self.changes.get(id)
         if change is not None and change.confidence is not None:
             return change.confidence
-        added = [other.confidence for other in self.added if other.chunk.id == id]
-        if added:
-            return added[-1]
-        state = self._store.states([id], Scope()).get(id)
-        return CONFIDENCE if state is None or state.confidence is None else state.confidence
+        if id in self.added:
+            return self.added[id].confidence
+        confidence = self._store.states([id], Scope()).get(id, MemoryState()).confidence
+        return CONFIDENCE if confidence is None else confidence
 
     def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:
         before = self.changes.get(id, MemoryChange(id))
@@ -485,7 +472,3 @@ def _source(chunk: Chunk) -> str | None:
 
 def _labelled(chunk: Chunk, labels: Sequence[Any]) -> Chunk:
     return replace(chunk, metadata={**chunk.metadata, "labels": list(labels)})
-
-
-def _statement(chunk: Chunk) -> Statement:
-    return Statement(chunk.id, chunk.text, frozenset(str(label) for label in labels_of(chunk.metadata)))

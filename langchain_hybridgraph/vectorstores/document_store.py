@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -60,9 +60,9 @@ class DocumentStore(VectorStore):
     """LangChain VectorStore that keeps its Documents in a store of chunks. Scores are cosines; higher is better."""
 
     @property
-    @abstractmethod
     def _chunks(self) -> ChunkStore:
-        """The store that keeps the Documents as chunks."""
+        """The store itself, with the methods of a store of chunks."""
+        return cast("ChunkStore", self)
 
     def _overview(self) -> Mapping[str, Any]:
         """Return facts about the store for display in a notebook."""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.stores.index import IndexFolder
     from langchain_hybridgraph.stores.writing import Writer
-    from langchain_hybridgraph.vectorstores.document_store import ChunkStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
@@ -286,10 +285,6 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
             name, language = self._named_embedding
             state["index"].change_embedding(resolve_embedding(name, language=language))
         super().__setstate__(state)
-
-    @property
-    def _chunks(self) -> ChunkStore:
-        return self
 
     @property
     def embeddings(self) -> Embeddings:

@@ -17,7 +17,6 @@ from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.milvus.search import Consistency
-    from langchain_hybridgraph.vectorstores.document_store import ChunkStore
 
 
 class MilvusStore(MilvusChunkStore, DocumentStore):
@@ -75,10 +74,6 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
             consistency=consistency,
             timeout=timeout,
         )
-
-    @property
-    def _chunks(self) -> ChunkStore:
-        return self
 
     @property
     def embeddings(self) -> Embeddings:

@@ -158,13 +158,6 @@ def test_the_best_of_several_scores():
 # -- compressors that misbehave
 
 
-def test_the_text_identifies_without_metadata_and_id():
-    """A Document without metadata and id is matched by its text, and equal texts are matched to different chunks."""
-    candidates = hits({"a": "same", "b": "same", "c": "other"})
-    bare = Compressor(of=lambda documents: [Document(d.page_content) for d in documents])
-    assert reranked(bare, candidates) == {"a": 1.0, "b": pytest.approx(2 / 3), "c": pytest.approx(1 / 3)}
-
-
 def test_an_invented_document_is_an_error():
     """A Document that the compressor did not receive raises ValueError."""
     inventive = Compressor(of=lambda documents: [*documents, Document("made up", id="new")])

@@ -94,7 +94,7 @@ def test_the_added_metadata_are_documented():
     chunk = Chunk("a", "Cats purr.", {"labels": ["cat"]})
     (document,) = annotate([Hit(chunk, 0.5, "vector", {"vector": 0.5})], "vector", degraded=["keyword-failed"])
     added = document.metadata.keys() - chunk.metadata.keys()
-    assert sorted(documented) == sorted(added | {"searches"})  # the last one is added if two searches were fused
+    assert sorted(documented) == sorted(added)
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, AdvancedRetriever.from_store])

@@ -216,10 +216,14 @@ def test_a_damaged_line_is_named(docs, index):
     """An invalid line of a file in a folder is listed with its number on stderr and in JSON."""
     (docs / "rows.jsonl").write_text('{"text": "A lid."}\n{"text": A}\n{"text": "A jug."}\n', encoding="utf-8")
     report = answer("ingest", docs, "--index", index)
-    assert (report["added"], report["skipped"], list(report["unread"])) == (2, {}, [str(docs / "rows.jsonl")])
+    assert (report["added"], report["skipped"], list(report["unread"])) == (
+        2,
+        {".jsonl": 1},
+        [str(docs / "rows.jsonl")],
+    )
     assert report["unread"][str(docs / "rows.jsonl")].startswith("line 2: this line is not JSON")
     done = hybridgraph("ingest", docs, "--index", index)
-    assert done.stderr.count(f"hybridgraph: skipped a line of {docs / 'rows.jsonl'}: line 2: this line is not") == 1
+    assert done.stderr.count(f"hybridgraph: skipped {docs / 'rows.jsonl'}: line 2: this line is not") == 1
 
 
 def test_if_no_file_can_be_read_the_report_is_printed(tmp_path):
@@ -672,7 +676,7 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--embedding", "word2vec"], 2, "word2vec"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
         (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
-        (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl:2"),
+        (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl: line 2"),
         (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing was read"),
         (["serch", "x"], 2, "serch"),
     ],

@@ -24,7 +24,6 @@ def test_a_graph_retriever_explains_the_traversal(store):
     )
     assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
-    assert "ada is the seed “Ada wrote the first program.”, hit number 1" in explanation
 
 
 def test_a_hybrid_retriever_explains_too(store):
@@ -52,13 +51,12 @@ def test_the_plan_uses_the_names_of_the_settings(store):
     assert (plan["fusion"], plan["walk"]) == ("convex", walk)
 
 
-def test_a_picture_shows_chunks_that_were_not_returned(store):
-    """A chunk that was reached through an edge but exceeds k is drawn without a rank."""
+def test_a_picture_shows_the_hits(store):
+    """A picture of a retriever has the k hits with their ranks, at the requested width."""
     pytest.importorskip("matplotlib")
     figure = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}).picture(
-        QUESTION, k=1, width=8
+        QUESTION, k=2, width=8
     )
     labels = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
-    assert "1\xa0\xa0Ada wrote the first program." in labels
-    assert "A machine of brass and steam." in labels
+    assert {"1\xa0\xa0Ada wrote the first program.", "2\xa0\xa0A machine of brass and steam."} <= {*labels}
     assert figure.get_figwidth() == 8

@@ -74,7 +74,6 @@ def test_every_hit_has_a_paragraph():
         "2. The engine (b)",
         "“Text of b.”",
         hits[1].explain(),
-        "a is the seed “Text of a.”, hit number 1",
     ]
 
 

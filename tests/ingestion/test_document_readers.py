@@ -107,7 +107,7 @@ def where(documents, *keys):
 
 
 def test_pages_of_a_pdf(read):
-    """Each page with text is a Document with its number and bookmark; a message lists the pages without text."""
+    """Each page with text is a Document with its number and bookmark; a message counts the pages without text."""
     documents, messages = read
     pages = documents["report.pdf"]
     assert [page.page_content.strip() for page in pages] == ["One.", "Three."]
@@ -115,7 +115,7 @@ def test_pages_of_a_pdf(read):
         (1, "Intro", "Annual report"),
         (3, "Figures", "Annual report"),
     ]
-    assert messages["report.pdf"] == "page 2 without text"
+    assert messages["report.pdf"] == "1 of its 3 pages, which have no text"
 
 
 def test_a_word_document(read):
@@ -210,7 +210,8 @@ def test_without_the_extra(tmp_path, monkeypatch):
     assert report.skipped == {".docx": 1, ".pdf": 2, ".zip": 1}
     assert report.warnings == (
         'skipped 2 .pdf, 1 .docx: install the extra: pip install "langchain-hybridgraph[documents]"',
-        "skipped 1 .zip: files of this kind are not read",
+        "skipped 1 .zip: files of this kind are not read; to read them as text, pass a pattern, such as "
+        'as_text="*.conf"',
     )
     with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file, install the extra"):
         list(read_files(tmp_path / "a.pdf"))
@@ -245,13 +246,3 @@ def test_a_langchain_loader():
     ingest(Loader(), store)
     chunks = store.get(sorted(store.document_chunks(["a.pdf"])["a.pdf"]))
     assert {(chunk.text, chunk.metadata["page"]) for chunk in chunks} == {("Page 0.", 0), ("Page 1.", 1)}
-
-
-def test_a_llama_index_reader(tmp_path):
-    """A LlamaIndex reader can be ingested, and its Documents are identified by their files instead of random ids."""
-    readers = pytest.importorskip("llama_index.core")
-    (tmp_path / "a.txt").write_text("Cats purr.", encoding="utf-8")
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    reports = [ingest(readers.SimpleDirectoryReader(str(tmp_path)), store) for _ in range(2)]
-    assert [(report.added, report.unchanged) for report in reports] == [(1, 0), (0, 1)]
-    assert store.document_ids() == [str(tmp_path / "a.txt")]

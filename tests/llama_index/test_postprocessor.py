@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -143,19 +142,16 @@ class Events(BaseEventHandler):
 
 
 def test_events():
-    """Reranking sends LlamaIndex's rerank events and calls its older callbacks."""
-    handler, debug = Events(), LlamaDebugHandler(print_trace_on_end=False)
+    """Reranking sends LlamaIndex's rerank events."""
+    handler = Events()
     get_dispatcher().add_event_handler(handler)
     try:
-        done = RerankPostprocessor(by_letter, callback_manager=CallbackManager([debug]))
-        done.postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+        RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
     finally:
         get_dispatcher().event_handlers.remove(handler)
     start, end = (event for event in handler.events if isinstance(event, (ReRankStartEvent, ReRankEndEvent)))
     assert ([n.node_id for n in start.nodes], start.model_name) == (["a", "b"], "TextReranker")
     assert [n.node_id for n in end.nodes] == ["b", "a"]
-    ((_, finished),) = debug.get_event_pairs(CBEventType.RERANKING)
-    assert [n.node_id for n in finished.payload["nodes"]] == ["b", "a"]
 
 
 async def test_in_a_query_engine():

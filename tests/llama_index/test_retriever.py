@@ -11,7 +11,6 @@ from tests.support.samples.clock import stop_the_clock
 
 pytest.importorskip("llama_index.core")
 
-from langchain_core.documents import Document
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
@@ -35,11 +34,9 @@ from langchain_hybridgraph import (
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
-    ingest,
 )
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
 from langchain_hybridgraph.filters.expressions import by_source
-from langchain_hybridgraph.ingestion import RecursiveSplitter
 from langchain_hybridgraph.llama_index import (
     LlamaIndexEmbeddings,
     LlamaIndexRetriever,
@@ -368,27 +365,6 @@ def test_an_image_as_query(store):
 
 
 # -- other stores -------------------------------------------------------------------------------------------------
-
-
-def test_relationships_of_chunks_that_were_not_nodes():
-    """Chunks of Documents ingested through LangChain get source, previous and next node from their edges."""
-    store = HybridGraphStore()
-    text = "# Cats\n\nThe cat sat.\n\n# Dogs\n\nDogs bark.\n\n# Fish\n\nFish swim."
-    ingest([Document(text, metadata={"source": "zoo.md"})], store, split=RecursiveSplitter(join_sections=False))
-    chunks = store.get(list(store.document_chunks(["zoo.md"])["zoo.md"]))
-    ordered = sorted(chunks, key=lambda chunk: chunk.metadata["chunk_index"])
-    assert len(ordered) == 3
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")[0].node
-    related = {name.name: info.node_id for name, info in node.relationships.items()}
-    assert related == {"SOURCE": "zoo.md", "PREVIOUS": ordered[0].id, "NEXT": ordered[2].id}
-
-
-def test_relationships_of_a_parent_child_split():
-    """A child chunk of a parent-child split is returned with the parent's id as a relationship."""
-    store = HybridGraphStore()
-    ingest([Document("The cat sat. " * 300, metadata={"source": "zoo.md"})], store, split="parent_child")
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1, return_parents=False)).retrieve("cat")[0].node
-    assert node.parent_node.node_id == store.get([node.node_id])[0].parent
 
 
 @pytest.fixture

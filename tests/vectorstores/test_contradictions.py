@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.vectorstores.admission import Contradictions, Statement, by_labels, lowered
+from langchain_hybridgraph.vectorstores.admission import Contradictions, by_labels, lowered
 from tests.support.models.saying_model import SayingModel
 
 
 def statement(id, labels="", text=None):
-    return Statement(id, f"text of {id}" if text is None else text, frozenset(labels))
+    return Chunk(id, f"text of {id}" if text is None else text, {"labels": list(labels)})
 
 
 def test_without_a_text():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
+from collections.abc import Iterator, Sequence, Set, Sized
 from itertools import islice
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
@@ -30,11 +30,8 @@ from langchain_hybridgraph.text.names import (
     words_of,
 )
 
-Extract = Callable[[str], Iterable[str]]
-
 OWN, FURTHER = 1.0, 0.5  # weights of the document's own title: for its first chunk, and for its other chunks
 TITLED, WORD = 0.8, 0.4  # weights of another document's title: of several words, and of one word
-EXTRACTED = 0.8  # weight of a name returned by ``extract``
 SHORTENED = 0.6  # weight of a full name if the text has only a part of it
 MOST_NAMES = 100  # maximum number of entities of a chunk; the most certain are kept
 BLOCK = 1_000  # number of chunks whose edges are written together
@@ -62,9 +59,7 @@ class EntityEdges(EdgeBuilder):
     document is deleted, chunks that mention its title keep their edges to the title's entity until they are ingested
     again; for files, ``ingest`` does this automatically.
 
-    ``extract`` is a function that takes a text and returns the names in it, for example with GLiNER or spaCy, in place
-    of the built-in rules. Raises ConfigurationError for an ``extract`` that does not return names, and for chunks whose
-    id begins with ``entity:`` or ``title:``.
+    Raises ConfigurationError for chunks whose id begins with ``entity:`` or ``title:``.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -77,10 +72,7 @@ class EntityEdges(EdgeBuilder):
 
     relations = (MENTIONS,)
 
-    def __init__(self, *, extract: Extract | None = None) -> None:
-        if extract is not None and not callable(extract):
-            raise ConfigurationError(f"extract={extract!r} is not a function; pass one that returns names in a text")
-        self._extract = extract
+    def __init__(self) -> None:
         self._waiting: IO[str] | None = None
 
     def start(self, store: AcceptsChunks) -> None:
@@ -99,7 +91,7 @@ class EntityEdges(EdgeBuilder):
         if not document.chunks or self._waiting is None:
             return
         mentions = document.mentions
-        if not isinstance(mentions, DocumentMentions) or not self.reads_alone:
+        if not isinstance(mentions, DocumentMentions):
             mentions = self._read(document)
         self._names = mentions.names
         for name, spelling in mentions.titles:
@@ -107,11 +99,6 @@ class EntityEdges(EdgeBuilder):
         self._size += mentions.words
         self._waiting.writelines(mentions.lines)
         yield from ()
-
-    @property
-    def reads_alone(self) -> bool:
-        """Whether all mentions can be found in the document alone. If they can, another process may search for them."""
-        return self._extract is None
 
     def _read(self, document: CutDocument) -> DocumentMentions:
         readings = read([chunk.text for chunk in document.chunks], document.title or "")
@@ -201,17 +188,7 @@ class EntityEdges(EdgeBuilder):
                 "for nodes of the graph: give the chunk another id"
             )
         mentions = _ChunkMentions(chunk.id, label)
-        names: Iterable[tuple[str, float]] = reading.names
-        if self._extract is not None:
-            result: Any = self._extract(chunk.text)
-            extracted = list(result) if isinstance(result, Iterable) and not isinstance(result, str) else [None]
-            if not all(isinstance(name, str) for name in extracted):
-                raise ConfigurationError(
-                    f"extract returned {result!r} for {chunk.id!r}; expected the names in the text, such as "
-                    "['Ada Lovelace']"
-                )
-            names = ((name, EXTRACTED) for name in extracted if name)
-        for name, weight in names:
+        for name, weight in reading.names:
             mentions.mention(entity_name(name, reading.language), weight, name)
         return mentions
 

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from copy import copy
 from hashlib import blake2b
@@ -218,13 +218,19 @@ class LLMEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the stored edges that are still valid, then the edges of each window as soon as its answer arrives."""
-        chunks = {id: chunk for by_id in self._documents.values() for id, chunk in by_id.items()}
-        questions = self._questions(chunks)
-        edges = list(self._surrounding_edges(list(chunks)))
-        hashes = {edge_hash(edge) for edge in edges}
-        answered_questions = [question for question in questions if self._ledger.is_answered(question.key, hashes)]
-        yield from self._retained(chunks.keys(), edges, answered_questions)
-        answered_keys = {question.key for question in answered_questions}
+        ingested = {id: chunk for by_id in self._documents.values() for id, chunk in by_id.items()}
+        questions = self._questions(ingested)
+        is_readable = isinstance(self._store, ReadsIndex)
+        ids = {*ingested, *(chunk.id for question in questions for chunk in question.chunks if is_readable)}
+        batches = list(slices(sorted(ids), _SLICE))
+        stored = [self._store.edges(batch) if is_readable else [] for batch in batches]
+        hashes = {edge_hash(edge) for edges in stored for edge in edges}
+        answered_keys = {question.key for question in questions if self._ledger.is_answered(question.key, hashes)}
+        pairs = {pair for question in questions if question.key in answered_keys for pair in question.pairs()}
+        for batch, edges in zip(batches, stored, strict=True):
+            ends = ((edge, frozenset((edge.source, edge.target))) for edge in edges if edge.relation in self.relations)
+            # An edge of an ingested chunk is kept only if an answered question contains both of its chunks.
+            yield EdgeSet([edge for edge, pair in ends if pair in pairs or pair.isdisjoint(ingested)], batch)
         yield from self._send([question for question in questions if question.key not in answered_keys])
 
     def _questions(self, ingested: Mapping[str, Chunk]) -> list[_EdgeRequest]:
@@ -243,46 +249,13 @@ class LLMEdges(EdgeBuilder):
         keys = (hashed(tenant, instructions, *(part for c in group for part in (c.id, c.text))) for group in groups)
         return [_EdgeRequest(key, instructions, group) for key, group in zip(keys, groups, strict=True)]
 
-    # -- earlier answers ------------------------------------------------------------------------------------------
-
-    def _surrounding_edges(self, ids: Sequence[str]) -> Iterator[Edge]:
-        store, relations, inside = self._store, set(self.relations), set(ids)
-        if not isinstance(store, ReadsIndex):
-            return
-        for batch in slices(ids, _SLICE):
-            yield from (edge for edge in store.edges(batch) if edge.relation in relations)
-            incoming = store.edges(batch, backwards=True)
-            yield from (edge for edge in incoming if edge.relation in relations and edge.source not in inside)
-
-    def _retained(
-        self, ingested: Iterable[str], around: Sequence[Edge], questions: Iterable[_EdgeRequest]
-    ) -> Iterator[EdgeSet]:
-        """Yield edge sets that delete the builder's outdated edges.
-
-        An edge of ``around`` is kept only if a question, all of which are answered, contains both of its chunks.
-        """
-        store, relations, inside = self._store, set(self.relations), set(ingested)
-        answered_pairs = {pair for question in questions for pair in question.pairs()}
-        outside = sorted({edge.source for edge in around} - inside)
-        edges_by_source: dict[str, list[Edge]] = {id: [] for id in [*inside, *outside]}
-        if isinstance(store, ReadsIndex):
-            for edge in store.edges(outside):
-                if edge.relation in relations and edge.target not in inside:
-                    edges_by_source[edge.source].append(edge)
-        for edge in around:
-            if frozenset((edge.source, edge.target)) in answered_pairs:
-                edges_by_source[edge.source].append(edge)
-        sources = sorted(edges_by_source)
-        for batch in slices(sources, _SLICE):
-            yield EdgeSet([edge for source in batch for edge in edges_by_source[source]], batch)
-
     # -- answers -------------------------------------------------------------------------------------------------
 
     def _send(self, questions: Sequence[_EdgeRequest]) -> Iterator[EdgeSet]:
         from langchain_core.runnables import RunnableLambda
 
         failed: list[tuple[_EdgeRequest, Exception]] = []
-        dropped: list[list[tuple[str, object]]] = []
+        dropped = 0
         with_retries = RunnableLambda(self._answer).with_retry(
             stop_after_attempt=self._attempts,
             exponential_jitter_params={"initial": self._backoff, "jitter": 0, "max": math.inf},
@@ -295,7 +268,8 @@ class LLMEdges(EdgeBuilder):
                 failed.append((question, answer))
                 logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
                 continue
-            edges = list(self._check_edges(question, answer, dropped))
+            edges = [edge for raw in answer.edges if (edge := self._edge(question, raw)) is not None]
+            dropped += len(answer.edges) - len(edges)
             yield EdgeSet(edges)
             # ingest writes a yielded edge set before it requests the next one, so these edges are stored now.
             self._ledger.note(question.key, edges)
@@ -305,7 +279,11 @@ class LLMEdges(EdgeBuilder):
                 f"the language model gave no usable answer on {len(failed)} of {len(questions)} windows, the first "
                 f"being {question} ({describe_error(error)}); ingest again to send these windows again",
             )
-        self.warnings += _dropped(dropped)
+        if dropped:
+            self.warnings += (
+                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, "
+                "the same passage at both ends, or a weight that is not above 0 and at most 1",
+            )
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
@@ -313,49 +291,14 @@ class LLMEdges(EdgeBuilder):
         answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _check_edges(
-        self, question: _EdgeRequest, answer: FoundEdges, dropped: list[list[tuple[str, object]]]
-    ) -> Iterator[Edge]:
-        ids = {chunk.id: chunk.id for chunk in question.chunks}
-        names = {_name(name): name for name in self._meanings}
-        rejected: list[tuple[str, object]] = []
-        for edge in answer.edges:
-            source, target = (ids.get(id) or ids.get(_unquoted(id)) for id in (edge.source, edge.target))
-            relation = edge.relation if edge.relation in self._meanings else names.get(_name(edge.relation))
-            if edge == _BROKEN:
-                rejected.append(("another form than requested", None))
-            elif source is None or target is None:
-                rejected.append(("an id that was not shown", edge.target if source else edge.source))
-            elif source == target:
-                rejected.append(("the same passage at both ends", source))
-            elif relation is None:
-                rejected.append(("a relation that was not listed", edge.relation))
-            elif not 0 < edge.weight <= 1:
-                rejected.append(("a weight that is not above 0 and at most 1", edge.weight))
-            else:
-                text = " ".join(edge.description.split()) or f"{source} {relation} {target}."
-                yield Edge(source, target, relation, edge.weight, text)
-        if rejected:
-            dropped.append(rejected)
-
-
-def _dropped(answers: Sequence[Sequence[tuple[str, object]]]) -> tuple[str, ...]:
-    """Return one warning that lists the reasons, the most common first, or none if nothing was dropped.
-
-    ``answers`` contains, for each answer with invalid edges, the reason and an example for each of them.
-    """
-    rejected = [each for answer in answers for each in answer]
-    counts = Counter(reason for reason, _ in rejected)
-    examples = dict(reversed(rejected))  # the first example of each reason
-    reasons = [
-        f"{count} with {reason}"
-        + ("" if examples[reason] is None else f" (such as {shorten(repr(examples[reason]), 60)})")
-        for reason, count in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-    ]
-    if not reasons:
-        return ()
-    edges, several = counted(len(rejected), "edge", "edges"), counted(len(answers), "answer", "answers")
-    return (f"dropped {edges} in {several} of the language model: {'; '.join(reasons)}",)
+    def _edge(self, question: _EdgeRequest, raw: FoundEdge) -> Edge | None:
+        ids = {chunk.id for chunk in question.chunks}
+        relation = raw.relation
+        is_valid = {raw.source, raw.target} <= ids and raw.source != raw.target and 0 < raw.weight <= 1
+        if not is_valid or relation not in self._meanings:
+            return None
+        text = " ".join(raw.description.split()) or f"{raw.source} {relation} {raw.target}."
+        return Edge(raw.source, raw.target, relation, raw.weight, text)
 
 
 class _EdgeRequest(NamedTuple):
@@ -420,14 +363,6 @@ def _instructions(meanings: Mapping[str, str]) -> str:
     )
 
 
-def _name(relation: str) -> str:
-    return "_".join(_unquoted(relation).casefold().replace("-", " ").replace("_", " ").split())
-
-
-def _unquoted(text: str) -> str:
-    return text.strip(" \t\r\n\"'`“”‘’«»")
-
-
 # -- the record of answers ------------------------------------------------------------------------------------
 
 
@@ -449,9 +384,9 @@ class LLMCache:
                     record = json.loads(line)
                     self._answers[str(record["question"])] = [str(edge) for edge in record["edges"]]
 
-    def is_answered(self, question: str, hashes: Iterable[str]) -> bool:
+    def is_answered(self, question: str, hashes: Set[str]) -> bool:
         """Return whether the request was answered and all edges of its answer are still among ``hashes``."""
-        return question in self._answers and set(hashes).issuperset(self._answers[question])
+        return question in self._answers and hashes >= set(self._answers[question])
 
     def note(self, question: str, edges: Iterable[Edge]) -> None:
         """Record that a request was answered with these edges. The edges must already be in the store."""

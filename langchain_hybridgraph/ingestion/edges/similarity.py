@@ -106,38 +106,26 @@ class SimilarityEdges(EdgeBuilder):
             yield EdgeSet(edges, replaced)
 
     def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
-        """Return the positions of older chunks whose nearest chunks may be, or were, at ``places``."""
+        """Return the positions of chunks whose nearest chunks may be, or were, at ``places``."""
         ingested = set(places)
-        reach = neighbours.reach(places) if len(ingested) < len(neighbours.ids) else np.zeros(0, np.float32)
-        near = set(np.flatnonzero(reach >= self._threshold - _CHANGED).tolist()) - ingested
-        weights: dict[int, list[float]] = {place: [] for place in near}
-        for edge in _similarities(store, [neighbours.ids[place] for place in sorted(near)]):
-            weights[neighbours.place[edge.source]].append(edge.weight)
-        affected = {at for at, own in weights.items() if len(own) < self._k or reach[at] >= min(own) - _CHANGED}
+        near = neighbours.near(places, self._threshold) if len(ingested) < len(neighbours.ids) else set()
         incoming = _similarities(store, [neighbours.ids[place] for place in places], backwards=True)
-        from_others = [edge for edge in incoming if neighbours.place.get(edge.source) not in ingested]
-        return affected.union(_changed_places(from_others, neighbours))
+        return near.union(neighbours.place[edge.source] for edge in incoming if edge.source in neighbours.place)
 
     def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
         """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
         ingested = set(places)
         others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
-        sample = others[:: max(1, len(others) // _SAMPLE)]
-        edges = [edge for edge in _similarities(store, sample) if neighbours.place.get(edge.target) not in ingested]
-        return bool(_changed_places(edges, neighbours))
+        older, place = set(others), neighbours.place
+        sample = _similarities(store, others[:: max(1, len(others) // _SAMPLE)])
+        edges = [edge for edge in sample if edge.target in older]
+        cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in edges])
+        return any(abs(edge.weight - cosine) > _CHANGED for edge, cosine in zip(edges, cosines, strict=True))
 
 
 def _similarities(store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
     for batch in slices(ids, _SLICE):
         yield from (edge for edge in store.edges(batch, backwards=backwards) if edge.relation == SIMILAR_TO)
-
-
-def _changed_places(edges: Sequence[Edge], neighbours: ChunkVectors) -> list[int]:
-    place = neighbours.place
-    comparable = [edge for edge in edges if edge.source in place and edge.target in place]
-    cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in comparable])
-    pairs = zip(comparable, cosines, strict=True)
-    return [place[edge.source] for edge, cosine in pairs if abs(edge.weight - cosine) > _CHANGED]
 
 
 class ChunkVectors:
@@ -182,12 +170,12 @@ class ChunkVectors:
                 best = sorted(pair for pair in cosines if pair[1] >= threshold)
                 yield place, sorted(best, key=lambda pair: -pair[1])[:k]
 
-    def reach(self, places: Sequence[int]) -> Scores:
-        """Return each chunk's largest cosine, not rounded, with a chunk at ``places`` in another document, or -1."""
-        largest = np.full(len(self.ids), -1, np.float32)
+    def near(self, places: Sequence[int], threshold: float) -> set[int]:
+        """Return the positions of chunks with at least this cosine to a chunk at ``places`` in another document."""
+        near: set[int] = set()
         for _, block in self._blocks(places):
-            np.maximum(largest, block.max(axis=0), out=largest)
-        return largest
+            near.update(np.flatnonzero(block.max(axis=0) >= threshold - _ROUNDING).tolist())
+        return near
 
     def cosines(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
         """Return the cosine of each pair of chunks, given by their positions, rounded to six decimals."""

@@ -77,15 +77,11 @@ class CollectionSettings(NamedTuple):
 
     def check(self, requested: CollectionSettings, where: str, *, language_given: bool) -> None:
         """Raise EmbeddingMismatchError, TenantError, or (``language_given``) ConfigurationError for other settings."""
-        if self.dimension != requested.dimension:
+        if (self.embedding, self.dimension) != (requested.embedding, requested.dimension):
             raise errors.EmbeddingMismatchError(
-                f"{where} has vectors of {self.dimension} dimensions, but the embedding gives {requested.dimension}; "
-                f'pass the embedding that it was made with ({self.embedding}), or another collection="…"'
-            )
-        if self.embedding != requested.embedding:
-            raise errors.EmbeddingMismatchError(
-                f"{where} was made with the embedding {self.embedding!r}, but {requested.embedding!r} was passed; "
-                'pass the embedding that it was made with, or another collection="…"'
+                f"{where} was made with the embedding {self.embedding!r} ({self.dimension} dimensions), but "
+                f"{requested.embedding!r} ({requested.dimension}) was passed; pass the embedding that it was made "
+                'with, or another collection="…"'
             )
         if language_given and self.language != requested.language:
             raise errors.ConfigurationError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -197,10 +198,20 @@ class Writer:
         index.recent.drop(row["key"] for row in changed)
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
-        for batch in _batches(rows):
-            with self._turn():
-                self._index.connection.call("upsert", collection_name=collection, data=batch)
-            self._index.note_write([row["key"] for row in batch])
+        """Write rows in batches; each batch is prepared while the previous one is being written."""
+        running: Future[None] | None = None
+        with ThreadPoolExecutor(1) as sender:
+            for batch in _batches(rows):
+                if running is not None:
+                    running.result()
+                running = sender.submit(self._send, collection, batch)
+            if running is not None:
+                running.result()
+
+    def _send(self, collection: str, batch: list[dict[str, Any]]) -> None:
+        with self._turn():
+            self._index.connection.call("upsert", collection_name=collection, data=batch)
+        self._index.note_write([row["key"] for row in batch])
 
     def _delete(self, collection: str, condition: str) -> None:
         with self._turn():

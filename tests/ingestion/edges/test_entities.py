@@ -7,7 +7,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
@@ -191,26 +190,6 @@ def test_a_store_that_cannot_be_read():
     store = stored(chunk("Water cycle", "We met Ada Lovelace."))
     stored(Chunk("later", "the water cycle of Ada Lovelace"), store=store)
     assert set(mentions(store, "later")) == {"entity:ada lovelace"}
-
-
-# -- extracted names --------------------------------------------------------------------------------------------------
-
-
-def test_names_from_a_model():
-    """A function passed as ``extract`` replaces the rules for names; titles are still found."""
-    edges = entities(
-        chunk("Water cycle", "…"),
-        chunk("B", "the water cycle of Ada Lovelace"),
-        extract=lambda text: ["rain", "Rain’s"],
-    )
-    assert edges == {"entity:rain", "entity:water cycle"}
-
-
-@pytest.mark.parametrize("names", ["Ada", None, [1], 7])
-def test_the_extractor_must_return_names(names):
-    """An extractor that does not return a list of strings raises ConfigurationError, which names the chunk."""
-    with pytest.raises(ConfigurationError, match="'B'"):
-        stored(chunk("B", "text"), extract=lambda text: names)
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------
