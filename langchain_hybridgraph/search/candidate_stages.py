@@ -268,7 +268,8 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
     uncertain: list[str] = []
     if expansion.seed_ids is None:
         hits = yield from read_hits(context, candidates, ALL if expansion.picks_seeds else expansion.seed_k)
-        yield from announce_seeds(context, hits, candidates)
+        if pipeline.announce is not None:
+            yield from announce_seeds(context, hits, candidates)
         seed_hits = expansion.seed_hits(hits)
         if expansion.picks_seeds and not seed_hits and (hits or expansion.is_graph_only):
             labels = ", ".join(map(repr, sorted(expansion.seed_labels))) or "any"

@@ -45,11 +45,6 @@ from langchain_hybridgraph.stores.protocols import (
 # Replacement of children by their parents.
 
 
-def parent_ids(hits: Sequence[Hit]) -> list[str]:
-    """Return the ids of the hits' parents, each once, in the order of the hits."""
-    return list(dict.fromkeys(filter(None, map(_parent, hits))))
-
-
 def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
     """Return the hits with each child replaced by its parent, best first, ties by id.
 
@@ -296,9 +291,8 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
             hits += _hits(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
-        if implements(store, KnowsDamage):
-            for reason in store.damage:
-                context.trace.degrade(reason)
+        for reason in store.damage if implements(store, KnowsDamage) else ():
+            context.trace.degrade(reason)
     return hits[:n]
 
 
@@ -331,7 +325,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``).
     """
     store, scope, trace = context.pipeline.store, context.query.scope, context.trace
-    ids = parent_ids(hits) if context.limits.resolves_parents else []
+    ids = list(dict.fromkeys(filter(None, map(_parent, hits)))) if context.limits.resolves_parents else []
     if not ids:
         return hits
     assert implements(store, HasParents)
