@@ -239,10 +239,8 @@ def _unmet(filter: Filter) -> str:
 
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
     by_name = {each.casefold(): each for each in keys}
-    name = key.casefold()
-    near = similar_name(name, by_name) or similar_name(name.removeprefix("metadata."), by_name)
-    if name.removeprefix("metadata.") in by_name:
-        near = name.removeprefix("metadata.")
+    name = key.casefold().removeprefix("metadata.")
+    near = name if name in by_name else similar_name(key.casefold(), by_name) or similar_name(name, by_name)
     message = f"no text in scope has the key {key!r}"
     if near is not None:
         return f"{message}; did you mean {by_name[near]!r}?"
