@@ -36,13 +36,12 @@ from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
-from langchain_hybridgraph.search.context import CertainHits, Pipeline
+from langchain_hybridgraph.search.context import CertainHits, Pipeline, TokenBudget
 from langchain_hybridgraph.search.evidence import CombinedTraversal
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Expansion
 from langchain_hybridgraph.search.fusion import FUSIONS, ConvexCombination
 from langchain_hybridgraph.search.pipeline import search
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import ListsChunks, ReadsChunks, implements
