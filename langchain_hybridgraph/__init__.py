@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
     from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
+    from langchain_hybridgraph.search.context import TokenBudget as TokenBudget
     from langchain_hybridgraph.search.conversation import AppendHistory as AppendHistory
     from langchain_hybridgraph.search.conversation import ExpandedQuery as ExpandedQuery
     from langchain_hybridgraph.search.conversation import HistoryTerms as HistoryTerms
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.search.rerankers import CrossEncoderReranker as CrossEncoderReranker
     from langchain_hybridgraph.search.rerankers import LLMReranker as LLMReranker
     from langchain_hybridgraph.search.rerankers import ScoreReranker as ScoreReranker
-    from langchain_hybridgraph.search.selection import TokenBudget as TokenBudget
     from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
     from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
     from langchain_hybridgraph.stores.tenants import drop_tenant as drop_tenant
@@ -95,7 +95,7 @@ _HOMES = {
     "search.hierarchy": "FindResult",
     "search.rerankers": "LLMReranker CrossEncoderReranker ScoreReranker",
     "search.planner": "QueryPlan QueryPlanner RulePlanner TypedQuery",
-    "search.selection": "TokenBudget",
+    "search.context": "TokenBudget",
     "records": "ALL_TIME Edge Hit",
     "chunks": "Chunk",
     "result": "RetrievalResult",

@@ -25,7 +25,7 @@ def reasons_in(tree):
         elif isinstance(node, ast.Assign):
             targets = {ast.unparse(target).rpartition(".")[2] for target in node.targets}
             places += [node.value] if targets & {"reason", "short"} else []
-        elif isinstance(node, ast.FunctionDef) and node.name in {"reason", "no_edges_reason"}:
+        elif isinstance(node, ast.FunctionDef) and node.name == "reason":
             places += [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
         for place in places:
             values = [place.body, place.orelse] if isinstance(place, ast.IfExp) else [place]

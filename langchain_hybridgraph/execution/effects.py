@@ -60,7 +60,7 @@ class Trace:
         """Duration of each stage in milliseconds, summed over all its runs."""
         durations: dict[str, float] = {}
         for run in self.runs:
-            durations[run.name] = durations.get(run.name, 0.0) + run.took_ms
+            durations[run.name] = round(durations.get(run.name, 0.0) + run.took_ms, 3)
         return durations
 
     @property

@@ -35,7 +35,11 @@ def worker_processes(count: int | None = None) -> Iterator[None]:
     when there is enough work, and do not import the program's main module, so a script does not need ``if __name__ ==
     "__main__"``.
     """
-    pool = _Pool(_spare_cores() if count is None else count)
+    if count is None:
+        has_python = sys.executable and not getattr(sys, "frozen", False)  # needed to start workers
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = min(cores - 1, MOST) if has_python else 0
+    pool = _Pool(count)
     token = _current.set(pool)
     try:
         yield
@@ -66,13 +70,6 @@ def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
     yield from map(function, every) if len(first) < FEW else pool.map(function, every)
 
 
-def _spare_cores() -> int:
-    if not sys.executable or getattr(sys, "frozen", False):  # no Python executable to start workers with
-        return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores - 1, MOST)
-
-
 class _Task(Generic[T, R]):
     """One call to the function. ``results`` is empty until the call succeeds, and stays empty if it fails."""
 
@@ -93,11 +90,13 @@ class _Pool:
     def __init__(self, count: int) -> None:
         self.count = count
         self._tasks: SimpleQueue[_Task[Any, Any] | None] = SimpleQueue()
-        self._workers: list[_WorkerProcess] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._is_started = False
 
     def map(self, function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
-        if not self._workers:
-            self._workers = [_WorkerProcess(self._tasks) for _ in range(self.count)]
+        if not self._is_started:
+            self._is_started = True
+            self._start()
         ahead: deque[_Task[T, R]] = deque()
         remaining = iter(inputs)
         try:
@@ -127,46 +126,42 @@ class _Pool:
         except Empty:
             return None
 
-    def close(self) -> None:
-        """Kill the processes, even while they are computing."""
-        for worker in self._workers:
-            self._tasks.put(None)
-            worker.end()
-
-
-class _WorkerProcess:
-    def __init__(self, tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
+    def _start(self) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self._process: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):  # not permitted, or out of memory; the other workers compute the tasks
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": paths},
-                start_new_session=True,  # only the parent process handles Ctrl-C
-            )
-            threading.Thread(target=self._run, args=(self._process, tasks), name="worker", daemon=True).start()
+        for _ in range(self.count):
+            with suppress(OSError):  # not permitted, or out of memory; the other workers compute the tasks
+                process = subprocess.Popen(
+                    [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": paths},
+                    start_new_session=True,  # only the parent process handles Ctrl-C
+                )
+                self._processes.append(process)
+                threading.Thread(target=self._run, args=(process,), name="worker", daemon=True).start()
 
-    def _run(self, process: subprocess.Popen[bytes], tasks: SimpleQueue[_Task[Any, Any] | None]) -> None:
+    def _run(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        while (task := tasks.get()) is not None:
+        while (task := self._tasks.get()) is not None:
             try:
                 pickle.dump((task.function, task.argument), process.stdin, pickle.HIGHEST_PROTOCOL)
                 process.stdin.flush()
                 task.results = pickle.load(process.stdout)  # noqa: S301 - written by our own process
             except Exception:  # noqa: BLE001 - the process has ended, or the task cannot be sent
-                self.end()
+                process.kill()
+                process.wait()
                 return
             finally:
                 task.done.set()
 
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+    def close(self) -> None:
+        """Kill the processes, even while they are computing."""
+        for process in self._processes:
+            self._tasks.put(None)
+            process.kill()
+            process.wait()
 
 
 def _serve() -> None:

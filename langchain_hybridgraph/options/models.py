@@ -28,11 +28,11 @@ from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGrou
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
 from langchain_hybridgraph.search import scores
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.conversation import HistoryTerms
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
 from langchain_hybridgraph.search.fusion import FUSIONS, fusion_from
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.stores.bm25 import Engine
 from langchain_hybridgraph.stores.graph import InMemoryGraph

@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.memory.scores import Composite
 from langchain_hybridgraph.registry import from_config
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.expansion import traversal_from
 from langchain_hybridgraph.search.fusion import Fusion, ReciprocalRankFusion
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import DistanceDecay, GraphScore, HopDecay, NoisyOr, Propagation, RingDecay
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
 
 

@@ -36,16 +36,15 @@ from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
-from langchain_hybridgraph.search.context import CertainHits, Pipeline
+from langchain_hybridgraph.search.context import CertainHits, Pipeline, TokenBudget
 from langchain_hybridgraph.search.evidence import CombinedTraversal
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Expansion
-from langchain_hybridgraph.search.fusion import FUSIONS, ConvexCombination, Fusion
+from langchain_hybridgraph.search.fusion import FUSIONS, ConvexCombination
 from langchain_hybridgraph.search.pipeline import search
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
-from langchain_hybridgraph.stores.protocols import HasGraph, ListsChunks, ReadsChunks, implements
+from langchain_hybridgraph.stores.protocols import ListsChunks, ReadsChunks, implements
 from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink, events
 from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
 from langchain_hybridgraph.text.analyzer import bounded
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 
 
 Answer = TypeVar("Answer")
-_DEFAULT_FUSION = ConvexCombination()
 
 
 class ObservedRetriever(StreamingRetriever):
@@ -100,7 +98,7 @@ class ObservedRetriever(StreamingRetriever):
     ) -> Generator[Any, Any, Answer]:
         """Wrap the search to report it to the sinks, if there are any."""
         listeners = self.telemetry
-        own = [delivery_for(sink) for sink in listeners.sinks]
+        own = list(map(delivery_for, listeners.sinks))
         if listeners.tracer is not None:
             own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
         if listeners.logger is not None:
@@ -281,15 +279,18 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         return self.reranker is not None or self._graph is not None
 
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
-        hand_out, options = popped(EARLY, options)
+        hand_out = options.get(EARLY)
+        if hand_out is not None:
+            options = cast(Options, {name: value for name, value in options.items() if name != EARLY})
         self._check_options(options)
         trace = Trace()
         trace.raises = self.on_error == "raise"
         trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
-        early = None if hand_out is None else EarlyDocuments(hand_out)
         level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
-        if early is not None:
+        early = None
+        if hand_out is not None:
+            early = EarlyDocuments(hand_out)
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
         pipeline_query = self._query_of(bounded(query, trace.degrade), options)
         deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
@@ -309,7 +310,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             **shared,
             store=store,
             sources=self._sources(options, callbacks),
-            fusion=self.fusion if self.fusion is not None else self._default_fusion(),
+            fusion=self.fusion if self.fusion is not None else self._default_fusion,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
@@ -323,16 +324,15 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         )
 
     def _check_options(self, options: Options) -> None:
-        unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
-        if unknown:
+        if not options.keys() <= self._call_options:
+            unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
             raise unknown_options(type(self), unknown, self._call_options)
         fields = type(self).model_fields
         for name, value in options.items():
             if value is not None and name in fields and is_plain(fields[name].annotation):
                 check_value(type(self), name, value)
 
-    def _default_fusion(self) -> Fusion:
-        return _DEFAULT_FUSION
+    _default_fusion: ClassVar[Any] = ConvexCombination()
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         max_tokens = options.get("max_tokens")
@@ -341,22 +341,16 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _expansion(self, options: Options) -> Expansion | None:
         return None
 
-    @property
-    def _graph(self) -> HasGraph | None:
-        return None
+    _graph: ClassVar[Any] = None  # the graph whose edges an expansion follows
 
     def _scope(self, options: Options) -> Scope:
-        narrower = parse_filter(options.get("filter"))
-        both = [part for part in (self.filter, narrower) if part is not None]
         tenant = options.get("tenant")
         if tenant is not None and self.tenant is not None and tenant != self.tenant:
             raise TenantError(f"the retriever is for tenant {self.tenant!r}, but the call requests {tenant!r}")
         as_of = _first(options.get("as_of"), self.as_of)
-        return Scope(
-            filter=both[0] & both[1] if len(both) == 2 else (both or [None])[0],
-            tenant=_first(tenant, self.tenant),
-            as_of=resolve_as_of(as_of),
-        )
+        scope = Scope(self.filter, _first(tenant, self.tenant), resolve_as_of(as_of))
+        narrower = parse_filter(options.get("filter"))
+        return scope if narrower is None else scope.narrowed(narrower)
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared_search.query, prepared_search.trace
@@ -421,7 +415,7 @@ class PreparedSearch:
                 "traversal": _traversal_name(expansion.traversal),
                 "score": name_of(expansion.score, GRAPH_SCORES),
             },
-            "stages_ms": {name: round(ms, 3) for name, ms in self.trace.stages.items()},
+            "stages_ms": self.trace.stages,
             "errors": dict(self.trace.errors),
             "remarks": dict(self.trace.remarks),
         }
@@ -437,11 +431,6 @@ def with_k(options: Mapping[str, Any], k: int | None, others: Sequence[object] =
     """Return the options with k and a level of annotation; ``others``, arguments after k, are an error."""
     check_by_name(k, others)
     return {**options, "k": k, "annotate": options.get("annotate") or "all"}
-
-
-def popped(name: str, options: Any) -> tuple[Any, Any]:
-    """Return the value of one option (None if it is not set), and a copy of the other options."""
-    return options.get(name), {key: value for key, value in options.items() if key != name}
 
 
 def _first(value: Any, default: Any) -> Any:

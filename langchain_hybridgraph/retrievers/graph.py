@@ -18,11 +18,10 @@ from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Option
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.search.context import Pipeline
+from langchain_hybridgraph.search.context import Pipeline, TokenBudget
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
 from langchain_hybridgraph.text.names import names_in
@@ -168,8 +167,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         return replace(super()._pipeline(options, callbacks), graph_slots=self._graph_options(options).slots)
 
+    @property
     def _default_fusion(self) -> Fusion:
-        return self._preset.fusion or super()._default_fusion()
+        return self._preset.fusion or super()._default_fusion
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         return super()._budget(options, budget) or self._preset.budget

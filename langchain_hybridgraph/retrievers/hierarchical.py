@@ -182,7 +182,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     @property
     def _fusion(self) -> Any:
-        return self.fusion if self.fusion is not None else self._default_fusion()
+        return self.fusion if self.fusion is not None else self._default_fusion
 
     def _prepare(
         self,

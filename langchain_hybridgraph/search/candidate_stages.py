@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import filterfalse
@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in
+from langchain_hybridgraph.execution.effects import Effect, Search, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.memory.scores import CompositeScores
 from langchain_hybridgraph.records import (
@@ -89,11 +89,7 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
 
     Only entries that contain their chunk are compared; those of this package's stores do not.
     """
-    bringing = 0
-    for result in results.values():
-        if result.entries and result.entries[0].chunk is not None:
-            bringing += 1
-    if bringing < 2:
+    if sum(bool(each.entries) and each.entries[0].chunk is not None for each in results.values()) < 2:
         return dict(results)
     chunks = _chunks_of(results)
     contents = {id: (chunk.text, str(chunk.metadata.get("source", ""))) for id, chunk in chunks.items()}
@@ -181,18 +177,19 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
     result = SourceResult([])
     if pipeline.listing is not None:
         with trace.stage("list_matches"):
-            call = ListedSource(pipeline.store, pipeline.listing).search(query, n)
+            lane = lane_of("filter", pipeline.store)
+            call = Effect("filter", partial(pipeline.listing, query.scope, n), lane=lane)
             result = yield from context.ask(call, result, is_required=True)
     trace.degrade(result.reason, result.remark)
-    candidates = listed_candidates(context, result)
+    candidates = listed_candidates(result)
     return (
         candidates if len(result.entries) < n else candidates._replace(complete=partial(list_matches, context, 4 * n))
     )
 
 
-def listed_candidates(context: SearchContext, result: SourceResult) -> Candidates:
+def listed_candidates(result: SourceResult) -> Candidates:
     """Convert listed chunks to candidates in the same order."""
-    source = ListedSource(context.pipeline.store, context.pipeline.listing or (lambda scope, n: SourceResult([])))
+    source = ListedSource()
     scores = {entry.id: entry.score for entry in result.entries}
     fused = [FusedCandidate(id, score, {source.name: score}) for id, score in scores.items()]
     return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
@@ -271,9 +268,12 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
     uncertain: list[str] = []
     if expansion.seed_ids is None:
         hits = yield from read_hits(context, candidates, ALL if expansion.picks_seeds else expansion.seed_k)
-        yield from announce_seeds(context, hits, candidates)
+        if pipeline.announce is not None:
+            yield from announce_seeds(context, hits, candidates)
         seed_hits = expansion.seed_hits(hits)
-        _note_missing_seeds(trace, expansion, hits, seed_hits)
+        if expansion.picks_seeds and not seed_hits and (hits or expansion.is_graph_only):
+            labels = ", ".join(map(repr, sorted(expansion.seed_labels))) or "any"
+            trace.degrade("no-seeds", f"no text that the search found meets seed_filter and seed_labels ({labels:.80})")
         seed_chunks = [hit.chunk.id for hit in seed_hits]
     else:
         is_chunk = yield from _resolve_seed_ids(context, expansion.seed_ids)
@@ -335,7 +335,7 @@ def _traverse(
 
     def traverse() -> tuple[Graph | None, TraversalResult]:
         if store is None or not store.has_graph:
-            trace.degrade(expansion.no_edges_reason)
+            trace.degrade("no-graph-store" if expansion.is_requested else "no-edges")
             return nothing
         graph = store.scoped_graph(query.scope, expansion.traversal.edge_filter)
         coverage = _coverage(context, candidates)
@@ -358,29 +358,15 @@ def _traverse(
             trace.degrade("node-cap-reached")
         if result.converged:
             trace.degrade("converged-early")
-        if requested := expansion.traversal.edge_filter.relations:
-            _note_unknown_relations(trace, requested, graph.relations)
+        relations = expansion.traversal.edge_filter.relations
+        if relations and (unknown := sorted(relations.difference(graph.relations))):
+            quoted, existing = ", ".join(map(repr, unknown)), sorted(graph.relations)
+            names = ", ".join([*existing[:MAX_RELATIONS], "…"][: len(existing)])
+            trace.degrade(
+                "unknown-relation",
+                f"no edge has the relation {quoted}; {nearest(unknown[0], existing)}there are {names}",
+            )
     return graph, result
-
-
-def _note_missing_seeds(trace: Trace, expansion: Expansion, hits: Sequence[Hit], seed_hits: Sequence[Hit]) -> None:
-    """Record ``no-seeds`` if seeds have to meet a condition and no hit meets it."""
-    if seed_hits or not expansion.picks_seeds or not (hits or expansion.is_graph_only):
-        return
-    labels = ", ".join(map(repr, sorted(expansion.seed_labels)))
-    conditions = ["passes seed_filter"] if expansion.seed_filter is not None else []
-    conditions += [f"has a label of seed_labels ({labels:.80})"] if labels else []
-    trace.degrade("no-seeds", f"no text that the search found {' and '.join(conditions)}, so no edge was followed")
-
-
-def _note_unknown_relations(trace: Trace, requested: Collection[str], existing: Collection[str]) -> None:
-    """Record ``unknown-relation`` if a requested relation has no edges, and list the existing relations."""
-    if unknown := sorted(set(requested).difference(existing)):
-        quoted, names = ", ".join(map(repr, unknown)), sorted(existing)
-        names_text = ", ".join(names[:MAX_RELATIONS]) + (", …" if len(names) > MAX_RELATIONS else "")
-        trace.degrade(
-            "unknown-relation", f"no edge has the relation {quoted}; {nearest(unknown[0], names)}there are {names_text}"
-        )
 
 
 def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict[str, bool]]:

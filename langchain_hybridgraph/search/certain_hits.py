@@ -29,19 +29,16 @@ _LEAST = 1e-9
 
 
 def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) -> Search[None]:
-    """Pass the seeds that are certain to be in the result to ``announce``, if set, before the traversal."""
-    pipeline = context.pipeline
-    if pipeline.announce is None:
-        return
+    """Pass the seeds that are certain to be in the result to ``announce``, which is set, before the traversal."""
     certain = yield from _certain_seeds(context, hits, candidates)
     if certain.hits and context.limits.resolves_parents:
         # Several children may become one parent, and later hits then move up.
         certain = CertainHits((yield from read_parents(context, list(certain.hits))))
     if certain.hits:
-        answerability = assess(context, hits, candidates)
-        pipeline.announce(
-            certain if answerability is None else certain._replace(hits=answerability.scale(certain.hits))
-        )
+        assert context.pipeline.announce is not None
+        if (answerability := assess(context, hits, candidates)) is not None:
+            certain = certain._replace(hits=answerability.scale(certain.hits))
+        context.pipeline.announce(certain)
 
 
 def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:

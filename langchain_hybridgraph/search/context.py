@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
@@ -28,7 +28,6 @@ from langchain_hybridgraph.records import (
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.search.rerankers import Reranker
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import ReachedChunk
 from langchain_hybridgraph.stores.protocols import (
@@ -41,13 +40,9 @@ from langchain_hybridgraph.stores.protocols import (
     ReadsChunks,
     implements,
 )
+from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 # Replacement of children by their parents.
-
-
-def parent_ids(hits: Sequence[Hit]) -> list[str]:
-    """Return the ids of the hits' parents, each once, in the order of the hits."""
-    return list(dict.fromkeys(filter(None, map(_parent, hits))))
 
 
 def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[Hit]:
@@ -87,6 +82,54 @@ class CertainHits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """Limit of ``max_tokens`` on the total number of tokens in the hits; chunks are never cut.
+
+    The first hit is always kept, and the order does not change. With ``fill``, smaller hits after one that does not fit
+    may be kept; without it, none are. ``counter`` returns the number of tokens in a text. Raises ConfigurationError if
+    ``max_tokens`` is below 1 or ``counter`` is not a function.
+    """
+
+    max_tokens: int = 4096
+    counter: Callable[[str], int] = approximate_tokens
+    fill: bool = True
+
+    def __post_init__(self) -> None:
+        max_tokens: object = self.max_tokens
+        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+            raise ConfigurationError(f"max_tokens must be an integer ≥ 1, such as 4096, got {max_tokens!r}")
+        if not callable(self.counter):
+            raise ConfigurationError(
+                f"counter must be a function that returns the number of tokens in a text, got {self.counter!r}"
+            )
+
+    def fit(self, hits: Sequence[Hit]) -> tuple[list[Hit], list[str]]:
+        """Return the hits that fit into the budget, in their order, and the reasons to add to ``degraded``.
+
+        A first hit that is larger than the budget is the only one, with the reason ``single-chunk-exceeds-budget``.
+
+        >>> from langchain_hybridgraph.records import Chunk, Hit
+        >>> hits = [Hit(Chunk(id, "word " * n), 0.5, "vector", {}) for id, n in (("a", 10), ("b", 20), ("c", 1))]
+        >>> [[hit.id for hit in TokenBudget(30, fill=fill).fit(hits)[0]] for fill in (True, False)]
+        [['a', 'c'], ['a']]
+        """
+        if not hits:
+            return [], []
+        remaining = self.max_tokens - self.counter(hits[0].chunk.text)
+        if remaining < 0:
+            return [hits[0]], ["single-chunk-exceeds-budget"]
+        fitting = [hits[0]]
+        for hit in hits[1:]:
+            tokens = self.counter(hit.chunk.text)
+            if tokens <= remaining:
+                fitting.append(hit)
+                remaining -= tokens
+            elif not self.fill:
+                break
+        return fitting, []
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """Settings of a search: its sources, and an option for each stage.
 
@@ -101,7 +144,7 @@ class Pipeline:
     - ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all
       chunks. ``own_filter`` is the retriever's own part of the query's filter.
     - ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
-      :func:`~langchain_hybridgraph.search.selection.select_hits`.
+      :func:`~langchain_hybridgraph.search.hit_stages.select_hits`.
     - ``on_error``: ``"degrade"`` continues with the other sources, and raises RetrievalError if all of them failed;
       ``"empty"`` then returns an empty result. ``"raise"`` raises the first error of any stage.
     - With ``merges_copies``, chunks with equal text and metadata count as one chunk.
@@ -296,9 +339,8 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
             hits += _hits(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
-        if implements(store, KnowsDamage):
-            for reason in store.damage:
-                context.trace.degrade(reason)
+        for reason in store.damage if implements(store, KnowsDamage) else ():
+            context.trace.degrade(reason)
     return hits[:n]
 
 
@@ -331,7 +373,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``).
     """
     store, scope, trace = context.pipeline.store, context.query.scope, context.trace
-    ids = parent_ids(hits) if context.limits.resolves_parents else []
+    ids = list(dict.fromkeys(filter(None, map(_parent, hits)))) if context.limits.resolves_parents else []
     if not ids:
         return hits
     assert implements(store, HasParents)

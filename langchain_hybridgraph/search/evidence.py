@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import check_number, check_whole_number
+from langchain_hybridgraph.errors import check_number
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
 from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
@@ -103,10 +103,6 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole_number("sources", self.sources, least=1)
-        check_whole_number("most_common", self.most_common, least=0)
-        for name in ("title", "shared", "question_title", "link"):
-            check_number(name, getattr(self, name), ge=0, le=1)
         check_number("uncovered", self.uncovered, ge=0)
 
     def traverse(
@@ -363,8 +359,7 @@ def _strongest(evidence: _Evidence) -> _Evidence:
     if len(evidence.node) < 2:
         return evidence
     order = np.lexsort((evidence.source, -evidence.strength, evidence.node))
-    first = order[np.flatnonzero(np.diff(evidence.node[order], prepend=-1))]
-    return evidence.at(first)
+    return evidence.at(order[np.flatnonzero(np.diff(evidence.node[order], prepend=-1))])
 
 
 def _reached_chunks(  # noqa: PLR0917

@@ -118,11 +118,6 @@ class Expansion:
         return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
 
     @property
-    def no_edges_reason(self) -> str:
-        """Reason to add to ``degraded`` if there are no edges."""
-        return "no-graph-store" if self.is_requested else "no-edges"
-
-    @property
     def is_graph_only(self) -> bool:
         """Whether the result contains only seeds and the chunks that edges lead to."""
         return self.candidates == "reached" or self.seed_ids is not None

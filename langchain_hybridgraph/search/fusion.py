@@ -170,7 +170,7 @@ class ConvexCombination:
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`."""
-        return self.others(rankings, self._candidates(rankings))
+        return self.others(rankings, _candidates(rankings) | dict.fromkeys(self._exact(rankings)))
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
         """See :class:`ScoresOthers`."""
@@ -182,10 +182,6 @@ class ConvexCombination:
         for id in exact.keys() & parts.keys():
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
-
-    def _candidates(self, rankings: Sequence[Ranking]) -> dict[str, None]:
-        """Return the ids of all listed candidates and, if ``adaptive`` is set, of the exact matches."""
-        return _candidates(rankings) | dict.fromkeys(self._exact(rankings))
 
     def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
         """Return the probability of each exact match by id; none without ``adaptive``."""

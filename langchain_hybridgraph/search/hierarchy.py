@@ -413,7 +413,7 @@ def _list_documents(
         if context_type in (None, name) and (limit is None or counts[name] <= limit):
             documents[tree.chunks(node)[0]] = node
     request.trace.degrade("filter-only")
-    candidates = listed_candidates(run, SourceResult([ScoredId(id, 1.0) for id in documents]))
+    candidates = listed_candidates(SourceResult([ScoredId(id, 1.0) for id in documents]))
     hits = yield from read_hits(run, candidates, len(documents))
     return [_context(documents[hit.id], hit, tree, request) for hit in hits]
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
+from langchain_hybridgraph.errors import ConfigurationError, check_number
 from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.search.traversals import Seeds
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
@@ -66,9 +66,6 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("damping", self.damping, ge=0, le=1)
-        check_number("rarity", self.rarity, ge=0, le=1)
-        check_whole_number("max_touched", self.max_touched, least=1)
         if self.damping == 1:
             raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
         check_number("tolerance", self.tolerance, gt=0, lt=1)
@@ -77,12 +74,19 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
         self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
-        begins = _Seeds.of(seeds)
-        nodes = graph.nodes(begins.ids)
-        present, missing = begins.at(nodes >= 0), begins.at(nodes < 0)
-        near = _MassNetwork(graph, self, nodes[nodes >= 0], present.shares)
+        first = dict(reversed(list(seeds)))
+        ids = list(dict.fromkeys(id for id, _ in seeds))
+        nodes = graph.nodes(ids)
+        order = np.argsort(nodes < 0, kind="stable")  # seeds that are not in the graph come last
+        nodes, scores = nodes[order], np.array([first[ids[place]] for place in order.tolist()], np.float64)
+        shares = np.nan_to_num(scores)
+        total = shares.sum()
+        shares = shares / total if total > 0 else np.full(len(ids), 1 / max(len(ids), 1))
+        present = int((nodes >= 0).sum())
+        near = _MassNetwork(graph, self, nodes[:present], shares[:present])
         near.spread()
-        return _MassResult(graph, near, missing, present).result(score, vector, self.max_nodes)
+        missing = [ids[place] for place in order[present:].tolist()]
+        return _MassResult(graph, near, missing, scores, shares).result(score, vector, self.max_nodes)
 
 
 class _MassNetwork:
@@ -176,20 +180,21 @@ class _MassNetwork:
 class _MassResult:
     """The chunks with the largest mass, and the paths to them.
 
-    Nodes have the numbers of :class:`_MassNetwork`; seeds that are not in the graph get the next numbers.
+    Nodes have the numbers of :class:`_MassNetwork`; the seeds ``missing`` from the graph get the next numbers.
+    ``scores`` and ``shares``, the fractions of the walks that start at each seed, have one entry per seed.
     """
 
-    def __init__(self, graph: Graph, near: _MassNetwork, missing: _Seeds, seeds: _Seeds) -> None:
+    def __init__(
+        self, graph: Graph, near: _MassNetwork, missing: Sequence[str], scores: Weights, shares: Weights
+    ) -> None:
         self._graph, self._near, self._missing = graph, near, missing
-        n = len(near.nodes)
-        self._seeds = np.concatenate([np.arange(len(seeds.ids)), n + np.arange(len(missing.ids))])
-        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(missing.ids), np.bool_)])
-        self._own = np.full(n + len(missing.ids), np.nan)
-        self._own[self._seeds] = np.concatenate([seeds.scores, missing.scores])
-        mass = np.concatenate([near.mass, missing.shares])
+        n, present = len(near.nodes), len(scores) - len(missing)
+        self._seeds = np.concatenate([np.arange(present), n + np.arange(len(missing))])
+        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(missing), np.bool_)])
+        mass = np.concatenate([near.mass, shares[present:]])
         self._flow = mass / (mass[self._is_chunk].max(initial=0.0) or 1.0)
-        self._start = np.zeros(len(mass))
-        self._start[self._seeds] = np.concatenate([seeds.shares, missing.shares])
+        self._own, self._start = np.full(len(mass), np.nan), np.zeros(len(mass))
+        self._own[self._seeds], self._start[self._seeds] = scores, shares
 
     def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> traversals.TraversalResult:
         """Return the seeds that are chunks, and the ``max_nodes`` other chunks with the largest mass, best first."""
@@ -290,7 +295,7 @@ class _MassResult:
     def _ids(self, numbers: Nodes) -> list[str]:
         n = len(self._near.nodes)
         graph_ids = iter(self._graph.ids(self._near.nodes[numbers[numbers < n]]))
-        return [next(graph_ids) if number < n else self._missing.ids[number - n] for number in numbers.tolist()]
+        return [next(graph_ids) if number < n else self._missing[number - n] for number in numbers.tolist()]
 
 
 class _ChunkPath(NamedTuple):
@@ -300,26 +305,3 @@ class _ChunkPath(NamedTuple):
     path: tuple[int, ...]
     weight: float
     product: float
-
-
-class _Seeds(NamedTuple):
-    """Seeds of the random walks. ``shares`` are the fractions of the walks that start at each seed; they sum to 1."""
-
-    ids: list[str]
-    scores: Weights
-    shares: Weights
-
-    @classmethod
-    def of(cls, seeds: Seeds) -> _Seeds:
-        """Collect the distinct seeds, with their first scores, or with equal shares if none is above 0."""
-        first = dict(reversed(list(seeds)))
-        ids = list(dict.fromkeys(id for id, _ in seeds))
-        scores = np.array([first[id] for id in ids], np.float64)
-        weights = np.nan_to_num(scores)
-        return cls(
-            ids, scores, weights / weights.sum() if weights.sum() > 0 else np.full(len(ids), 1 / max(len(ids), 1))
-        )
-
-    def at(self, mask: Mask) -> _Seeds:
-        ids = [id for id, is_selected in zip(self.ids, mask.tolist(), strict=True) if is_selected]
-        return _Seeds(ids, self.scores[mask], self.shares[mask])

@@ -43,7 +43,8 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     candidates = yield from score_candidates(context, candidates)
     hits = yield from admit(context, candidates)
     hits = yield from parents(context, hits)
-    announce_before_rerank(context, hits)
+    if pipeline.announce is not None:
+        announce_before_rerank(context, hits)
     hits = yield from rerank(context, hits)
     hits = yield from score(context, hits)
     hits = yield from recall(context, hits, candidates)

@@ -103,12 +103,16 @@ class HopDecay:
     tail: float = 0.5
     seed_bonus: bool = True
     score_expanded: bool = True
-    by_similarity: ClassVar[bool] = True
-    chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
-        _check_weights(vector_weight=self.vector_weight, graph_weight=self.graph_weight)
-        object.__setattr__(self, "hop_decay", _numbers("hop_decay", self.hop_decay))
+        check_number("vector_weight", self.vector_weight, ge=0)
+        check_number("graph_weight", self.graph_weight, ge=0)
+        values: Any = self.hop_decay
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ConfigurationError(
+                f"hop_decay must be a list with a number per hop, such as [1, 0.7, 0.5], got {values!r}"
+            )
+        object.__setattr__(self, "hop_decay", tuple(values))
         for hop, decay in enumerate(self.hop_decay):
             check_number(f"hop_decay[{hop}]", decay, ge=0, le=1)
         check_number("tail", self.tail, ge=0, le=1)
@@ -170,7 +174,8 @@ class DistanceDecay:
     by_similarity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _check_weights(seed_weight=self.seed_weight, distance_weight=self.distance_weight)
+        check_number("seed_weight", self.seed_weight, ge=0)
+        check_number("distance_weight", self.distance_weight, ge=0)
         check_number("tau", self.tau, gt=0)
         if self.assignment not in ("nearest", "best"):
             raise ConfigurationError(f"assignment must be 'nearest' or 'best', got {self.assignment!r}")
@@ -211,9 +216,6 @@ class Propagation:
     """
 
     alpha: float = 0.5
-    needs_own: ClassVar[bool] = True
-    by_similarity: ClassVar[bool] = True
-    chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, ge=0, le=1)
@@ -248,7 +250,6 @@ class RingDecay:
     min_energy: float = 0.05
     needs_own: ClassVar[bool] = False
     by_similarity: ClassVar[bool] = False
-    chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
         check_number("decay", self.decay, ge=0, le=1)
@@ -274,7 +275,6 @@ class Flow:
 
     needs_own: ClassVar[bool] = False
     by_similarity: ClassVar[bool] = False
-    chosen_by: ClassVar[ChosenBy] = "value"
 
     def __call__(self, paths: PathFeatures) -> Weights:
         """See :data:`GraphScore`."""
@@ -294,7 +294,6 @@ class NoisyOr:
     strength: float = 1.0
     needs_own: ClassVar[bool] = False
     by_similarity: ClassVar[bool] = False
-    chosen_by: ClassVar[ChosenBy] = "value"
 
     def __post_init__(self) -> None:
         check_number("strength", self.strength, ge=0, le=1)
@@ -353,7 +352,10 @@ def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
         values = np.asarray(score(paths), np.float64)
     except (TypeError, ValueError):
         # ``max(…)`` and ``if`` do not work with arrays; any other error occurs again for a single path.
-        values = np.array([float(score(_path(paths, place))) for place in range(len(paths.hops))])
+        values = np.empty(len(paths.hops))
+        for place in range(len(values)):
+            path: Any = PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
+            values[place] = float(score(path))
     if values.shape != paths.hops.shape:
         if values.shape:
             raise ConfigurationError(
@@ -417,21 +419,6 @@ def needs_own(score: GraphScore) -> bool:
     return getattr(score, "needs_own", True)
 
 
-def _path(paths: PathFeatures, place: int) -> Any:
-    return PathFeatures._make(one if isinstance(one, float) else one[place].item() for one in paths)
-
-
 def _shares(one: float, other: float) -> tuple[float, float]:
     total = max(one + other, 1.0)
     return one / total, other / total
-
-
-def _check_weights(**weights: float) -> None:
-    for name, weight in weights.items():
-        check_number(name, weight, ge=0)
-
-
-def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name} must be a list with a number per hop, such as [1, 0.7, 0.5], got {values!r}")
-    return tuple(values)

@@ -129,39 +129,34 @@ class TimedVectorSource(VectorSource):
 
         def run() -> SourceResult:
             result = first()
-            return _with_more(result, store.vector_search(narrowed(result), n))
+            return _both(result, store.vector_search(narrowed(result), n))
 
         async def arun() -> SourceResult:
             assert afirst is not None
             assert protocols.implements(store, protocols.AwaitsVectors)
             result = await afirst()
-            return _with_more(result, await store.avector_search(narrowed(result), n))
+            return _both(result, await store.avector_search(narrowed(result), n))
 
         return call._replace(run=run, arun=None if afirst is None else arun)
 
 
-def _with_more(result: SourceResult, more: SourceResult) -> SourceResult:
+def _both(result: SourceResult, more: SourceResult) -> SourceResult:
     entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
     return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedSource:
-    """Source of the first chunks in the query's scope, in the store's order; the text of the query is not used."""
+    """Source of chunks that were listed, not searched; it cannot score others."""
 
-    store: object
-    listing: Callable[[Scope, int], SourceResult]
     weight: float = 1.0
     name: str = "filter"
 
-    def search(self, query: Query, n: int) -> Effect:
-        """Return the call that lists the chunks."""
-        scope = query.scope
-        return Effect(self.name, partial(self.listing, scope, n), lane=lane_of(self.name, self.store))
+    def search(self, query: Query, n: int) -> None:
+        """Return None."""
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return None: this source cannot score chunks that it did not list."""
-        return None
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> None:
+        """Return None."""
 
 
 # Sources of a store with native hybrid search.

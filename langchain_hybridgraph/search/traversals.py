@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -101,6 +101,24 @@ class AsksQuestions(Protocol):
         ...
 
 
+# Smallest values of the traversals' settings that are whole numbers, and settings that are numbers from 0 to 1.
+_LEAST = {
+    "max_nodes": 0,
+    "hub_degree": 1,
+    "max_hops": 0,
+    "max_frontier": 1,
+    "width": 1,
+    "max_rounds": 1,
+    "start_k": 1,
+    "k": 1,
+    "sources": 1,
+    "most_common": 0,
+    "max_touched": 1,
+}
+_SHARES = {"min_weight", "ring_decay", "min_energy", "damping", "rarity", "title", "shared", "question_title", "link"}
+_OPTIONAL = {"hub_degree", "max_frontier"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class EdgeFilteredTraversal:
     """Settings shared by the traversals: the edges to follow, and the number of chunks to reach besides the seeds.
@@ -122,10 +140,12 @@ class EdgeFilteredTraversal:
             raise ConfigurationError(f"relations must be a list such as [{self.relations!r}], got {self.relations!r}")
         if self.relations is not None:
             object.__setattr__(self, "relations", frozenset(self.relations))
-        check_whole_number("max_nodes", self.max_nodes, least=0)
-        check_number("min_weight", self.min_weight, ge=0, le=1)
-        if self.hub_degree is not None:
-            check_whole_number("hub_degree", self.hub_degree, least=1)
+        for name in (each.name for each in fields(self)):
+            value = getattr(self, name)
+            if name in _SHARES:
+                check_number(name, value, ge=0, le=1)
+            elif name in _LEAST and not (value is None and name in _OPTIONAL):
+                check_whole_number(name, value, least=_LEAST[name])
         try:
             _ = self.edge_filter
         except ValueError as error:
@@ -488,12 +508,6 @@ class BFS(EdgeFilteredTraversal):
     max_hops: int = 2
     max_frontier: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("max_hops", self.max_hops, least=0)
-        if self.max_frontier is not None:
-            check_whole_number("max_frontier", self.max_frontier, least=1)
-
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
@@ -517,11 +531,6 @@ class Beam(EdgeFilteredTraversal):
 
     width: int = 10
     max_hops: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("width", self.width, least=1)
-        check_whole_number("max_hops", self.max_hops, least=0)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
@@ -552,12 +561,6 @@ class WaterCircle(EdgeFilteredTraversal):
     ring_decay: float = 0.5
     min_energy: float = 0.05
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("max_hops", self.max_hops, least=0)
-        check_number("ring_decay", self.ring_decay, ge=0, le=1)
-        check_number("min_energy", self.min_energy, ge=0, le=1)
-
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
@@ -576,12 +579,6 @@ class BestFirst(EdgeFilteredTraversal):
     max_rounds: int = 3
     start_k: int = 3
     k: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole_number("max_rounds", self.max_rounds, least=1)
-        check_whole_number("start_k", self.start_k, least=1)
-        check_whole_number("k", self.k, least=1)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`; ``converged`` is true if it ended early."""

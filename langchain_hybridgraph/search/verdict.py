@@ -17,7 +17,7 @@ from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, O
 from langchain_hybridgraph.filters.operators import Path, as_json, join_key, value_getter
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
 from langchain_hybridgraph.registry import similar_name
-from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext
+from langchain_hybridgraph.search.context import Candidates, SearchContext
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 from langchain_hybridgraph.text.identifiers import MOST
 
@@ -58,18 +58,18 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     if estimate is not None and estimate.is_answerable is None:
         context.trace.degrade("too-few-texts")
     best = max([hit.score for hit in hits], default=0.0)
-    if estimate is None or not best > 0 or not _calibrates(context.pipeline):
+    pipeline = context.pipeline
+    if estimate is None or not best > 0 or pipeline.scoring is not None:
         return estimate
-    if context.pipeline.reranker is not None and any(hit.rerank_score is not None for hit in hits):
+    if pipeline.expansion is not None and not pipeline.expansion.uses_search_score:
+        return estimate
+    if getattr(pipeline.fusion, "calibrates", False) is not True:
+        return estimate
+    if pipeline.reranker is not None and any(hit.rerank_score is not None for hit in hits):
         return estimate
     # Rounded up, so that the best score is never below the value.
     unit = math.nextafter(estimate.value / best, math.inf)
     return replace(estimate, unit=max(1.0, unit) if has_few_texts and estimate.is_answerable is not False else unit)
-
-
-def _calibrates(pipeline: Pipeline) -> bool:
-    keeps_scores = pipeline.expansion is None or pipeline.expansion.uses_search_score
-    return getattr(pipeline.fusion, "calibrates", False) is True and pipeline.scoring is None and keeps_scores
 
 
 def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
@@ -239,10 +239,8 @@ def _unmet(filter: Filter) -> str:
 
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
     by_name = {each.casefold(): each for each in keys}
-    name = key.casefold()
-    near = similar_name(name, by_name) or similar_name(name.removeprefix("metadata."), by_name)
-    if name.removeprefix("metadata.") in by_name:
-        near = name.removeprefix("metadata.")
+    name = key.casefold().removeprefix("metadata.")
+    near = name if name in by_name else similar_name(key.casefold(), by_name) or similar_name(name, by_name)
     message = f"no text in scope has the key {key!r}"
     if near is not None:
         return f"{message}; did you mean {by_name[near]!r}?"

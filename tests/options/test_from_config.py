@@ -23,11 +23,11 @@ from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of
 from langchain_hybridgraph.options.presets import mode_from
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.search.rerankers import ScoreReranker
 from langchain_hybridgraph.search.scores import Propagation
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, HybridGraphSettings, StoreFields
 from langchain_hybridgraph.settings_file import SECTIONS

@@ -24,10 +24,10 @@ from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.scores import HopDecay, RingDecay
-from langchain_hybridgraph.search.selection import TokenBudget
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from tests.support.samples.clock import make_late

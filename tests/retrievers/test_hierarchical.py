@@ -16,10 +16,10 @@ from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.ingestion.summaries import Summary
 from langchain_hybridgraph.records import ALL_TIME, Edge
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
-from langchain_hybridgraph.search.selection import TokenBudget
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,

@@ -755,7 +755,7 @@ def test_a_users_own_label_stays():
 
 def test_a_budget_keeps_its_counter():
     """max_tokens in a call changes the limit of the budget but keeps its token counter."""
-    from langchain_hybridgraph.search.selection import TokenBudget
+    from langchain_hybridgraph.search.context import TokenBudget
 
     store = HybridGraphStore.from_texts(["alpha one", "alpha two", "alpha three"], "lsa")
     retriever = HybridRetriever(store, selection={"budget": TokenBudget(100, counter=lambda text: 10)})

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.context import TokenBudget
 
 
 def hit(id, text):

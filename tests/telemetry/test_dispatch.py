@@ -17,7 +17,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.search.selection import TokenBudget
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
 from tests.support.stores.pet_store import QUESTION, TEXTS, broken, pets, stages
 
