@@ -6,7 +6,6 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
-from enum import IntEnum
 from typing import NamedTuple
 
 from langchain_hybridgraph.text.analyzer import FunctionWords, Unaccented, combining_marks, function_words
@@ -125,27 +124,21 @@ def _pieces(text: str) -> Pieces:
     return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
 
 
-class _Gap(IntEnum):
-    """Type of the text between two words, which determines whether a name can continue across it."""
-
-    SPACE = 0  # or a hyphen: the name continues
-    DOT = 1  # after an initial the name continues
-    TIGHT_DOT = 2
-    APOSTROPHE = 3
-    END = 4  # end of a sentence or line
-    BREAK = 5
+# Types of the text between two words. A name can continue across a space or a hyphen, and across a dot after an initial;
+# it ends with a sentence or line.
+_SPACE, _DOT, _TIGHT_DOT, _APOSTROPHE, _SENTENCE_END, _BREAK = range(6)
 
 
-class _Gaps(dict[str, _Gap]):
-    def __missing__(self, gap: str) -> _Gap:
+class _Gaps(dict[str, int]):
+    def __missing__(self, gap: str) -> int:
         if gap in (" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"):
-            kind = _Gap.SPACE
+            kind = _SPACE
         elif gap in (".", ". "):
-            kind = _Gap.TIGHT_DOT if gap == "." else _Gap.DOT
+            kind = _TIGHT_DOT if gap == "." else _DOT
         elif gap in ("'", "’", "ʼ"):
-            kind = _Gap.APOSTROPHE
+            kind = _APOSTROPHE
         else:
-            kind = _Gap.END if not gap or _END.search(gap) else _Gap.BREAK
+            kind = _SENTENCE_END if not gap or _END.search(gap) else _BREAK
         if len(gap) < 8 and len(self) < 1 << 16:
             self[gap] = kind
         return kind
@@ -201,13 +194,13 @@ def _words(pieces: Pieces) -> list[str]:
     is_initial = False
     for gap, word in pieces:
         kind, form = _GAPS[gap], _FORMS[word]
-        if kind is _Gap.APOSTROPHE and form == "s":
+        if kind == _APOSTROPHE and form == "s":
             continue
-        ends = kind is _Gap.END or (kind is _Gap.DOT and not is_initial and words[-1] not in _ABBREVIATIONS)
+        ends = kind == _SENTENCE_END or (kind == _DOT and not is_initial and words[-1] not in _ABBREVIATIONS)
         if ends and words[-1]:
             words.append("")
         was_initial, is_initial = is_initial, len(form) == 1 and word.isupper()
-        joins = was_initial and is_initial and kind is not _Gap.BREAK
+        joins = was_initial and is_initial and kind != _BREAK
         if joins and 0 < len(words[-1]) < MOST_LETTERS:
             words[-1] += form
         else:
@@ -274,22 +267,22 @@ def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords
     connectors = _CONNECTORS_OF_NOUNS if language.capital_nouns else _CONNECTORS
     for gap, word in (*pieces, ("\n", "")):
         kind = gaps[gap]
-        if kind is _Gap.APOSTROPHE and word in ("s", "S"):
+        if kind == _APOSTROPHE and word in ("s", "S"):
             if words and not pending:
                 words.append("s")
                 between.append(gap)
                 pending = 1
             continue
         capital = not word.islower() and word != word.lower()
-        if kind is _Gap.SPACE or kind is _Gap.APOSTROPHE:
+        if kind in (_SPACE, _APOSTROPHE):
             goes_on, start = True, False
-        elif kind is _Gap.DOT or kind is _Gap.TIGHT_DOT:
+        elif kind in (_DOT, _TIGHT_DOT):
             last = words[-1] if words else ""
             short = (len(last) == 1 and last.isupper()) or last.lower() in _ABBREVIATIONS
             goes_on = short and not pending and word.lower() not in functions
             start = not goes_on
         else:
-            goes_on, start = False, kind is _Gap.END
+            goes_on, start = False, kind == _SENTENCE_END
         if words and goes_on and (capital or (word.isdigit() and gap == " " and words[-1].lower() not in functions)):
             words.append(word)
             between.append(gap)
