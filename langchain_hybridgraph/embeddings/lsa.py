@@ -125,7 +125,9 @@ IDF_POWER = 2.5
 # .39 without, .547 and .27 with one, .508 with seven. 200 axes cannot represent a vocabulary; blurred ones keep a trace
 # of every rare word (random axes keep more of them and nothing else: .44 and .37).
 OVERSAMPLING = 20
-# Share of unknown words in new texts above which the model no longer fits them.
+# Share of unknown words in new texts above which the model no longer fits them. On the other half of the set to which a
+# model was fitted, it was .02 to .15 (11 sets of at least 800 texts) or .10 to .28 (smaller sets); on other sets, .05
+# to .71.
 DRIFT_LIMIT = 0.2
 # Up to this number of texts, the topics of everyday words are counted as additional terms with this weight, because few
 # texts are not enough to learn which words are related. nDCG@10 of LSA alone without and with them: .807 and .792 (994
@@ -257,11 +259,7 @@ class LSAModel:
         return unknown / total if total else 0.0
 
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT (0.2).
-
-        On the other half of the evaluation set to which a model was fitted, the drift was 0.02 to 0.15 for 11 sets of
-        at least 800 texts, and 0.10 to 0.28 for smaller sets. On other sets, it was 0.05 to 0.71.
-        """
+        """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT."""
         return not self.fitted or self.drift(texts) > DRIFT_LIMIT
 
     # -- embedding ------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, a
 from langchain_hybridgraph.ingestion import bounded, markdown
 from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
-from langchain_hybridgraph.ingestion.office import INSTALL, KINDS
+from langchain_hybridgraph.ingestion.office import KINDS
 
 if TYPE_CHECKING:
     from typing import Self
@@ -180,11 +180,9 @@ class FileDocuments(Iterator["Document"]):
         self._paths = paths
         self._note = note
         self._reader = BoundedReader()
-        missing = {suffix for suffix, kind in KINDS.items() if not kind.is_installed}
-        readable = frozenset(SUPPORTED_SUFFIXES) - missing
         self._scan = FolderScan(
             paths,
-            lambda path: path.suffix.lower() in readable or self._is_text(path),
+            lambda path: path.suffix.lower() in SUPPORTED_SUFFIXES or self._is_text(path),
             self._leave_out,
             follow_links=follow_links,
         )
@@ -206,11 +204,7 @@ class FileDocuments(Iterator["Document"]):
     def files(self) -> list[File]:
         """Files to read, without duplicates. Raises FileError for a missing path or a repeated ``source``."""
         files = list(self._find())
-        missing = {suffix: count for suffix, count in self._scan.passed_over.items() if suffix in KINDS}
-        others = {suffix: count for suffix, count in self._scan.passed_over.items() if suffix not in KINDS}
-        if missing:
-            self._skip(f"{listed_suffixes(missing)}: install the extra: {INSTALL}")
-        if others:
+        if others := self._scan.passed_over:
             self._skip(f"{listed_suffixes(others)}: files of this kind are not read{_AS_TEXT}")
         for pattern in self.as_text:
             if not any(file.path.match(pattern) for file in files):
@@ -248,16 +242,13 @@ class FileDocuments(Iterator["Document"]):
 
     def read(self, file: File) -> Iterator[Document]:
         """Yield the documents of one file. Skip an unreadable file, or raise FileError if it is the only path."""
-        suffix = file.path.suffix.lower()
-        kind = None if file.is_text else KINDS.get(suffix)
+        suffix = "" if file.is_text else file.path.suffix.lower()
         try:
             if not is_regular(file.path, may_be_pipe=file.is_named):
                 raise UnreadableError("this is not a regular file; copy its content into a regular file")
-            if kind is not None:
-                if not kind.is_installed:
-                    raise UnreadableError(f"to read this kind of file, install the extra: {INSTALL}")
+            if suffix in KINDS:
                 yield from self._parts(file)
-            elif suffix in LINES and not file.is_text:
+            elif suffix in LINES:
                 yield from self._rows(file)
             else:
                 yield _document(file)
@@ -367,7 +358,7 @@ def read_files(
 
     Source code, logs and CSV files are also read, as are PDF, Word, PowerPoint and Excel files if the extra
     ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
-    in the metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet``, ``rows``, ``row``, or
+    in the metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet``, ``row``, or
     ``start_line`` and ``end_line``. These files are read in another process with limited time and memory. Source code
     is split at definitions, whose names are in ``section_heading``.
 

@@ -11,10 +11,8 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE
 from langchain_hybridgraph.errors import shorten
@@ -34,7 +32,6 @@ INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 
 Note = Callable[[str], None]
 _WORD_HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
-_SHEET_LENGTH = 1_500  # characters after which a part of a sheet ends; it has to fit into a chunk with the header row
 _COLUMNS = 200
 _COMPOUND = b"\xd0\xcf\x11\xe0"  # start of a file in an old Office format, or of an encrypted one
 
@@ -161,10 +158,9 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
 
 
 def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
-    """Yield the sheets in parts of several rows, each below the first row that is not empty as its header.
+    """Yield each row of the sheets as :func:`read_csv` does, with the name of its ``sheet`` in the metadata.
 
-    In the metadata, ``sheet`` is the name of the sheet and ``rows`` the range of row numbers, such as "2–40". A formula
-    is read as its last computed value. Only the first ``_COLUMNS`` columns are read.
+    A formula is read as its last computed value.
     """
     import openpyxl
 
@@ -172,43 +168,13 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
     title = (book.properties.title or "").strip()
     is_empty = True
     for sheet in book.worksheets:
-        for rows, first, last in _sheet_parts(sheet, note):
+        values = sheet.iter_rows(values_only=True)
+        rows = (["" if cell is None else str(cell) for cell in row] for row in values)
+        for part in _rows(rows, note):
             is_empty = False
-            metadata = {"sheet": sheet.title, "rows": f"{first}–{last}" if last > first else str(first)}
-            yield FilePart(f"## {sheet.title}\n\n{table(rows)}", metadata, title)
+            yield FilePart(part.text, {"sheet": sheet.title, **part.metadata}, title)
     if is_empty:
-        raise UnreadableError("all cells are empty")
-
-
-def _sheet_parts(sheet: Any, note: Note) -> Iterator[tuple[list[list[str]], int, int]]:
-    """Yield (header row and other rows, number of the first row, number of the last row)."""
-    head: list[str] = []
-    rows: list[list[str]] = []
-    first = last = size = 0
-    for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-        row = ["" if value is None else str(value) for value in islice(values, _COLUMNS)]
-        if not any(cell.strip() for cell in row):
-            continue
-        if not head:
-            head, first = _column_names(row, note), number
-        else:
-            rows.append(row)
-            first = first if len(rows) > 1 else number
-        last = number
-        size += sum(map(len, row)) + 3 * len(row)
-        if size > _SHEET_LENGTH and rows:
-            yield [head, *rows], first, last
-            rows, size = [], sum(map(len, head))
-    if rows or (head and last == first):
-        yield [head, *rows], first, last
-
-
-def _column_names(names: list[str], note: Note) -> list[str]:
-    """Return the names of columns, which every part repeats, shortened if they are long."""
-    short = [shorten(name, LONGEST_TITLE) for name in names]
-    if short != names:
-        note(f"the middle of column names with more than {LONGEST_TITLE} characters")
-    return short
+        raise UnreadableError("it has no row below a header")
 
 
 def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
@@ -218,21 +184,30 @@ def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
     separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
     csv.field_size_limit(MAX_CHARACTERS)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(separators, key=header_line.count))
-    head: list[str] | None = None
     is_empty = True
+    for part in _rows(rows, note):
+        is_empty = False
+        yield part
+    if is_empty:
+        raise UnreadableError("it has no row below the header")
+
+
+def _rows(rows: Iterable[list[str]], note: Note) -> Iterator[FilePart]:
+    """Yield the rows below the first one that is not empty. Only the first ``_COLUMNS`` columns are read."""
+    head: list[str] | None = None
     for number, row in enumerate(rows, start=1):
         if not any(cell.strip() for cell in row):
             continue
         if head is None:
-            head = _column_names([flat(name) for name in row], note)
+            names = [flat(name) for name in row[:_COLUMNS]]
+            head = [shorten(name, LONGEST_TITLE) for name in names]
+            if head != names:
+                note(f"the middle of column names with more than {LONGEST_TITLE} characters")
             continue
-        is_empty = False
         names = [*head, *[""] * (len(row) - len(head))][:_COLUMNS]
         cells = enumerate(zip(names, row, strict=False), start=1)
         text = "\n".join(f"{name or f'column {at}'}: {cell.strip()}" for at, (name, cell) in cells if cell.strip())
         yield FilePart(text, {"row": number})
-    if is_empty:
-        raise UnreadableError("it has no row below the header" if head else "all cells are empty")
 
 
 # -- parts of Markdown ---------------------------------------------------------------------------------------------
@@ -267,32 +242,20 @@ def _heading(heading: str) -> dict[str, Any]:
     return {"section_heading": heading} if heading else {}
 
 
-class FileKind(NamedTuple):
-    """Kind of file: the function that reads it, and the ``library`` that this function needs ("" if none)."""
-
-    read: Callable[[Path, Note], Iterator[FilePart]]
-    library: str = ""
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether the library that the reader needs is installed."""
-        return not self.library or find_spec(self.library) is not None
-
-
 _CODE = (  # source code and logs, which are text but not Markdown
     "py pyi js jsx mjs cjs ts tsx mts cts go java kt kts scala cs swift dart php rs c h cc cpp cxx hh hpp rb lua sh "
     "bash zsh sql log"
 )
-KINDS: Mapping[str, FileKind] = {
-    ".pdf": FileKind(read_pdf, "pypdf"),
-    ".docx": FileKind(read_word, "docx"),
-    ".pptx": FileKind(read_slides, "pptx"),
-    ".xlsx": FileKind(read_workbook, "openpyxl"),
-    ".csv": FileKind(read_csv),
-    ".tsv": FileKind(read_csv),
-    **{f".{name}": FileKind(read_code) for name in _CODE.split()},
+KINDS: Mapping[str, Callable[[Path, Note], Iterator[FilePart]]] = {
+    ".pdf": read_pdf,
+    ".docx": read_word,
+    ".pptx": read_slides,
+    ".xlsx": read_workbook,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+    **{f".{name}": read_code for name in _CODE.split()},
 }
-"""Kinds of files that are read in another process, by suffix."""
+"""Readers of the files that are read in another process, by suffix."""
 
 
 # -- the process that reads files -----------------------------------------------------------------------------------
@@ -312,12 +275,14 @@ def answer_requests() -> None:
 
 def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
     try:
-        read = KINDS[path.suffix.lower()].read
+        read = KINDS[path.suffix.lower()]
         if read is not read_code:  # an empty module of a package is as good as any other
             _check_size(path)
         for part in read(path, lambda message: send({"note": message})):
             send({"part": part})
         send({"end": None})
+    except ImportError:
+        send({"end": f"to read this kind of file, install the extra: {INSTALL}"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything
         send({"end": reason_of(error)})
 

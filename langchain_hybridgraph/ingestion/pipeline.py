@@ -455,23 +455,14 @@ class _IngestRun:
 
 
 def _as_documents(documents: Any) -> Iterable[Any]:
-    if isinstance(documents, (str, os.PathLike)):
-        raise ConfigurationError(
-            f"ingest takes Documents, not a path or text ({os.fspath(documents)!r:.80}): for files, "
-            "ingest(read_files(path), store), with read_files from langchain_hybridgraph.ingestion; for texts, "
-            "ingest([Document(text)], store)"
-        )
-    if isinstance(documents, Chunk) or hasattr(documents, "page_content"):
-        raise ConfigurationError(
-            f"ingest takes an iterable of Documents, not one {type(documents).__name__}: ingest([document], store)"
-        )
     if callable(load := getattr(documents, "lazy_load", None)):
-        loaded: Iterable[Any] = load()
-        return loaded
-    if isinstance(documents, AcceptsChunks) or not isinstance(documents, Iterable):
+        documents = load()
+    is_one = isinstance(documents, (str, os.PathLike, Chunk, AcceptsChunks)) or hasattr(documents, "page_content")
+    if is_one or not isinstance(documents, Iterable):
         raise ConfigurationError(
-            f"ingest takes Documents first and the store second, and got {type(documents).__name__} first: "
-            "ingest(documents, store)"
+            f"ingest takes an iterable of Documents and then the store, not {type(documents).__name__}: "
+            "ingest([document], store); for files, ingest(read_files(path), store), with read_files from "
+            "langchain_hybridgraph.ingestion"
         )
     return documents
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import is_dataclass
 from hashlib import blake2b
 from importlib import metadata
 from pathlib import Path
@@ -89,19 +89,6 @@ _TICK = 2_000_000_000
 """Nanoseconds within which two changes of a file may get the same modification time, in the coarsest file system."""
 
 
-@dataclass
-class _FileInProgress:
-    """File being read, with the stamp and digest from before. If ``is_incomplete``, the next ingest reads it again."""
-
-    file: File
-    stamp: str
-    digest: bytes
-    chunks: int = 0
-    parents: int = 0
-    is_incomplete: bool = False
-    documents: dict[str, None] = field(default_factory=dict)
-
-
 class KnownFiles:
     """Records of ingested files, which let an ingest skip the files that have not changed.
 
@@ -119,7 +106,8 @@ class KnownFiles:
         self._shared: set[str] = set()  # files with the same document: the last one replaces the others
         self._unread: dict[str, tuple[File, FileRecord]] = {}
         self._refreshed: dict[str, FileRecord] = {}  # new records of unchanged files with another stamp or path
-        self._reading: dict[str, _FileInProgress] = {}
+        self._reading: dict[str, FileRecord] = {}  # files that are read in this ingest
+        self._documents: dict[str, dict[str, None]] = {}  # their documents
 
     def check_sources(self, files: Sequence[File]) -> None:
         """Raise FileError if a ``source`` of these files belongs to another file in the store that still exists."""
@@ -155,11 +143,15 @@ class KnownFiles:
     def start_reading(self, file: File) -> None:
         """Record the stamp and digest of a file before it is read."""
         self._unread.pop(file.source, None)
-        self._reading[file.source] = _FileInProgress(file, _stamp(file.path), _digest(file.path))
+        digest = b"" if self._made_by is None else _digest(file.path)
+        self._reading[file.source] = FileRecord(
+            file.source, _stamp(file.path), digest, self._made_by or b"", 0, 0, (), _absolute(file.path)
+        )
+        self._documents[file.source] = {}
 
     def forget(self, file: File) -> None:
         """Mark the file that is being read as incomplete, so that the next ingest reads it again."""
-        self._reading[file.source].is_incomplete = True
+        self._reading[file.source] = self._reading[file.source]._replace(digest=b"")
 
     def stored_documents(self, file: File) -> Sequence[str]:
         """Return the ids of the documents that the store has from this file, as far as they are known."""
@@ -169,9 +161,8 @@ class KnownFiles:
         """Record a document of the file that is being read, with the numbers of its chunks and parents."""
         source = file.source
         reading = self._reading[source]
-        reading.documents[document] = None
-        reading.chunks += chunks
-        reading.parents += parents
+        self._reading[source] = reading._replace(chunks=reading.chunks + chunks, parents=reading.parents + parents)
+        self._documents[source][document] = None
         owner = self._owners.setdefault(document, source)
         if owner != source:
             self._shared.update((owner, source))
@@ -196,18 +187,9 @@ class KnownFiles:
     def save(self) -> None:
         """Store records, stamps and paths. Call this only when all chunks of the files are in the store."""
         records = [
-            FileRecord(
-                source,
-                reading.stamp,
-                b"" if reading.is_incomplete or self._made_by is None or source in self._shared else reading.digest,
-                self._made_by or b"",
-                reading.chunks,
-                reading.parents,
-                tuple(reading.documents),
-                _absolute(reading.file.path),
-            )
-            for source, reading in self._reading.items()
-            if reading.digest and reading.documents
+            record._replace(documents=tuple(documents), digest=b"" if source in self._shared else record.digest)
+            for source, record in self._reading.items()
+            if (documents := self._documents[source])
         ]
         new_records = [record for source, record in self._refreshed.items() if source in self._unread]
         self._store.files.write([*records, *new_records])

@@ -189,7 +189,7 @@ def test_skipped_files_are_counted(docs, index):
     assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
     message = (
         "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read; to read them as text, pass "
-        "--as-text '*.dat'\n"
+        "a pattern, such as --as-text '*.conf'\n"
     )
     assert message in done.stderr
     quiet = hybridgraph("ingest", docs, "--index", index, "--quiet")
@@ -795,14 +795,10 @@ def test_a_writer_blocks_other_writers_but_not_searches(docs, index, monkeypatch
     monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
     with (index / "writer.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate()
-        lock.write("4242")
-        lock.flush()
         (docs / "notes.txt").write_text("changed", encoding="utf-8")
         refused = process("ingest", docs, "--index", index)
         search = process("search", "warranty", "--index", index, "--json")
     assert refused.returncode == 1
-    assert "4242" in refused.stderr.splitlines()[-1]
     assert "waited 0.1 s" in refused.stderr
     assert refused.stdout == ""
     assert json.loads(search.stdout)["hits"]

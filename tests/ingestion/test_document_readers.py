@@ -13,7 +13,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.ingestion import FileError, bounded, ingest, office, read_files
+from langchain_hybridgraph.ingestion import FileError, bounded, ingest, read_files
 from langchain_hybridgraph.ingestion.bounded import BoundedReader
 
 
@@ -141,15 +141,10 @@ def test_slides(read):
 
 
 def test_rows_of_a_sheet(read):
-    """A sheet is read as tables that repeat its header, each with its range of rows."""
-    tables = read[0]["stock.xlsx"]
-    assert len(tables) > 1
-    assert {table.page_content.splitlines()[2] for table in tables} == {"| item | count |"}
-    rows = [line for table in tables for line in table.page_content.splitlines()[4:]]
-    assert rows == [f"| article number {number} | {number} |" for number in range(1, 200)]
-    assert where(tables, "sheet")[0] == ("Stock",)
-    assert tables[0].metadata["rows"].startswith("2–")
-    assert tables[-1].metadata["rows"].endswith("–200")
+    """Each row of a sheet is read with the names of its columns and its number."""
+    rows = read[0]["stock.xlsx"]
+    assert [row.page_content for row in rows] == [f"item: article number {n}\ncount: {n}" for n in range(1, 200)]
+    assert where(rows, "sheet", "row") == [("Stock", n) for n in range(2, 201)]
 
 
 @pytest.mark.parametrize(
@@ -197,27 +192,21 @@ def test_a_file_that_is_too_large(tmp_path, monkeypatch):
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
-    """Files whose library is missing are reported with the extra to install, and passing only the path of one
-    is an error.
-    """
-    monkeypatch.setattr(office, "find_spec", lambda name: None)
-    for name in ("a.pdf", "b.pdf", "c.docx", "d.zip"):
-        (tmp_path / name).touch()
-    (tmp_path / "e.csv").write_text("name\nfit of a line")
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    report = ingest(read_files(tmp_path, skipped=lambda message: None), store)
-    assert report.documents == 1
-    assert report.skipped == {".docx": 1, ".pdf": 2, ".zip": 1}
-    assert report.warnings == (
-        'skipped 2 .pdf, 1 .docx: install the extra: pip install "langchain-hybridgraph[documents]"',
-        "skipped 1 .zip: files of this kind are not read; to read them as text, pass a pattern, such as "
-        'as_text="*.conf"',
-    )
+    """Files whose library is missing are reported with the extra to install."""
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / "pypdf.py").write_text("raise ImportError")
+    monkeypatch.syspath_prepend(tmp_path / "libraries")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name in ("a.pdf", "d.zip"):
+        (docs / name).write_bytes(b"x")
+    (docs / "e.csv").write_text("name\nfit of a line")
+    report = ingest(read_files(docs, skipped=lambda message: None), HybridGraphStore(None))
+    assert (report.documents, report.skipped) == (1, {".pdf": 1, ".zip": 1})
+    extra = 'to read this kind of file, install the extra: pip install "langchain-hybridgraph[documents]"'
+    assert report.unread == {str(docs / "a.pdf"): extra}
     with pytest.raises(FileError, match=r"a\.pdf: to read this kind of file, install the extra"):
-        list(read_files(tmp_path / "a.pdf"))
-    documents = read_files([tmp_path / "a.pdf", tmp_path / "e.csv"], skipped=lambda message: None)
-    assert [document.metadata["title"] for document in documents] == ["e"]
-    assert list(documents.unread) == [str(tmp_path / "a.pdf")]
+        list(read_files(docs / "a.pdf"))
 
 
 def test_hits_can_be_cited(tmp_path):

@@ -192,7 +192,7 @@ def test_callbacks_and_options(url):
 def test_errors_say_what_to_do(url):
     """Errors of the service are raised with its message, and as errors of this package."""
     remote = RemoteRetriever(url, READER)
-    with pytest.raises(ConfigurationError, match=r"422: .*did you mean semantic_weight\?"):
+    with pytest.raises(ConfigurationError, match=r"422: .*did you mean 'semantic_weight'\?"):
         remote.invoke(QUESTION, semantic_wieght=1)
     with pytest.raises(ConfigurationError, match="422: k must be an integer ≥ 0"):
         list(remote.stream(QUESTION, k=-1))

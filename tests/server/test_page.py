@@ -151,14 +151,14 @@ def test_tags_are_shown_as_text(tmp_path):
             tab.wait("document.querySelector('li.hit svg')")
             tab.value("document.querySelectorAll('li.hit button').forEach((each) => each.click())")
             tab.wait("document.querySelector('li.hit:last-child').textContent.includes('hop')")
-            shown = [tab.value("document.getElementById('columns').textContent")]
-            shown.append(tab.value("document.querySelector('li.hit svg').getAttribute('aria-label')"))
+            texts_on_page = [tab.value("document.getElementById('columns').textContent")]
+            texts_on_page.append(tab.value("document.querySelector('li.hit svg').getAttribute('aria-label')"))
             for field, value in (("filter", json.dumps({TAG: {TAG: 1}})), ("filter", TAG), ("tenant", TAG)):
                 set_value(tab, f"#{field}", value)
                 tab.wait("document.querySelector('.error')")
-                shown.append(tab.value("document.querySelector('.error').textContent"))
+                texts_on_page.append(tab.value("document.querySelector('.error').textContent"))
                 set_value(tab, f"#{field}", "")
-            assert [TAG[:20] in each for each in shown] == [True, True, True, False, False]
+            assert [TAG[:20] in each for each in texts_on_page] == [True, True, True, False, False]
             assert tab.value("document.title") == "Search"
             inserted = "document.querySelectorAll('main img, main script, header img, header script').length"
             assert tab.value(inserted) == 0
