@@ -45,8 +45,6 @@ _PROVIDERS = {
     "text-embedding": "langchain_openai:OpenAIEmbeddings",
     "huggingface": "langchain_huggingface:HuggingFaceEmbeddings",
     "sentence": "langchain_huggingface:HuggingFaceEmbeddings",
-    "mistral": "langchain_mistralai:MistralAIEmbeddings",
-    "bedrock": "langchain_aws:BedrockEmbeddings",
 }
 _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
 

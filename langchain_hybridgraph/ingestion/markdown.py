@@ -72,7 +72,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else None
 
 
-_LONGEST_LABEL = 120
 _WORDS = re.compile(r"[^\W_]+")
 
 PATH, NAME, WIKI = "path", "name", "wiki"
@@ -87,7 +86,6 @@ class Link(NamedTuple):
 
     kind: str
     target: str
-    label: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -112,11 +110,6 @@ def parser() -> MarkdownIt:
     return commonmark
 
 
-def label_of(text: str) -> str:
-    """Return the text of a link as one line, shortened if it is long."""
-    return " ".join(text.split())[:_LONGEST_LABEL]
-
-
 def _recording_position(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
     """Wrap a parser rule so that the tokens of links and HTML tags also contain their position."""
 
@@ -137,8 +130,8 @@ def _wiki(state: StateInline, silent: bool) -> bool:
     if match is None:
         return False
     if not silent:
-        link = Link(WIKI, match[1].strip(), label_of(match[2] or ""))
-        state.push("link", "", 0).meta = {"at": state.pos, "link": link}
+        link, text = Link(WIKI, match[1].strip()), match[2] or match[1]
+        state.push("link", "", 0).meta = {"at": state.pos, "link": link, "text": text}
     state.pos = match.end()
     return True
 
@@ -232,7 +225,7 @@ def outline(text: str, *, headings: bool = True) -> Outline:
     >>> structure.title, [section.path for section in structure.sections], [name for _, name in structure.anchors]
     ('Guide', [('Run make',), ('Use',)], ['guide', 'run', 'use'])
     >>> structure.links
-    ((35, Link(kind='path', target='b.md', label='it')),)
+    ((35, Link(kind='path', target='b.md')),)
     """
     return _outline(text, headings)
 
@@ -265,9 +258,7 @@ def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Itera
     ``definitions`` are link definitions in other parts of the document, as returned by :func:`find_definitions`.
 
     >>> list(find_links("See [the guide](a.md#use) and [[Ada Lovelace|Ada]]."))
-    ... # doctest: +NORMALIZE_WHITESPACE
-    [Link(kind='path', target='a.md#use', label='the guide'),
-     Link(kind='wiki', target='Ada Lovelace', label='Ada')]
+    [Link(kind='path', target='a.md#use'), Link(kind='wiki', target='Ada Lovelace')]
     """
     if not definitions:
         yield from (link for _, link in outline(text).links)
@@ -433,17 +424,13 @@ def _plain_markdown(tokens: Iterable[Token]) -> str:
         elif token.type in ("text", "code_inline", "text_special"):
             parts.append(token.content)
         elif token.type == "link":
-            parts.append(token.meta["link"].label or token.meta["link"].target)
+            parts.append(token.meta["text"])
     return "".join(parts)
 
 
-def _links_in(tokens: Sequence[Token]) -> Iterator[tuple[int, Link]]:
-    depth = 0
-    for at, token in enumerate(tokens):
+def _links_in(tokens: Iterable[Token]) -> Iterator[tuple[int, Link]]:
+    for token in tokens:
         if token.type == "link":
             yield token.meta["at"], token.meta["link"]
         elif token.type == "link_open":
-            depth = at
-        elif token.type == "link_close":
-            start = tokens[depth]
-            yield start.meta["at"], Link(PATH, str(start.attrs["href"]), label_of(_plain_markdown(tokens[depth:at])))
+            yield token.meta["at"], Link(PATH, str(token.attrs["href"]))

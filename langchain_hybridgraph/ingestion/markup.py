@@ -50,7 +50,7 @@ def from_html(html: str) -> MarkdownText:
     parser = _HTMLReader(_DROPPED)
     parser.feed(html)
     parser.close()
-    if parser.is_incomplete:
+    if parser.dropping and parser.dropping[0] != "head":
         # If an element whose content is left out was never closed, the rest of the page may be missing.
         parser = _HTMLReader(frozenset(["script", "style", "head"]))
         parser.feed(html)
@@ -66,26 +66,21 @@ class _HTMLReader(HTMLParser):
         self.title = ""
         self.first_heading = ""
         self._dropped = dropped
-        self._dropping: list[str] = []
+        self.dropping: list[str] = []  # open elements that are left out
         self._in_title = False
         self._in_pre = 0
         self._links: list[tuple[int, str]] = []  # start of each open link's text, and its target
         self._heading: int | None = None  # start of the heading's text
 
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether an element that is left out, other than ``head``, was never closed."""
-        return bool(self._dropping) and self._dropping[0] != "head"
-
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "title" and not self.title:
             self._in_title = True
-        if self._dropping and self._dropping[0] == "head" and tag == "body":
-            self._dropping = []
+        if self.dropping and self.dropping[0] == "head" and tag == "body":
+            self.dropping = []
         is_headerlink = tag == "a" and "headerlink" in (dict(attrs).get("class") or "")
-        if self._dropping or tag in self._dropped or is_headerlink:
-            if tag not in _VOID and (not self._dropping or tag == self._dropping[-1]):
-                self._dropping.append(tag)
+        if self.dropping or tag in self._dropped or is_headerlink:
+            if tag not in _VOID and (not self.dropping or tag == self.dropping[-1]):
+                self.dropping.append(tag)
             return
         if tag in _BLOCKS:
             self._break(tag)
@@ -94,9 +89,9 @@ class _HTMLReader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "title":
             self._in_title = False
-        if self._dropping:
-            if tag == self._dropping[-1]:
-                self._dropping.pop()
+        if self.dropping:
+            if tag == self.dropping[-1]:
+                self.dropping.pop()
             return
         if tag in _HEADINGS and self._heading is not None:
             heading = _SPACES.sub(" ", "".join(self.parts[self._heading :])).strip()
@@ -115,7 +110,7 @@ class _HTMLReader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._in_title:
             self.title += data
-        elif self._dropping:
+        elif self.dropping:
             return
         elif self._in_pre:
             self.parts.append(data)

@@ -275,9 +275,8 @@ class _IngestRun:
             cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
             for number, file in enumerate(waiting, start=1):
                 self._at(number, len(waiting), "files")
-                record = files.unread_record(file)
-                if record is not None:
-                    self._document_ids.update(record.documents)
+                if file.source in files.unread:
+                    self._document_ids.update(files.unread[file.source][1].documents)
                 elif file.source in sources:
                     self._take_file(documents, file, next(cuts), files)
                 else:  # this file shares a document with a file that was read in the meantime
@@ -295,7 +294,7 @@ class _IngestRun:
                 self._start()
             self._cutter = splitting.Cutter(self._splitter, self.note)
         files.save()
-        self._unread_files = files.unread_records
+        self._unread_files = [record for _, record in files.unread.values()]
         documents.check(self._documents + len(self._unread_files))
 
     def _take_file(

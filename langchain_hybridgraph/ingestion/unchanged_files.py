@@ -104,7 +104,7 @@ class KnownFiles:
         self._records = {source: record for source, record in records.items() if record.made_by == made_by}
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
         self._shared: set[str] = set()  # files with the same document: the last one replaces the others
-        self._unread: dict[str, tuple[File, FileRecord]] = {}
+        self.unread: dict[str, tuple[File, FileRecord]] = {}  # unchanged files, without those that share a document
         self._refreshed: dict[str, FileRecord] = {}  # new records of unchanged files with another stamp or path
         self._reading: dict[str, FileRecord] = {}  # files that are read in this ingest
         self._documents: dict[str, dict[str, None]] = {}  # their documents
@@ -132,17 +132,12 @@ class KnownFiles:
         new_record = record._replace(stamp=stamp or record.stamp, path=_absolute(file.path))
         if new_record != record:
             self._refreshed[file.source] = new_record
-        self._unread[file.source] = file, record
+        self.unread[file.source] = file, record
         return record
-
-    def unread_record(self, file: File) -> FileRecord | None:
-        """Return the record of an unchanged file, or None also if another file with the same document was read."""
-        entry = self._unread.get(file.source)
-        return None if entry is None else entry[1]
 
     def start_reading(self, file: File) -> None:
         """Record the stamp and digest of a file before it is read."""
-        self._unread.pop(file.source, None)
+        self.unread.pop(file.source, None)
         digest = b"" if self._made_by is None else _digest(file.path)
         self._reading[file.source] = FileRecord(
             file.source, _stamp(file.path), digest, self._made_by or b"", 0, 0, (), _absolute(file.path)
@@ -167,22 +162,17 @@ class KnownFiles:
         if owner != source:
             self._shared.update((owner, source))
             self._records.pop(owner, None)
-            self._unread.pop(owner, None)
+            self.unread.pop(owner, None)
 
     def outdated(self) -> list[File]:
         """Return the unchanged files to read after all, because a file on which their edges depend has changed."""
-        if not self._unread:
+        if not self.unread:
             return []
         sources = self._store.files.sources()
-        files = [file for source, (file, _) in self._unread.items() if source not in sources]
+        files = [file for source, (file, _) in self.unread.items() if source not in sources]
         for file in files:
-            del self._unread[file.source], self._records[file.source]
+            del self.unread[file.source], self._records[file.source]
         return files
-
-    @property
-    def unread_records(self) -> list[FileRecord]:
-        """Records of the unchanged files that were not read."""
-        return [record for _, record in self._unread.values()]
 
     def save(self) -> None:
         """Store records, stamps and paths. Call this only when all chunks of the files are in the store."""
@@ -191,7 +181,7 @@ class KnownFiles:
             for source, record in self._reading.items()
             if (documents := self._documents[source])
         ]
-        new_records = [record for source, record in self._refreshed.items() if source in self._unread]
+        new_records = [record for source, record in self._refreshed.items() if source in self.unread]
         self._store.files.write([*records, *new_records])
 
 

@@ -130,8 +130,7 @@ class LinkEdges(EdgeBuilder):
         for link in links:
             target = self._targets.find(link) or (_pending_target(link) if self._pending else None)
             if target is not None and target != link.source and (link.source, target) not in edges:
-                label = f" as “{link.link.label}”" if link.link.label else ""
-                text = f"{link.document} {self._verb} {self._targets.label(target)}{label}."
+                text = f"{link.document} {self._verb} {self._targets.label(target)}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
         return EdgeSet(list(edges.values()), list(dict.fromkeys(link.source for link in links)))
 

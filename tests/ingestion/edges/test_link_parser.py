@@ -45,14 +45,6 @@ def test_references_use_the_definitions_of_the_document():
     assert targets(text, definitions) == [("path", "docs/a.md")] * 3
 
 
-def test_labels_are_the_visible_text():
-    """The label of a link is its visible text on one line, cut at 120 characters."""
-    assert [link.label for link in find_links("[Use `run` **now**](a.md)")] == ["Use run now"]
-    (link,) = find_links(f"[two\n  lines {'x' * 200}](a.md)")
-    assert link.label.startswith("two lines xxx")
-    assert len(link.label) == 120
-
-
 def test_fragments_are_decoded():
     """A link is split into path and fragment, without its query and with percent signs decoded."""
     assert split_fragment("a%20b.md?raw=1#c%20d") == ("a b.md", "c d")

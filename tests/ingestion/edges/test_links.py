@@ -194,7 +194,7 @@ def test_documents_of_kept_chunks_are_found_later():
 
 
 def test_the_description_of_a_link_edge():
-    """The description of a link is one sentence with both titles and the visible text of the link."""
+    """The description of a link is one sentence with both titles."""
     store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
     (edge,) = store.edges.values()
-    assert edge.description == "Guide links to Install as “the steps”."
+    assert edge.description == "Guide links to Install."
