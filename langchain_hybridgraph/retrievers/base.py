@@ -261,7 +261,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
         >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
         >>> tool = HybridRetriever(store).as_tool(name="search_notes", description="Searches the notes.")
-        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[1])
+        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[2])
         Trains carry coal.
         """
         return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)

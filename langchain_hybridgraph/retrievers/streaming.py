@@ -49,6 +49,16 @@ class StreamingRetriever(BaseRetriever):
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return input, options
 
+    def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
+        """Return the Documents for each of several questions."""
+        check_config(config)
+        return super().batch(inputs, config, **kwargs)
+
+    async def abatch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
+        """Return the same result as :meth:`batch`, without blocking the event loop."""
+        check_config(config)
+        return await super().abatch(inputs, config, **kwargs)
+
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
         """Yield the answer in lists of one Document each.
 
