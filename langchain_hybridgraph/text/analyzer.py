@@ -85,7 +85,7 @@ def function_words(words: Iterable[str]) -> FunctionWords:
     votes = Counter(code for word in words if word in languages_of for code in languages_of[word])
     if not votes:
         return FunctionWords(frozenset(), frozenset())
-    return _languages()[max(votes, key=lambda code: (votes[code], code == "en"))]
+    return _languages()[max(votes, key=lambda code: (votes[code], code == "en", code))]
 
 
 # Splitting of text into words.

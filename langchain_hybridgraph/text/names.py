@@ -124,8 +124,8 @@ def _pieces(text: str) -> Pieces:
     return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
 
 
-# Types of the text between two words. A name can continue across a space or a hyphen, and across a dot after an initial;
-# it ends with a sentence or line.
+# Types of the text between two words. A name can continue across a space or a hyphen, and across a dot after an
+# initial; it ends with a sentence or line.
 _SPACE, _DOT, _TIGHT_DOT, _APOSTROPHE, _SENTENCE_END, _BREAK = range(6)
 
 

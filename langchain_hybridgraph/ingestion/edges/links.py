@@ -272,7 +272,7 @@ def _pending_target(link: _ChunkLink) -> str | None:
     kind = link.link.kind
     if not link.names or (kind != CITATION and urlsplit_scheme(link.link.target) in _WEB):
         return None
-    name = folded(link.names[0]) if kind == WIKI else link.names[-1 if kind == CITATION else 0]
+    name = link.names[-1 if kind == CITATION else 0]
     suffix = posixpath.splitext(name)[1].lower()
     if kind == PATH and ((suffix and suffix not in (*_SUFFIXES, ".jsonl")) or name.endswith("..")):
         return None

@@ -111,7 +111,7 @@ def test_an_ambiguous_title_of_earlier_documents_is_not_resolved():
     store = HybridGraphStore(None)
     ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
     ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
-    assert targets(store, "a.md#0") == ["same#0"]
+    assert targets(store, "a.md#0") == ["Same#0"]
 
 
 def test_links_metadata_names_ids_urls_and_titles():
