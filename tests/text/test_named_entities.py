@@ -1,5 +1,7 @@
 """Names mentioned in a text."""
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,6 +191,13 @@ def test_any_text_can_be_read(text):
     (reading,) = read([text])
     assert all(words_of(name.text) and 0 < name.weight <= 1 for name in reading.names)
     assert not any(" " in word for word in reading.words)
+
+
+def test_the_language_does_not_depend_on_the_order_of_words():
+    """If two languages have the same number of words, the order of the words does not matter."""
+    words = "na de la en o i der het og".split()
+    for one, other in combinations(words, 2):
+        assert function_words([one, other]) == function_words([other, one]), (one, other)
 
 
 def test_the_language_is_determined_by_function_words():
