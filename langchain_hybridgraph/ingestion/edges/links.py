@@ -334,7 +334,7 @@ class _Targets:
         if document is None:
             return None
         anchor = self._anchors.get((document, folded_anchor(link.fragment))) if link.fragment else None
-        return anchor or self._starts[document]
+        return anchor or self._starts.get(document, first_chunk_id(document))
 
     def label(self, chunk: str) -> str:
         document = chunk.rpartition("#")[0] or chunk
