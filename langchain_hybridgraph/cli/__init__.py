@@ -15,9 +15,9 @@ def main() -> None:
     try:
         from langchain_hybridgraph.cli.app import app
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        if error.name != "typer":
             raise
-        sys.exit('hybridgraph: the command line needs typer and rich: pip install "langchain-hybridgraph[cli]"')
+        sys.exit('hybridgraph: the command line needs typer: pip install "langchain-hybridgraph[cli]"')
     except KeyboardInterrupt:
         sys.exit(130)
     # A large index consists of many objects without cycles. Searching these for garbage takes a tenth of a short run.
