@@ -275,6 +275,13 @@ class IndexOptions(OptionGroup):
     """When to compare the index with the vector store: at each search (auto), never, or each time after n seconds."""
     _adapter: Any = PrivateAttr(None)
 
+    @field_validator("path", mode="before")
+    @classmethod
+    def _named_folder(cls, value: Any) -> Any:
+        if value == "":
+            raise ValueError("path must be a folder, got ''; leave it out to keep the index in memory")
+        return value
+
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.path is not None and self.engine != "tantivy":

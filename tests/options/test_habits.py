@@ -138,11 +138,13 @@ def test_a_search_of_a_store_refuses_a_negative_k(store):
 
 
 def test_an_index_is_not_written_to_a_folder_with_other_files(foreign, tmp_path):
-    """A folder with other contents is refused, and stays as it was."""
+    """An empty path and a folder with other contents are refused, and the folder stays as it was."""
     (tmp_path / "notes.md").write_text("notes")
     with pytest.raises(NotAnIndexError, match="contains no keyword index"):
         HybridRetriever(foreign, index={"path": tmp_path})
     assert [each.name for each in tmp_path.iterdir()] == ["notes.md"]
+    with pytest.raises(ValidationError, match="path must be a folder, got ''"):
+        HybridRetriever(foreign, index={"path": ""})
 
 
 def test_a_number_instead_of_documents_is_a_weight(foreign):
