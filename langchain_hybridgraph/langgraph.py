@@ -1,6 +1,6 @@
 """LangGraph's long-term memory with hybrid search.
 
-Needs ``pip install "langchain-hybridgraph[langgraph]"``. No other package of this library imports LangGraph.
+Needs ``pip install "langchain-hybridgraph[langgraph]"``. No other module of this package imports LangGraph.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 Namespace = tuple[str, ...]
-WHOLE_VALUE = ["$"]  # the path of LangGraph for the complete value, as JSON
+WHOLE_VALUE = ["$"]  # LangGraph's path for the complete value, as JSON
 
 
 class HybridGraphMemory(BaseStore):
@@ -58,19 +58,20 @@ class HybridGraphMemory(BaseStore):
 
     - ``path``: folder of the index; None keeps the items in memory.
     - ``index``: LangGraph's ``IndexConfig``. ``embed`` (default: ``"lsa"``) is any embedding that
-      :class:`HybridGraphStore` takes, a function or a provider string such as ``"openai:text-embedding-3-small"``;
+      :class:`HybridGraphStore` accepts, a function or a provider string such as ``"openai:text-embedding-3-small"``;
       ``fields`` (default: the complete value) are the paths of the texts that are searched; ``dims`` is checked when
-      texts are embedded. False: no item is indexed, and searches ignore their query.
-    - ``ttl``: LangGraph's ``TTLConfig``. Expired items are left out from the moment they expire, unless
+      texts are embedded. False indexes nothing, and searches ignore their query.
+    - ``ttl``: LangGraph's ``TTLConfig``. Items are omitted as soon as they expire, unless
       ``omit_expired`` is False. They are deleted by :meth:`sweep_ttl`, and by writes, at most once every
       ``sweep_interval_minutes``.
     - ``tenant``: tenant of the folder; each tenant has its own items.
     - ``options``: options of :class:`HybridRetriever`, such as ``semantic_weight``.
 
-    Items, order and namespaces are those of LangGraph's ``InMemoryStore``: without a query, a search returns items by
-    the age of their namespace, then by the age of the item; with one, the best first, and items without indexed texts
-    last. A namespace exists as long as it contains an item. ``created_at`` stays when an item is replaced. A comparison
-    such as ``$gt`` does not match a missing value. Scores are those of :class:`HybridRetriever`.
+    Items, order and namespaces are those of LangGraph's ``InMemoryStore``: without a query, a search returns the
+    oldest namespace first, and in it the oldest item first; with a query, it returns the best items first, and items
+    without indexed texts last. A namespace exists as long as it contains an item. Replacing an item does not change its
+    ``created_at``. A comparison such as ``$gt`` does not match a missing value. Scores are those of
+    :class:`HybridRetriever`.
 
     Several processes may use one folder; each batch of writes is one transaction.
 
@@ -185,7 +186,7 @@ class HybridGraphMemory(BaseStore):
     def _chunks_for(self, op: PutOp, before: _Stored | None, places: dict[Namespace, int]) -> list[Chunk]:
         """Return the chunk of an item, and one more for each of its texts after the first.
 
-        ``places`` collects the places of the namespaces that have been looked up.
+        ``places`` caches the places of namespaces that have been looked up.
         """
         namespace, value = tuple(op.namespace), dict(op.value or {})
         try:
@@ -243,7 +244,7 @@ class HybridGraphMemory(BaseStore):
         return sorted(self._read(ids, refresh=False, expired=True), key=lambda stored: stored.fields["order"])
 
     def _read(self, ids: Sequence[str], *, refresh: bool, expired: bool = False) -> list[_Stored]:
-        """Return the items with these ids, in this order; reading postpones their expiry if ``refresh``."""
+        """Return the items with these ids, in this order; ``refresh`` postpones their expiry."""
         now = time.time()
         omit = not expired and (self.ttl_config or {}).get("omit_expired", True)
         items = [_Stored.of(chunk) for chunk in self.store.get(ids)]
@@ -283,7 +284,7 @@ class HybridGraphMemory(BaseStore):
     def _ranked(self, op: SearchOp, n: int) -> list[tuple[_Stored, float]]:
         """Return the best ``n`` matching items with their best scores.
 
-        The filter is applied to items after the search, so more are searched for until enough of them match.
+        The filter is applied after the search, which is repeated with a larger ``k`` until enough items match.
         """
         k = max(2 * n, 20)
         while True:
@@ -332,7 +333,7 @@ class _Stored(NamedTuple):
         return float("inf") if at is None else at
 
     def postponed(self, now: float) -> Chunk:
-        """Return the chunk with an expiry of its full time to live from ``now``."""
+        """Return the chunk, which now expires its full time to live after ``now``."""
         fields = {**self.fields, "expires_at": now + 60 * self.fields["ttl"]}
         return Chunk(self.id, self.chunk.text, {**self.chunk.metadata, "stored": fields}, self.id)
 
@@ -351,7 +352,7 @@ def _id(namespace: Sequence[str], key: str) -> str:
 
 
 def _embedding(embed: Any) -> Embeddings | str | None:
-    """Return an embedding for a store: a name or object that it takes, or what LangGraph makes of ``embed``."""
+    """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
     if embed is None or isinstance(embed, Embeddings) or (isinstance(embed, str) and embed in ("lsa", "minilm")):
         return embed
     embeddings: Embeddings = ensure_embeddings(embed)

@@ -1,4 +1,4 @@
-"""The command that serves an index."""
+"""Command that serves an index."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def make_app(
 ) -> FastAPI:
     """Return the application for an index.
 
-    Raises ConfigurationError if it would be open to other machines, and the errors of ``existing_store``.
+    Raises ConfigurationError if other machines could reach it without a token, and the errors of ``existing_store``.
     """
     tokens = read_tokens(tokens_file)
     check_host(host, tokens)
@@ -79,8 +79,8 @@ def make_app(
         )
     served = ServedStore(open_store, tenant)
     app = create_app(served, settings=configured(config), tokens=tokens, limits=limits, background=background)
-    app.state.service.check()  # an index that cannot be opened is reported on one line
-    if not tokens:  # otherwise, a page of another host could reach the service through a name that it controls
+    app.state.service.check()  # report an index that cannot be opened before serving
+    if not tokens:  # otherwise, another website could reach the service by DNS rebinding
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOCAL_HOSTS, "[::1]"])
     return app
 
@@ -103,7 +103,7 @@ def run(app: FastAPI, host: str, port: int) -> None:
 
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # a class that uvicorn chooses
-    """uvicorn's protocol, which also closes connections that do not send a request in time."""
+    """uvicorn's protocol, extended to close connections that do not send a request in time."""
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first request."""
@@ -116,7 +116,7 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # a c
 
 
 class JsonFormatter(logging.Formatter):
-    """Formatter that writes each log record as one JSON object, without messages of exceptions."""
+    """Formatter that writes each log record as one JSON object, without exception messages."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON."""
@@ -131,7 +131,7 @@ _STANDARD = {*vars(logging.makeLogRecord({})), "message", "color_message"}
 
 
 class _Watched:
-    """A folder whose files are kept in the index."""
+    """Folder whose files are kept up to date in the index."""
 
     def __init__(self, folder: Path, open_store: Callable[[], Any]) -> None:
         self._folder, self._open_store = folder, open_store

@@ -28,7 +28,7 @@ LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 class Token(BaseModel):
     """Bearer token with its tenant, its rights and a filter that applies to all of its searches.
 
-    Instead of the token itself, the SHA-256 of its UTF-8 bytes can be given. A token with a filter can only read.
+    ``sha256``, the SHA-256 of the token's UTF-8 bytes, can replace ``token``. A token with a filter can only read.
 
     >>> Token(token="correct-horse-battery", rights=["read"], filter={"team": "red"}).tenant is None
     True
@@ -75,7 +75,7 @@ class Access:
 
 
 class Tokens:
-    """The tokens of a service. Without any token, every request has all rights for the tenant of the service."""
+    """The tokens of a service. Without tokens, every request has all rights for the tenant of the service."""
 
     def __init__(self, tokens: Iterable[Token] = (), tenant: str | None = None) -> None:
         self._open = Access(tenant)
@@ -100,7 +100,7 @@ class Tokens:
     def access(self, authorization: str | None) -> Access | None:
         """Return the access of an ``Authorization`` header, or None if its token is missing or wrong.
 
-        The digest is compared with every token's, so that the time does not depend on the tokens.
+        Every token is compared in constant time, so the time of the answer reveals nothing about the tokens.
         """
         if not self._accesses:
             return self._open
@@ -164,7 +164,7 @@ class Limits:
     ``body`` is the largest body in bytes, ``k`` the largest number of results (and of candidates per result and texts
     to rerank), and ``deadline`` the longest time of a search in seconds; reading a request and sending its answer may
     take as long again. ``rate`` is the number of requests per second for each token, and ``burst`` the number that may
-    come at once.
+    arrive at once.
 
     >>> Limits(k=0)
     Traceback (most recent call last):
@@ -193,7 +193,7 @@ class RateLimiter:
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def wait(self, name: str, now: float | None = None) -> float:
-        """Count a request. Return 0 if it may run, or else the seconds after which the next one may.
+        """Count a request. Return 0 if it may run, or else the number of seconds to wait.
 
         >>> limiter = RateLimiter(Limits(rate=2, burst=1))
         >>> limiter.wait("ada", 0.0), limiter.wait("ada", 0.0), limiter.wait("bo", 0.0), limiter.wait("ada", 0.5)

@@ -40,10 +40,10 @@ def create_app(
 ) -> FastAPI:
     """Return an ASGI application that serves a store.
 
-    ``store`` is an open store, which stays open, or the settings of one. ``settings`` (by default those of the store,
-    or those in the environment) configure the retrievers. ``background`` are functions of the service
-    that return asynchronous context managers, which are entered while the application runs. Without ``tokens``, every
-    request has all rights.
+    ``store`` is an open store, which the application does not close, or the settings of one. ``settings`` (by default
+    those of the store, or those in the environment) configure the retrievers. Each function in ``background`` takes
+    the service and returns an asynchronous context manager, which stays open while the application runs. Without
+    ``tokens``, every request has all rights.
 
     >>> from langchain_hybridgraph import HybridGraphStore
     >>> app = create_app(HybridGraphStore.from_texts(["Cats purr."], "lsa"))

@@ -25,11 +25,11 @@ from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, HandOut, StreamingRetriever
 
-_LONGEST_DETAIL = 1_000  # characters of an answer that is not from the service
+_LONGEST_DETAIL = 1_000  # characters quoted from an answer of another server, such as a proxy
 
 
 class RemoteRetriever(StreamingRetriever):
-    """LangChain retriever that searches with a service, with the same results as the retriever that it serves.
+    """LangChain retriever that searches through a service, with the same results as the service's own retriever.
 
     ``url`` is the address of the service, ``token`` a bearer token, and ``retriever`` the retriever that answers.
     ``options`` apply to every call; those of a call take precedence. Their values must be JSON values, filters, times,
@@ -144,7 +144,7 @@ def _as_json(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, BaseMessage):
         return {"role": value.type, "content": value.text}
-    if isinstance(value, date):  # in a filter; other times are options by themselves
+    if isinstance(value, date):  # in a filter; _body converts dates that are options
         return {"$date": value.isoformat()}
     if isinstance(value, Set):
         return sorted(value)
@@ -168,7 +168,7 @@ class _Events:
         self._rest, self._name = b"", ""
 
     def feed(self, data: bytes) -> None:
-        """Read further bytes. Lines end only with a line feed, whereas httpx also splits them at other characters."""
+        """Read more bytes. Only a line feed ends a line, whereas httpx also splits lines at other characters."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             field, _, value = line.partition(b": ")
@@ -208,7 +208,7 @@ def _checked(answer: httpx.Response) -> httpx.Response:
         return answer
     try:
         detail = answer.json()["detail"]
-    except (ValueError, KeyError, TypeError):  # a proxy may answer in its own way
+    except (ValueError, KeyError, TypeError):  # the answer may be from a proxy
         detail = answer.text[:_LONGEST_DETAIL]
     raise _error(answer.status_code, detail)
 

@@ -27,13 +27,13 @@ PUBLIC = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 """Paths that need no token."""
 
 CLIENT_CLOSED = 499
-"""Status in logs and metrics of a request whose client has closed the connection before the answer."""
+"""Status in logs and metrics if the client closes the connection before the answer."""
 
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 
 
 def encode(data: Any) -> bytes:
-    r"""Return JSON in which ``<``, ``>`` and ``&`` are escaped, so that no browser can take a text for HTML.
+    r"""Return JSON in which ``<``, ``>`` and ``&`` are escaped, so that no browser interprets a text as HTML.
 
     >>> encode({"text": "<b>"})
     b'{"text":"\\u003cb\\u003e"}'
@@ -58,7 +58,7 @@ class Json(Response):
 
 
 def refused(refusal: Refusal) -> Json:
-    """Return the response to a request that is refused."""
+    """Return the response to a refused request."""
     return Json({"detail": refusal.detail}, refusal.status, refusal.headers)
 
 
@@ -100,7 +100,7 @@ class Guard:
         try:
             async with asyncio.timeout(2 * self.service.limits.deadline):
                 await self._answer(scope, receive, send_counted)
-        except Exception as raised:  # noqa: BLE001 - the service lives on; the error is logged
+        except Exception as raised:  # noqa: BLE001 - the service keeps running; the error is logged
             error = raised
             if not status:
                 await refused(refusal_for(raised))(scope, receive, send_counted)

@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
 
 class InvalidRequestError(ValueError):
-    """A request cannot be carried out as it is written."""
+    """The request is invalid; ``problems`` lists all reasons."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(problem.message for problem in problems))

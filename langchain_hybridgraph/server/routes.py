@@ -54,7 +54,7 @@ class NewDocuments(_Model):
 
 
 class Deletion(_Model):
-    """Ids of chunks, ids of documents, or a filter; whatever matches any of them is deleted."""
+    """Ids of chunks, ids of documents, or a filter; everything that matches any of them is deleted."""
 
     ids: list[str] = []
     document: list[str] = []
@@ -159,12 +159,12 @@ def add_searches(router: APIRouter, service: Service) -> None:
 
     @router.post("/search", **of_search)
     async def search(body: SearchBody, access: CanRead, request: Request) -> Response:
-        """Return the best hits, with their scores, and how they were found."""
+        """Return the best hits, with their scores and provenance."""
         return Json((await _search(service, body, access, request)).to_dict())
 
     @router.post("/explain", **of_search)
     async def explain(body: SearchBody, access: CanRead, request: Request) -> Response:
-        """Explain the answer of a search in words."""
+        """Explain the result of a search in words."""
         result = await _search(service, body, access, request)
         hits = [{"id": hit.id, "explanation": hit.explain()} for hit in result.hits]
         return Json({"explanation": explain_result(result), "hits": hits})
@@ -173,7 +173,7 @@ def add_searches(router: APIRouter, service: Service) -> None:
     async def stream(body: SearchBody, access: CanRead) -> Response:
         """Send each hit as soon as it is certain to be in the answer (server-sent events).
 
-        Each event ``hit`` has a document. The last event is ``answer``, with the ids in their final ``order``, or
+        Each ``hit`` event contains a document. The last event is ``answer``, with the ids in their final ``order``, or
         ``error``.
         """
         request = service.read(body)
@@ -213,7 +213,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
 
     @router.get("/documents", **tags)
     async def get_several(access: CanRead, id: Annotated[list[str], Query()]) -> Response:
-        """Return the documents with these ids, without missing ones."""
+        """Return the documents with these ids; unknown ids are skipped."""
         return Json({"documents": to_json(await asyncio.to_thread(read_documents, access, id))})
 
     @router.get("/documents/{id:path}", **tags)
@@ -263,7 +263,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     async def answer(
         access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any
     ) -> Any:
-        """Return the value of a method of the memory or the sessions of a store."""
+        """Call a method of a store's memory or sessions, and return its result."""
 
         def call() -> Any:
             method = getattr(getattr(service.store(access.tenant), part), verb, None)
@@ -345,7 +345,7 @@ def add_operations(router: APIRouter, service: Service) -> None:
 
     @router.get("/healthz", tags=["operations"])
     async def health() -> Response:
-        """Return 200 while the process answers."""
+        """Return 200 as long as the process is running."""
         return Json({"status": "ok"})
 
     @router.get("/readyz", tags=["operations"])

@@ -39,7 +39,7 @@ _CODES = {
 
 @asynccontextmanager
 async def serving_grpc(service: Service, address: str) -> AsyncIterator[None]:
-    """Serve ``StreamRetrieve`` at an address such as ``localhost:50051``; running calls are completed at the end.
+    """Serve ``StreamRetrieve`` at an address such as ``localhost:50051``; running calls are completed before it stops.
 
     Raises RuntimeError if the address is in use.
     """

@@ -1,4 +1,4 @@
-"""Searches of a service, whatever the protocol."""
+"""Searches of the service, over any protocol."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
 
 
 class Refusal(Exception):
-    """Answer to a request that is not carried out: an HTTP status and a message."""
+    """Refusal of a request, with an HTTP status and a message."""
 
     def __init__(self, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
 
 
-# Arguments of a refusal. An exception that is raised several times would keep the tracebacks of all requests.
+# Arguments of a Refusal: an instance that is raised again and again would keep the tracebacks of all requests.
 FORBIDDEN = (403, "the token does not allow this request")
 
 
@@ -76,7 +76,7 @@ _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal
 
 
 def refusal_for(error: Exception) -> Refusal:
-    """Return the answer to a request that raised this error; it does not describe unexpected errors.
+    """Return the refusal for an error of a request; it does not disclose unexpected errors.
 
     >>> refusal_for(ValueError("k must be an integer ≥ 0, got -1")).detail
     [{'path': [], 'message': 'k must be an integer ≥ 0, got -1'}]
@@ -104,7 +104,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class ServedStore:
-    """Store to serve: a function that opens it for a tenant, and the tenant of requests whose token names none."""
+    """Store to serve: a function that opens it for a tenant, and the tenant of tokens without a tenant."""
 
     open: Opener
     tenant: str | None = None
@@ -169,7 +169,7 @@ class Service:
             return self._stores[tenant]
 
     def check(self) -> int:
-        """Return the number of chunks of the first tenant, to show that the store can be read."""
+        """Check that the store can be read, and return the number of chunks of its first tenant."""
         store: Any = self.store(self.tokens.tenants[0])
         return len(store)
 
@@ -218,7 +218,7 @@ class Service:
     async def search(
         self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
     ) -> RetrievalResult[Document]:
-        """Return the answer. ``hand_out`` receives Documents that are certain to be in it before it is complete."""
+        """Return the answer. ``hand_out`` receives Documents as soon as they are certain to be in it."""
         if "read" not in access.rights:
             raise Refusal(*FORBIDDEN)
         options = self._options(access, request)
@@ -252,7 +252,7 @@ class Service:
                     for document in part:
                         sent_documents[document.id] = to_json(document)
                         yield Event("hit", sent_documents[document.id])
-        except Exception as error:  # noqa: BLE001 - the stream has begun, so the client learns of it as an event
+        except Exception as error:  # noqa: BLE001 - the stream has begun, so the error is sent as an event
             refusal = refusal_for(error)
             yield Event("error", {"status": refusal.status, "detail": refusal.detail})
             return
