@@ -17,11 +17,13 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph import settings_file
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_forms
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
 from langchain_hybridgraph.registry import is_factory, name_of, similar_name
+from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
@@ -112,7 +114,7 @@ MODELS: Mapping[str, tuple[type[BaseModel], ...]] = {
 
 If a section has the name of an option group, it contains the options of this group and related options.
 """
-IN_CODE_ONLY = frozenset({"keyword_retriever", "version", "edges", "session", "get_session_history"})
+IN_CODE_ONLY = frozenset({"keyword_retriever", "edges", "session", "get_session_history"})
 """Options whose values are objects, which a file cannot contain."""
 
 
@@ -205,6 +207,7 @@ else:
 
 ALLOW_FACTORIES = f"{settings_file.PREFIX}ALLOW_FACTORIES"
 """Environment variable that must be 1 for a file to name factories."""
+_WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 _CREATED = frozenset({"store_embedding", "retriever_reranker", "tree_planner", "advanced_expander"})
 
 
@@ -252,6 +255,12 @@ class HybridGraphSettings(SettingsTable):
             super().__init__(**{key: value.value for key, value in values.items() if key in keys})
         except ValidationError as error:
             raise settings_file.UnusableSettingsError([*problems, *_validation_problems(error, values)]) from None
+        key = next((key for key in _WEIGHTS if getattr(self, key) is not None), None)
+        if key is not None:
+            try:
+                both_weights(*(getattr(self, each) for each in _WEIGHTS))
+            except ConfigurationError as error:
+                problems.append(values[key].problem(key, f"cannot be used: {error}"))
         if problems:
             raise settings_file.UnusableSettingsError(problems)
 

@@ -144,6 +144,19 @@ def test_weights_from_two_places(write, monkeypatch):
     assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (2.0, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("{semantic_weight: 0, keyword_weight: 0}", ":1: retriever_semantic_weight cannot be used: .*got 0 and 0"),
+        ("{keyword_weight: 1.5}", ":1: retriever_keyword_weight cannot be used: if only keyword_weight is set"),
+    ],
+)
+def test_unusable_pairs_of_weights(weights, message, write):
+    """Two weights of 0, and a single weight above 1, are refused with their place in the file."""
+    with pytest.raises(ConfigurationError, match=message):
+        HybridGraphSettings.from_file(write(f"retriever: {weights}"))
+
+
 def test_only_explicit_settings_are_passed_on():
     """Only settings that are set explicitly are passed to the retriever."""
     assert HybridGraphSettings().arguments("retriever") == {}

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.stores.tree import Tree
 
 
 # Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.

@@ -168,13 +168,13 @@ def ask(trace: Trace, call: Effect) -> Search[Any]:
     return result
 
 
-def replace_failures(trace: Trace, results: Sequence[Any], otherwise: Any = None) -> Sequence[Any]:
-    """Record the failures among the results of calls, and return the results with ``otherwise`` for each of them."""
+def replace_failures(trace: Trace, results: Sequence[Any]) -> Sequence[Any]:
+    """Record the failures among the results of calls, and return the results with None for each of them."""
     if Failure not in map(type, results):
         return results
     for failure in failures_in(results):
         trace.record(failure.source, failure.error, failure.reason)
-    return [otherwise if isinstance(result, Failure) else result for result in results]
+    return [None if isinstance(result, Failure) else result for result in results]
 
 
 def ask_or_raise(*calls: Effect) -> Search[Sequence[Any]]:

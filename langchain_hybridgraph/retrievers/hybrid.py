@@ -35,7 +35,7 @@ from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.search.context import Pipeline
-from langchain_hybridgraph.search.fusion import check_weights
+from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores import protocols, tantivy_index
@@ -426,17 +426,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             if not isinstance(embeddings, LSAEmbeddings):
                 return models.WEIGHTS
             return models.SMALL_STORE_WEIGHTS if embeddings.learned_texts <= models.SMALL_STORE else models.LSA_WEIGHTS
-        alone = next((weight for weight, other in ((vector, keyword), (keyword, vector)) if other is None), None)
-        if alone is not None and not 0 <= alone <= 1:
-            name = "keyword_weight" if vector is None else "semantic_weight"
-            raise ConfigurationError(
-                f"if only {name} is set, it must be a number from 0 to 1, got {alone:g}; "
-                f"pass such a number, or both semantic_weight= and keyword_weight="
-            )
-        vector = 1.0 - (keyword or 0.0) if vector is None else vector
-        keyword = 1.0 - vector if keyword is None else keyword
-        check_weights([vector, keyword])
-        return vector, keyword
+        return both_weights(vector, keyword)
 
 
 class _SharedAdapters:

@@ -343,16 +343,27 @@ def fusion_from(form: str | Mapping[str, Any] | Fusion) -> Fusion:
     return from_config("fusion", form, FUSIONS, callable)
 
 
-def check_weights(weights: Sequence[float]) -> None:
-    """Raise ConfigurationError unless all weights are finite, ≥ 0, and one is above 0; an empty sequence is valid.
+def both_weights(vector: float | None, keyword: float | None) -> tuple[float, float]:
+    """Return the weights of vector and keyword search; if one of them is None, it is 1 minus the other.
 
-    >>> check_weights([0.7, 0.3])
+    Raises ConfigurationError for a single weight above 1, for two weights of 0, and unless both are finite and ≥ 0.
+
+    >>> both_weights(0.75, None), both_weights(2, 1)
+    ((0.75, 0.25), (2, 1))
     """
-    weight_list = ", ".join(f"{weight:g}" for weight in weights)
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ConfigurationError(f"the weights must be finite numbers ≥ 0, such as 0.7 and 0.3, got {weight_list}")
-    if weights and not any(weights):
-        raise ConfigurationError(f"at least one weight must be above 0, got {weight_list}")
+    name, weight = ("keyword_weight", keyword or 0.0) if vector is None else ("semantic_weight", vector)
+    if None in (vector, keyword) and not 0 <= weight <= 1:
+        raise ConfigurationError(
+            f"if only {name} is set, it must be a number from 0 to 1, got {weight:g}; "
+            "pass such a number, or both semantic_weight= and keyword_weight="
+        )
+    weights = (1.0 - weight if vector is None else vector, 1.0 - weight if keyword is None else keyword)
+    if not any(weights) or not all(math.isfinite(each) and each >= 0 for each in weights):
+        raise ConfigurationError(
+            "the weights must be finite numbers ≥ 0, at least one of them above 0, such as 0.7 and 0.3, got "
+            f"{weights[0]:g} and {weights[1]:g}"
+        )
+    return weights
 
 
 # -- shared functions -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import (
     LONGEST_TITLE,
@@ -25,9 +25,6 @@ from langchain_hybridgraph.chunks import (
 )
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import MENTIONS, check_name, digest
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Chunk
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,6 @@ from langchain_hybridgraph.vectorstores.document_store import DocumentStore, che
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from langchain_core.embeddings import Embeddings
     from langchain_core.messages import BaseMessage
 
     from langchain_hybridgraph.stores.index import IndexFolder

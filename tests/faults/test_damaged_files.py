@@ -194,25 +194,15 @@ def _quiet(monkeypatch):
     logging.disable(logging.NOTSET)
 
 
-def test_damage_is_reported(tmp_path):
-    """Each of 8 damaged files is reported, and repaired or refused with an error that names it."""
-    damage_many(tmp_path, 8, seed=1)
+@pytest.mark.parametrize(("damage", "count"), [(damage_many, 8), (damage_values, 12)])
+def test_damage_is_reported(damage, count, tmp_path):
+    """Each damaged file or changed byte in a table of the catalog is reported, and repaired or refused by name."""
+    damage(tmp_path, count, seed=1)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("seed", range(5))
-def test_much_damage_is_reported(tmp_path, seed):
-    """Each of 500 damaged files is reported, and repaired or refused with an error that names it."""
-    damage_many(tmp_path, 100, seed=100 + seed)
-
-
-def test_changed_values_are_reported(tmp_path):
-    """Each of 12 changed bytes in the tables of the catalog is reported, and repaired or refused."""
-    damage_values(tmp_path, 12, seed=1)
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("seed", range(5))
-def test_many_changed_values_are_reported(tmp_path, seed):
-    """Each of 500 changed bytes in the tables of the catalog is reported, and repaired or refused."""
-    damage_values(tmp_path, 100, seed=200 + seed)
+@pytest.mark.parametrize(("damage", "first"), [(damage_many, 100), (damage_values, 200)])
+def test_much_damage_is_reported(damage, first, tmp_path, seed):
+    """Each of 500 damaged files and 500 changed bytes is reported, and repaired or refused by name."""
+    damage(tmp_path, 100, seed=first + seed)

@@ -16,7 +16,7 @@ from langchain_hybridgraph.search.fusion import (
     Interleave,
     MaxWeighted,
     ReciprocalRankFusion,
-    check_weights,
+    both_weights,
     fusion_from,
 )
 
@@ -412,4 +412,4 @@ def test_an_unusable_parameter_names_usable_values(form, message):
 def test_unusable_weights_are_refused(weights):
     """Negative or non-finite weights, and only zeros, raise ConfigurationError."""
     with pytest.raises(ConfigurationError, match=r"weights? must be .*, got"):
-        check_weights(weights)
+        both_weights(*weights)
