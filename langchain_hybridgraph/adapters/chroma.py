@@ -244,6 +244,9 @@ class ChromaAdapter(StoreAdapter):
 
     def documents(self) -> Iterator[Document]:
         memory, is_current = self._current()
+        if not is_current and self.is_local:  # often it was filled just before: then each search would read again
+            time.sleep(SETTLED_SECONDS)
+            memory, is_current = self._current()
         documents: dict[str, Document] = {}
         for page in self._pages(["documents", "metadatas"]):
             new = _documents(page)
