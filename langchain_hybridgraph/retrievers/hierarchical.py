@@ -256,8 +256,5 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
-        described = prepared_search.plan() | {
-            "queries": [each.plan() for each in answer.query_results],
-            "reasoning": answer.query_plan.reasoning,
-        }
+        described = prepared_search.plan() | {"queries": [each.plan() for each in answer.query_results]}
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)

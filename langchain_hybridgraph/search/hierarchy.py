@@ -17,7 +17,7 @@ from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, replace_failures, together
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.search.candidate_stages import listed_candidates
@@ -556,7 +556,8 @@ def _describe(
         calls.append(Effect("catalog", partial(store.read, firsts, scope, {}), quick=True))
     if request.relate and hasattr(store, "edges"):
         calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
-    results = replace_failures(request.trace, (yield calls))
+    run = SearchContext(request.query, request.pipeline, request.trace)
+    results = run.replace_failures((yield calls))
     by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
     chunks_by_id |= by_source.get("catalog") or {}
     leaving: dict[str, list[Edge]] = {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError, check_number, check_whole_number
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace
 from langchain_hybridgraph.records import FusedCandidate, Hit, Scope
 from langchain_hybridgraph.search.candidate_stages import add_scores, fuse, gather, rank
 from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, look_up_originals
@@ -516,7 +516,7 @@ class QueryTree:
         originals = {id: chunk for id, chunk in now.items() if chunk is not None}
         existing = [id for id in best.values() if now.get(id, True) is not None]
         call = Effect("catalog", partial(store.read, existing, self._run.query.scope, originals), quick=True)
-        chunks_by_id = yield from ask(self._trace, call)
+        chunks_by_id = yield from self._run.ask(call)
         if chunks_by_id is None:
             return {}
         overviews = self._overviews([self.tree.uri(node) for node, _ in scored_nodes if node not in best])
