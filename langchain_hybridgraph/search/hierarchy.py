@@ -33,7 +33,7 @@ from langchain_hybridgraph.search.planner import (
     TypedQuery,
     plan_queries,
 )
-from langchain_hybridgraph.search.tree import TOP, BestFirstSettings, QueryTree, descend, summaries_of
+from langchain_hybridgraph.search.tree import TOP, Descent, QueryTree, summaries_of
 from langchain_hybridgraph.search.verdict import report_emptiness
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 from langchain_hybridgraph.text.sentences import OVERVIEW_LENGTH, abstract_of
@@ -320,7 +320,9 @@ class HierarchicalCall:
     directories: bool
     relate: bool
     per_type: bool
-    descent: BestFirstSettings
+    alpha: float
+    max_rounds: int
+    threshold: float
 
 
 def answer_call(request: HierarchicalCall) -> Search[FindResult]:
@@ -454,9 +456,10 @@ def _descend(
         yield from nodes.add_scores(list(map(nodes.below, starts)))
         levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
-        descent = yield from descend(named_roots, levels, nodes.score_children, request.descent)
+        descent = Descent(max(request.query.k, 1), request.alpha, request.max_rounds, request.threshold)
+        yield from descent.run(named_roots, levels, nodes.score_children)
     trace.degrade("converged-early" if descent.converged else None)
-    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.descent.alpha)
+    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.alpha)
     return [_context(node, hit, tree, request) for node, hit in hits], descent.opened
 
 
