@@ -107,13 +107,13 @@ def test_a_complete_question_is_not_changed(hybrid):
 def test_missing_words_of_a_question_come_from_the_conversation(hybrid, is_async):
     """Words that a follow-up question leaves out are taken from the conversation; its hits are not clearly worse."""
     retriever = AdvancedRetriever(hybrid)
-    for query, expanded in (("and how fast?", "and how fast? car red Tesla roadster"), ("How large?", None)):
+    for query, text in (("and how fast?", "and how fast? car red Tesla roadster"), ("How large?", None)):
         if is_async:
             result = asyncio.run(retriever.aretrieve_with_context(query, HISTORY, k=1))
         else:
             result = retriever.retrieve_with_context(query, HISTORY, k=1)
         assert (ids(result), result.plan["searched"], result.plan["query"]) == (["roadster"], "mixed", query)
-        assert expanded is None or (result.plan["expanded_query"], result.plan["weight"]) == (expanded, 0.5)
+        assert text is None or (result.plan["expanded_query"], result.plan["weight"]) == (text, 0.5)
 
 
 def test_the_vector_is_between_question_and_context(hybrid, store):
@@ -144,10 +144,10 @@ def test_over_a_foreign_retriever_both_are_searched(fuse_raw):
     """Over a foreign retriever, the raw and the expanded question are searched, or only this with fuse_raw=False."""
     words = Words()
     result = AdvancedRetriever(words, fuse_raw=fuse_raw).retrieve_with_context("and its price?", HISTORY)
-    expanded = "and its price? car red Tesla roadster"
-    assert sorted(words.queries) == ["and its price?", expanded][fuse_raw is False :]
+    text = "and its price? car red Tesla roadster"
+    assert sorted(words.queries) == ["and its price?", text][fuse_raw is False :]
     assert result.plan["searched"] == ("both" if fuse_raw is None else "expanded")
-    assert set(ids(result)) == set(ids(words.invoke(expanded)))
+    assert set(ids(result)) == set(ids(words.invoke(text)))
 
 
 def test_a_rewrite_replaces_the_question(hybrid):
