@@ -20,7 +20,7 @@ from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_forms
+from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_form
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
 from langchain_hybridgraph.registry import is_factory, name_of, similar_name
 from langchain_hybridgraph.search.fusion import both_weights
@@ -368,7 +368,7 @@ def _unknown(key: str, value: _Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
     near = _similar_keys(key)
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
-    for what, form in stage_forms({name: value.value}).items() if section == "graph" else ():
+    for what, form in stage_form(name, value.value).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
     return value.problem(key, f"is not a setting; {advice}")
 

@@ -10,7 +10,7 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.compressor import CompressorReranker, as_reranker
+from langchain_hybridgraph.options.objects import CompressorReranker, as_reranker
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.search.rerankers import AsyncReranker, ScoreReranker, TextReranker, apply_scores
 
