@@ -110,7 +110,7 @@ class Maintenance:
                     notes = _notes_on_edges(
                         *catalog_writes.orphan_edges(connection, self._index.rows.tenant, NAMED_IDS + 1)
                     )
-                edges = self._index.catalog.count_edges()
+                edges = self._index.catalog.query("SELECT count(*) FROM edges")[0][0]
             rows = list(texts)
             if loss := self._index.loss:
                 problems.append(f"catalog: {self._description(loss)}; repair() accepts the loss")
@@ -139,15 +139,14 @@ class Maintenance:
         return faults
 
     def _text_faults(self) -> list[str]:
-        damaged, faults = self._index.catalog.damaged_nodes(), []
+        (undecodable, altered), faults = self._index.catalog.damaged_nodes(), []
         if self._is_probe_undecodable():
             faults.append("the text by which the embedding is recognised is not valid UTF-8; repair() deletes it")
-        if damaged.undecodable:
-            faults.append(f"{self._list(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
-        if damaged.altered:
+        if undecodable:
+            faults.append(f"{self._list(undecodable)} are not valid UTF-8; repair() deletes them")
+        if altered:
             faults.append(
-                f"{self._list(damaged.altered)} have another text or other metadata than were written; repair() "
-                "accepts them"
+                f"{self._list(altered)} have another text or other metadata than were written; repair() accepts them"
             )
         return faults
 
@@ -202,7 +201,7 @@ class Maintenance:
         """
         with self._index.writer():
             self._try_step()
-            loss, damaged = self._index.loss, self._index.catalog.damaged_nodes()
+            loss, (undecodable, altered) = self._index.loss, self._index.catalog.damaged_nodes()
             description = loss and self._description(loss)
             is_probe_undecodable, faults = self._is_probe_undecodable(), self._value_faults()
             with self._index.catalog.writing() as connection:
@@ -212,10 +211,10 @@ class Maintenance:
                 if loss:
                     catalog_writes.delete_facts(connection, "loss")
                     catalog_writes.log_changes(connection, [])
-                if damaged.undecodable or damaged.altered:
-                    altered = [(each.node, *each[4:]) for each in damaged.altered]
-                    catalog_writes.repair_nodes(connection, [each.node for each in damaged.undecodable], altered)
-                    rows = [each.row for each in (*damaged.undecodable, *damaged.altered) if each.row is not None]
+                if undecodable or altered:
+                    accepted = [(each.node, *each[4:]) for each in altered]
+                    catalog_writes.repair_nodes(connection, [each.node for each in undecodable], accepted)
+                    rows = [each.row for each in (*undecodable, *altered) if each.row is not None]
                     catalog_writes.log_changes(connection, rows)
                 if faults:
                     catalog_writes.accept_values(connection)
@@ -232,12 +231,12 @@ class Maintenance:
         report, notes = self.check(), []
         if description:
             notes.append(f"{description}; add the missing texts again")
-        if damaged.undecodable:
-            notes.append(f"{self._list(damaged.undecodable)} were deleted; add them again")
+        if undecodable:
+            notes.append(f"{self._list(undecodable)} were deleted; add them again")
         if faults:
             notes.append(f"values in the catalog may be wrong: {'; '.join(faults)}")
-        if damaged.altered:
-            notes.append(f"the texts or metadata of {self._list(damaged.altered)} may be wrong; add them again")
+        if altered:
+            notes.append(f"the texts or metadata of {self._list(altered)} may be wrong; add them again")
         return replace(report, notes=(*notes, *report.notes))
 
     def _repair_summaries(self) -> None:

@@ -217,15 +217,6 @@ class Generation:
         fresh.matrix = matrix
         return fresh
 
-    def vectors(self, rows: Sequence[int]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield rows and their vectors in batches; rows beyond the end of the matrix are left out."""
-        if self.matrix is None:
-            return
-        for start in range(0, len(rows), BATCH):
-            part = np.asarray(rows[start : start + BATCH], np.int64)
-            part = part[part < len(self.matrix)]
-            yield part, self.matrix.take(part)
-
     def close(self) -> None:
         """Release the files of this generation."""
         with self._reading:
