@@ -278,10 +278,10 @@ class Catalog:
 
     def _place(self) -> tuple[int, int] | None:
         try:
-            status = self._path and self._path.stat()
+            status = None if self._path is None else self._path.stat()
         except OSError:
             return None
-        return status and (status.st_dev, status.st_ino)
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def _address(self) -> str:
         """Return the URI of the database; in a folder without write permission, it changes with the file's state."""

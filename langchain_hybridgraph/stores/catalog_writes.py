@@ -170,7 +170,8 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
     Return the number of deleted edges, including those of entities without mentions.
     """
-    before = count_edges(connection)
+    count = "SELECT count(*) FROM edges"
+    before = connection.execute(count).fetchone()[0]
     mentioned = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
     ).fetchall()
@@ -187,7 +188,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
             (tenant, max_per_source),
         )
     delete_unmentioned(connection, [node for (node,) in mentioned])
-    return before - count_edges(connection)
+    return int(before - connection.execute(count).fetchone()[0])
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
@@ -324,20 +325,7 @@ def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[in
         nodes = [node for (node,) in above]
 
 
-def orphan_edges(connection: sqlite3.Connection, tenant: str, n: int) -> tuple[int, list[str]]:
-    """Return the number of edges with a missing end in all tenants, and the first ``n`` missing ids of one, sorted."""
+def count_orphan_edges(connection: sqlite3.Connection) -> int:
+    """Return the number of edges of all tenants with a missing end."""
     connected_nodes = _CONNECTED_NODES.format(tenants="1")
-    count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
-    if not count:
-        return 0, []
-    ids = connection.execute(
-        f"{connected_nodes} SELECT DISTINCT id FROM edges JOIN nodes ON node IN (source, target) "
-        f"WHERE {_IS_ORPHAN} AND node NOT IN joined AND tenant = ? ORDER BY id LIMIT ?",
-        (tenant, n),
-    )
-    return int(count), [id for (id,) in ids]
-
-
-def count_edges(connection: sqlite3.Connection) -> int:
-    """Return the number of edges of all tenants."""
-    return int(connection.execute("SELECT count(*) FROM edges").fetchone()[0])
+    return int(connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0])

@@ -147,6 +147,7 @@ def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
 
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+SUMMARIES = "layers-*"
 
 
 def copy_index(source: Path, destination: Path, *ignored: str) -> None:

@@ -38,7 +38,6 @@ from langchain_hybridgraph.stores.folder import (
 from langchain_hybridgraph.stores.generations import (
     FittedEmbedding,
     Generation,
-    has_damaged_probe,
     is_embedding_of,
     remove_others,
 )
@@ -182,39 +181,32 @@ class IndexFolder:
     @property
     def _state(self) -> _OpenParts:
         parts = self._opened
-        return self._open_again() if parts is None else parts
+        if parts is None:
+            with _reopening:
+                parts = self._opened or self._open()
+        return parts
 
-    def _open_again(self) -> _OpenParts:
-        with _reopening:
-            if self._opened is None:
-                self._open()
-            assert self._opened is not None
-            return self._opened
-
-    def _open(self) -> None:
+    def _open(self) -> _OpenParts:
         with _openings.use():
-            self._open_parts()
-
-    def _open_parts(self) -> None:
-        folder = self._open_folder()
-        settings, tenant = self.settings, self.settings.tenant or ""
-        self._opened = _OpenParts(
-            folder,
-            self._empty_snapshot(),
-            MetadataColumns(partial(_metadata, folder.catalog, tenant)),
-            weakref.finalize(self, folder.release),
-            is_known_embedding=not settings.check_embedding,
-        )
-        try:
-            self.snapshot()
-            self._catch_up()
-            if self.settings.read_only:
-                self._opened.loss = self._opened.loss or self.keywords.lost_commits()
-        except BaseException:
-            self.close()
-            self._opened = None  # makes the next use try again
-            raise
-        _indexes.add(self)
+            folder, settings = self._open_folder(), self.settings
+            parts = self._opened = _OpenParts(
+                folder,
+                self._empty_snapshot(),
+                MetadataColumns(partial(_metadata, folder.catalog, settings.tenant or "")),
+                weakref.finalize(self, folder.release),
+                is_known_embedding=not settings.check_embedding,
+            )
+            try:
+                self.snapshot()
+                self._catch_up()
+                if settings.read_only:
+                    parts.loss = parts.loss or self.keywords.lost_commits()
+            except BaseException:
+                self.close()
+                self._opened = None  # makes the next use try again
+                raise
+            _indexes.add(self)
+            return parts
 
     def change_embedding(self, embedding: Embedding) -> None:
         """Replace the embedding in the settings; call this before the first use of a copied or unpickled index."""
@@ -260,8 +252,6 @@ class IndexFolder:
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
             return
-        if has_damaged_probe(facts):
-            facts = {name: value for name, value in facts.items() if name != "probe_text"}
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
@@ -320,12 +310,6 @@ class IndexFolder:
         """
         return self._state.loss
 
-    @property
-    def damage(self) -> tuple[str, ...]:
-        """Reasons for degradation that apply to all searches, because parts of the index are damaged."""
-        reasons = {"commits-lost": self.loss is not None, "texts-damaged": self.catalog.has_undecodable_texts}
-        return tuple(reason for reason, applies in reasons.items() if applies)
-
     def use_generation(self, generation: Generation) -> None:
         """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
         self._state.snapshot = Snapshot(self.rows, generation)
@@ -359,21 +343,19 @@ class IndexFolder:
         return generation
 
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
-        rows, touched, catalog = self.rows, [], self.catalog
-        if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, row_states = Rows(rows.tenant), catalog.row_states(rows.tenant, int(facts["next_row"]))
-            past = catalog.past_validity()
+        rows, catalog, end = self.rows, self.catalog, int(facts["next_row"])
+        touched: list[int] | None = None
+        if rows.version < max(int(facts["floor"]), 0):
+            rows = Rows(rows.tenant)
         else:
             touched = catalog.changed_rows(rows.version)
-            row_states = catalog.row_states(rows.tenant, int(facts["next_row"]), touched)
-            past = catalog.past_validity(touched)
         return rows.updated(
-            touched,
-            row_states,
-            end=int(facts["next_row"]),
+            touched or [],
+            catalog.row_states(rows.tenant, end, touched),
+            end=end,
             version=int(facts["version"]),
             has_parents=catalog.has_parents(rows.tenant),
-            past=past,
+            past=catalog.past_validity(touched),
         )
 
     # -- the keyword index -----------------------------------------------------------------------------------

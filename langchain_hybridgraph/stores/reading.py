@@ -44,7 +44,11 @@ class Reader:
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
-        return self._index.damage
+        reasons = {
+            "commits-lost": self._index.loss is not None,
+            "texts-damaged": self._index.catalog.has_undecodable_texts,
+        }
+        return tuple(reason for reason, applies in reasons.items() if applies)
 
     def _undamaged(self, entries: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
         """Return the entries without those that cannot be decoded."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus import store as milvus
-from langchain_hybridgraph.stores.protocols import NAMES, wrong_declarations
 from langchain_hybridgraph.stores.store import LACKS, LACKS_IN_MEMORY
+from tests.support.stores.suite import NAMES, wrong_declarations
 
 ROOT = Path(__file__).parents[2]
 

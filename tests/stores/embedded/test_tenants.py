@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import NotAnIndexError, TenantError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.tenants import drop_tenant, list_tenants
+from langchain_hybridgraph.stores.check import drop_tenant, list_tenants
 
 SECRET = "xylophonist"
 MODEL = DeterministicFakeEmbedding(size=16)
