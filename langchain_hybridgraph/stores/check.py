@@ -113,7 +113,7 @@ class Maintenance:
                 problems += catalog.edge_faults() + self._value_faults() + self._text_faults()
                 with catalog.reading() as connection:
                     problems += catalog_memory.faults(connection)
-                    orphans = catalog_writes.count_orphan_edges(connection)
+                    orphans = catalog_writes.count_orphan_edges(connection, index.rows.tenant)
                 [(edges,)] = catalog.query("SELECT count(*) FROM edges")
             if loss := index.loss:
                 problems.append(f"catalog: {self._description(loss)}; repair() accepts the loss")
