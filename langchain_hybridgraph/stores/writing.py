@@ -270,13 +270,20 @@ class Writer(Reader):
     def _founding_facts(self, new: Sequence[ChunkRow], rows: Sequence[int], *, has_own_vectors: bool) -> dict[str, Any]:
         """Return the embedding's name, dimension and probe (first text); {} without vectors or if one is stored.
 
-        If vectors are passed, there is no probe: the embedding is identified by its name.
+        If vectors are passed, the probe is embedded; if that fails, the embedding is identified by its name.
         """
         index = self._index
         if not new or index.generation.matrix is None or "probe_text" in index.catalog.facts():
             return {}
         facts = probe_facts(index.settings.name, index.generation.matrix, rows[0], new[0].text)
-        return {name: facts[name] for name in ("embedding", "dimension")} if has_own_vectors else facts
+        if has_own_vectors:
+            try:
+                own = index.embed([new[0].text], index.generation)[0]
+            except Exception:  # noqa: BLE001 - the first search raises the error of a model that cannot embed
+                return facts
+            index.check_width(len(own))
+            facts["probe_vector"] = own.tobytes()
+        return facts
 
     # -- the engines ----------------------------------------------------------------------------------------
 
