@@ -107,7 +107,7 @@ def _builder(form: Any) -> EdgeBuilder:
     if not isinstance(name, str) or name not in BUILDERS:
         raise ConfigurationError(
             f"edges={form!r} is not an edge builder; {nearest(name, ['auto', *BUILDERS])}pass 'auto', None, "
-            f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
+            f"one of {', '.join(BUILDERS)}, an EdgeBuilder such as SequenceEdges(), "
             'or a mapping such as {"type": "similarity", "k": 5}'
         )
     kinds: dict[str, type[EdgeBuilder]] = {name: imported_factory("edges", f"{__package__}.{BUILDERS[name]}")}

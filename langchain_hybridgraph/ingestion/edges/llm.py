@@ -21,9 +21,9 @@ from langchain_hybridgraph import records
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import check_number, check_whole_number, describe_error, shorten
 from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
+from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors, with_vectors
-from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.ingestion.splitting import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
