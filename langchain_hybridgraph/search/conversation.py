@@ -16,7 +16,6 @@ from langchain_hybridgraph.errors import ConfigurationError, check_number, check
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
-    check_timeout,
     model_call,
     prompt_messages,
     strip_reasoning,
@@ -446,7 +445,8 @@ class LLMRewrite:
                 f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
             )
         check_whole_number("turns", turns, least=1)
-        check_timeout("LLMRewrite", timeout, 10)
+        if timeout is not None:
+            check_number("timeout", timeout, gt=0)
         self.llm = llm
         self.turns = turns
         self.timeout = timeout
