@@ -554,7 +554,7 @@ def tenants(
     """List the tenants of an index, each with the number of its chunks."""
     if context.invoked_subcommand is not None:
         return
-    from langchain_hybridgraph.stores.tenants import list_tenants
+    from langchain_hybridgraph.stores.check import list_tenants
 
     counts = list_tenants(index or options.missing_index())
     lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
@@ -574,7 +574,7 @@ def drop(
 
     Other tenants are not changed. This cannot be undone.
     """
-    from langchain_hybridgraph.stores.tenants import drop_tenant
+    from langchain_hybridgraph.stores.check import drop_tenant
 
     if not yes and (sys.stdin is None or not _is_confirmed(f"Delete all data in {index} of {name!r}?")):
         say("nothing was deleted: answer y, or pass --yes")

@@ -95,7 +95,7 @@ def existing(
     if not facts:
         raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
     if all_tenants and facts["tenancy"] == "multi":
-        from langchain_hybridgraph.stores.tenants import list_tenants
+        from langchain_hybridgraph.stores.check import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **_options(config))

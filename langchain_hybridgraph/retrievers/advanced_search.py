@@ -30,7 +30,7 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import check_vector
-from langchain_hybridgraph.options.conversations import ConversationCall
+from langchain_hybridgraph.options.objects import ConversationCall
 from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, ScoredId
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
-from langchain_hybridgraph.options.calls import TREE_ONLY, FindSettings, Options
+from langchain_hybridgraph.options.arguments import TREE_ONLY, FindSettings, Options
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Scope, query_error
