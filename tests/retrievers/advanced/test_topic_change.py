@@ -5,7 +5,7 @@ import pytest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Answerability, Hit
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.advanced_search import is_new_topic
+from langchain_hybridgraph.retrievers.advanced import is_new_topic
 
 
 def result(*scores, unit=1.0):
