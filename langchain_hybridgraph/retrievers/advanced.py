@@ -509,6 +509,7 @@ class ConversationSearch:
         call, trace = self.call, self.call.trace
         has_own_reasons = bool(trace.reasons)
         trace.method = str(result.plan.get("method") or "other")
+        trace.errors = result.plan.get("errors", {}) | trace.errors
         for reason in result.degraded:
             trace.degrade(reason)
         documents, hits = list(result)[: call.k], result.hits[: call.k]
@@ -526,7 +527,7 @@ class ConversationSearch:
             "weight": self.expanded_query.weight,
             "searched": searched,
             "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | result.plan.get("stages_ms", {}),
-            "errors": trace.errors | result.plan.get("errors", {}),
+            "errors": trace.errors,
         }
         return RetrievalResult(
             documents,

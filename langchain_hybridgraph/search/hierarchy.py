@@ -14,8 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
-from langchain_hybridgraph.degradation import degradation, warnings_in
-from langchain_hybridgraph.display.html import fields_table
+from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
 from langchain_hybridgraph.execution.threads import lane_of
@@ -154,11 +153,6 @@ class FindResult(Serializable, Iterable[FoundContext]):
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         uris = [each.uri for each in self.contexts]
         return f"FindResult({shorten(str(uris), 200)} in {self.took_ms:.1f} ms{degraded})"
-
-    def _repr_html_(self) -> str:
-        contexts = {each.uri: f"{each.score:.3f}  {each.abstract}" for each in self.contexts}
-        notes = [f"{name}: {self.remarks.get(name, degradation(name).plain_meaning)}" for name in self.degraded]
-        return fields_table(f"{self.total} found in {self.took_ms:.1f} ms", contexts, notes)
 
     def _of(self, name: str) -> tuple[FoundContext, ...]:
         return tuple(each for each in self.contexts if each.context_type == name)

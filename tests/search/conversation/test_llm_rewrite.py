@@ -53,7 +53,6 @@ def test_text_around_a_question_is_left_out(answer):
         "x" * 2_000,
         "<think>It is the roadster's price, so",
         "<think>hm</think>",
-        "The roadster of the conversation is a car that " + "goes on and on " * 20,
     ],
 )
 def test_an_answer_that_is_not_a_question_is_an_error(answer):
