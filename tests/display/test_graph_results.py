@@ -17,22 +17,6 @@ def store():
     return vector_store
 
 
-def test_a_graph_retriever_explains_the_traversal(store):
-    """GraphRetriever.explain names the traversal and, for a hit reached through an edge, its seed and the edge."""
-    explanation = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}).explain(
-        QUESTION, k=2
-    )
-    assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
-    assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
-
-
-def test_a_hybrid_retriever_explains_too(store):
-    """HybridRetriever.explain accepts the options of a call and explains the hits."""
-    explanation = HybridRetriever(store).explain(QUESTION, k=1, filter={"chunk_id": {"$ne": "none"}})
-    assert explanation.startswith(f"{QUESTION}\n1 hit in ")
-    assert "1. Ada wrote the first program. (ada)" in explanation
-
-
 def test_the_plan_names_the_traversal(store):
     """``plan`` names the traversal and the score, and has None for a search without a traversal."""
     expansion = (
@@ -45,10 +29,15 @@ def test_the_plan_names_the_traversal(store):
 
 
 def test_the_plan_uses_the_names_of_the_settings(store):
-    """``plan`` names the fusion and both parts of a combined traversal as settings do."""
+    """``plan`` names the fusion and both parts of a combined traversal as settings do, and explain says the same."""
     plan = MemoryRetriever(store).retrieve(QUESTION).plan
     walk = {"traversal": "evidence and water_circle", "score": "noisy_or"}
     assert (plan["fusion"], plan["walk"]) == ("convex", walk)
+    retriever = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1})
+    explanation = retriever.explain(QUESTION, k=2, filter={"chunk_id": {"$ne": "none"}})
+    assert explanation.startswith(f"{QUESTION}\n2 hits in ")
+    assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
+    assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
 
 
 def test_a_picture_shows_the_hits(store):

@@ -30,21 +30,12 @@ def test_the_search_comes_first():
     ]
 
 
-def test_an_early_end_is_not_a_fault():
-    """An early end of the traversal is explained in its own line, apart from the reasons for degradation."""
-    paragraph = explain_result(answer(search_hit("a", 0.9), degraded=("keyword-failed", "converged-early"))).split(
-        "\n\n"
-    )[0]
-    assert paragraph.split("\n")[2:] == [
-        "Not as requested: keyword-failed (the keyword search failed; only the vector search was used).",
-        "converged-early: the best results stopped changing, so the traversal ended early; nothing is missing.",
-    ]
-
-
 def test_a_failed_source_is_explained():
-    """The error of a failed source is quoted, and the summary does not list this source as searched."""
+    """The error of a failed source is quoted, and the summary lists neither this source nor a traversal."""
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "errors": {"vector": "ConnectionError: refused"}}
-    summary, reason = explain_result(answer(degraded=("vector-failed",), **plan)).split("\n")[1:]
+    plan |= {"walk": {"traversal": "BFS", "score": "HopDecay"}, "method": "hybrid", "query": None}
+    question, summary, reason = explain_result(answer(degraded=("vector-failed",), **plan)).split("\n")
+    assert question == "(a vector, without words)"
     assert summary == "Nothing found in 2.0 ms, searched by keyword (weight 0.3)."
     assert reason.endswith("only the keyword search was used; ConnectionError: refused).")
 
@@ -77,34 +68,12 @@ def test_every_hit_has_a_paragraph():
     ]
 
 
-def test_nothing_found():
-    """The explanation of an empty result still names the sources searched."""
-    assert explain_result(answer(weights={"vector": 1.0}, fusion="Concat")) == (
-        "Who wrote it?\nNothing found in 2.0 ms, searched by vector (weight 1)."
-    )
-
-
-def test_a_traversal_that_did_not_happen_is_not_mentioned():
-    """An explanation does not mention the traversal if the graph failed or is missing."""
-    expansion = {"traversal": "BFS", "score": "HopDecay"}
-    assert "expanded through edges" not in explain_result(answer(search_hit("a", 0.9), walk=expansion, method="hybrid"))
-
-
-def test_a_question_without_words():
-    """The explanation of a search by vector alone starts with "(a vector, without words)"."""
-    assert explain_result(answer(query=None)).startswith("(a vector, without words)\n")
-
-
-def test_titles():
-    """A hit's title is its title with its section, or the start of its text, or its id."""
+def test_titles_and_quotes():
+    """A title is that with the section, the start of the text, or the id; a quote leaves the title out."""
     hit = search_hit("a", 0.9)
     metadata = {"title": "Ada\nLovelace", "section_heading": "Notes"}
     assert title(replace(hit, chunk=Chunk("a", "Text.", metadata))) == "Ada Lovelace › Notes"
     assert title(hit) == "Text of a."
     assert title(replace(hit, chunk=Chunk("a", " "))) == "a"
-
-
-def test_quotes_leave_the_title_out():
-    """A quote leaves out the title at the start of a text and is cut between words."""
-    hit = replace(search_hit("a", 0.9), chunk=Chunk("a", "Ada\nShe wrote the first program.", {"title": "Ada"}))
+    hit = replace(hit, chunk=Chunk("a", "Ada\nShe wrote the first program.", {"title": "Ada"}))
     assert quote(hit, 20) == "She wrote the first …"

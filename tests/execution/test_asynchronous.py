@@ -7,14 +7,13 @@ import warnings
 import pytest
 from langchain_chroma import Chroma
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.language_models.llms import LLM
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
@@ -24,7 +23,6 @@ from langchain_hybridgraph.execution.llm import with_schema
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from langchain_classic.retrievers import EnsembleRetriever
     from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
     from langchain_community.retrievers import BM25Retriever
 
@@ -39,26 +37,6 @@ class SyncLLM(LLM):
 
     def _call(self, prompt, stop=None, run_manager=None, **kwargs):
         return "answer"
-
-
-class SyncCompressor(BaseDocumentCompressor):
-    def compress_documents(self, documents, query, callbacks=None):
-        return documents
-
-
-class AsyncCompressor(SyncCompressor):
-    async def acompress_documents(self, documents, query, callbacks=None):
-        return documents
-
-
-class SyncRunnable(Runnable):
-    def invoke(self, input, config=None, **kwargs):
-        return input
-
-
-class AsyncRunnable(SyncRunnable):
-    async def ainvoke(self, input, config=None, **kwargs):
-        return input
 
 
 class SyncHistory(BaseChatMessageHistory):
@@ -102,13 +80,9 @@ SYNCHRONOUS = {
     "chain": lambda: PROMPT | FakeListChatModel(responses=["a"]) | StrOutputParser(),
     "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([SyncLLM()]),
     "asked for JSON": lambda: with_schema(FakeListChatModel(responses=["a"]), SCHEMA, "Test"),
-    "runnable": SyncRunnable,
     "embedding": fake,
     "retriever": bm25,
-    "retrievers in one": lambda: EnsembleRetriever(retrievers=[bm25(), bm25()], weights=[0.5, 0.5]),
-    "store over an embedding": lambda: InMemoryVectorStore(fake()).as_retriever(),
     "store": lambda: Chroma(embedding_function=fake()).as_retriever(),
-    "compressor": SyncCompressor,
     "compressor over an embedding": lambda: EmbeddingsFilter(embeddings=fake()),
     "chat history": SyncHistory,
 }
@@ -119,10 +93,8 @@ ASYNCHRONOUS = {
     "structured output": lambda: chat().with_structured_output(SCHEMA, include_raw=True),
     "asked for a form": lambda: with_schema(chat(), SCHEMA, "Test"),
     "function": lambda: RunnableLambda(str),
-    "runnable": AsyncRunnable,
     "embedding": openai,
     "store over an embedding": lambda: InMemoryVectorStore(openai()).as_retriever(),
-    "compressor": AsyncCompressor,
     "a user's own retriever": lambda: AsyncOnlyRetriever(embeddings=fake()),
     "our retriever": lambda: HybridRetriever(HybridGraphStore.from_texts(["a text", "another"])),
     "something unknown": object,

@@ -1,7 +1,7 @@
 """Unusual histories for AdvancedRetriever and planners."""
 
 import pytest
-from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -35,17 +35,6 @@ def test_ten_thousand_turns_are_read_at_their_ends(advanced):
     result = advanced.retrieve_with_context("how fast?", turns)
     assert [document.id for document in result] == ["cars/roadster.md"]
     assert result.plan["context"] == "Which car is red? Really? Yes."
-
-
-def test_an_unknown_role_is_another_speaker(advanced):
-    """The turn of an unknown role is treated as an answer, not as a question."""
-    turns = [
-        ChatMessage(role="user", content="Which car is red?"),
-        ChatMessage(role="moderator", content="The roadster."),
-    ]
-    result = advanced.retrieve_with_context("how fast?", turns)
-    assert result.plan["context"] == "Which car is red? The roadster."
-    assert result[0].id == "cars/roadster.md"
 
 
 def test_parts_that_are_not_text_are_skipped(advanced):

@@ -1,8 +1,6 @@
 """Conversion of conversation histories to turns."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -98,11 +96,3 @@ def test_an_item_of_another_form_is_an_error(item):
     """The error for an invalid item of a history contains the number of the item."""
     with pytest.raises(ConfigurationError, match="item 1 of the history is"):
         turns(["User: red car", item])
-
-
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text()), max_size=45))
-def test_every_pair_with_text_is_a_turn(pairs):
-    """Every pair of role and text is a turn, in order, unless the text is blank."""
-    assert [(turn.speaker, turn.text) for turn in turns(pairs)] == [
-        (speaker, text.strip()) for speaker, text in pairs if text.strip()
-    ]

@@ -2,7 +2,6 @@
 
 import openai
 import pytest
-from langchain_core.tools import tool
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -45,21 +44,6 @@ async def test_over_http(streaming):
             "Which car is red?",
             "The roadster.",
         ]
-
-
-@pytest.mark.parametrize("streaming", [False, True])
-def test_a_call_of_a_tool_is_not_a_question(streaming):
-    """A model that calls a tool instead of rewriting raises ValueError."""
-
-    @tool
-    def price(car: str) -> str:
-        """Return the price of a car."""
-        return "200"
-
-    with OpenAIServer({"car": "roadster"}) as server:
-        model = server.chat_model(streaming=streaming).bind_tools([price])
-        with pytest.raises(ValueError, match="question"):
-            LLMRewrite(model)("and its price?", turns(HISTORY))
 
 
 @pytest.mark.parametrize(
@@ -107,10 +91,3 @@ async def test_in_a_retriever(cars):
         ):
             assert (result[0].id, result.plan["expanded_query"], result.degraded) == ("roadster", WHOLE, ())
         assert len(server.requests) == 3
-
-
-def test_without_a_conversation_no_model_is_called(cars):
-    """A question without a conversation is searched without calling the model."""
-    with OpenAIServer(WHOLE) as server:
-        AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model())).invoke("What costs 9,000?")
-        assert server.requests == []

@@ -103,33 +103,18 @@ def planned(query, messages=HISTORY):
 
 
 def test_a_follow_up_query_is_completed():
-    """A follow-up question is also searched with words of the conversation, in every type."""
+    """A follow-up question is also searched with words of the conversation, in every type; others stay."""
     assert planned("What about its price?") == [
         (None, "What about its price?", 1),
         (None, "What about its price? cars red Tesla roadster", 2),
     ]
+    assert planned("And how to paint the doors?")[1] == ("skill", "paint the doors cars red Tesla roadster", 1)
+    query = "Which flour and salt does sourdough bread need?"
+    assert planned(query) == planned(query, [])
     assert planned("How do I paint it?")[1:] == [
         ("skill", "paint cars red Tesla roadster", 1),
         (None, "How do I paint it? cars red Tesla roadster", 2),
     ]
-
-
-@pytest.mark.parametrize(
-    ("query", "kind", "completed"),
-    [
-        ("And how to paint the doors?", "skill", "paint the doors cars red Tesla roadster"),
-        ("What about my warranty?", "memory", "user's warranty cars red Tesla roadster"),
-    ],
-)
-def test_a_follow_up_without_a_pronoun_is_completed_at_its_end(query, kind, completed):
-    """Words of the conversation are appended to a typed query that has no pronoun."""
-    assert planned(query)[:2] == [(None, query, 1), (kind, completed, 1)]
-
-
-def test_an_independent_query_stays():
-    """A question that does not depend on the conversation is planned as without it."""
-    query = "Which flour and salt does sourdough bread need?"
-    assert planned(query) == planned(query, [])
 
 
 def test_the_first_question_is_used():
