@@ -113,7 +113,7 @@ LINE = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"
 
 def combined_chunks(traversal, seeds=(("a", 1.0),)):
     graph = InMemoryGraph(LINE).scoped_graph(Scope(), traversal.edge_filter)
-    return {chunk.id: chunk for chunk in traversal.combined_chunks(graph, list(seeds), NoisyOr(), None).chunks}
+    return {chunk.id: chunk for chunk in traversal.traverse(graph, list(seeds), NoisyOr(), None).chunks}
 
 
 def test_a_combined_traversal_reaches_as_far_as_its_second_part():
