@@ -19,7 +19,7 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.execution.effects import is_asynchronous
-from langchain_hybridgraph.execution.llm import with_schema
+from langchain_hybridgraph.execution.llm import model_call, with_schema
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -113,3 +113,10 @@ def test_objects_run_by_langchains_executor_are_synchronous(make):
 def test_objects_with_coroutines_are_asynchronous(make):
     """An object with its own coroutines is asynchronous, and so are its bindings and the chains that contain it."""
     assert is_asynchronous(make())
+
+
+def test_models_without_coroutines_are_called_on_a_worker():
+    """The call of a model is awaited only if the model has coroutines of its own."""
+    models = FakeListChatModel(responses=["a"]), chat()
+    calls = [model_call("planner", object(), model.invoke, model.ainvoke, []) for model in models]
+    assert [call.arun is not None for call in calls] == [False, True]

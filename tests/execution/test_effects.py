@@ -137,7 +137,7 @@ async def test_calls_that_hang_without_a_deadline_do_not_block_others(gate, monk
     assert len(starts) == count
 
 
-def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
+def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(run, gate):
     """A lane with ABANDONED_CALLS hanging calls gets no further calls until one of them has returned."""
     lane, starts = Lane("test", Owner()), threading.Semaphore(0)
     ended = threading.Semaphore(0)
@@ -149,10 +149,10 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
 
     hanging = 0
     while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it begins
-        (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
+        (failure,) = run(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
         assert failure.late
         hanging += starts.acquire(timeout=SOON)
-    (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
+    (skipped,) = run(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
     assert skipped.reason == "deadline-exceeded:vector"
     assert not starts.acquire(blocking=False)
     gate.set()
@@ -160,7 +160,7 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
         assert ended.acquire(timeout=PATIENCE)
     answer = None
     while answer != "back":  # the worker that has made the call frees the lane a moment later
-        (answer,) = drive(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + PATIENCE)
+        (answer,) = run(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + PATIENCE)
 
 
 async def test_no_more_calls_run_at_once_than_there_are_workers():

@@ -89,6 +89,7 @@ def test_find_gives_the_scores_of_the_specification():
     hit = result.contexts[0].hit
     assert math.fsum(hit.parts.values()) == pytest.approx(hit.score)
     assert hit.parts["hierarchy"] == pytest.approx(0.4, abs=1e-5)
+    assert (hit.source, hit.found_by) == ("vector", ("vector",))
 
 
 def test_a_document_that_is_a_start_keeps_its_score():
@@ -210,6 +211,7 @@ def test_relations():
     store = library({**TEXTS, **{f"more/{n}.md": f"Text {n}." for n in range(20)}})
     edges = [Edge("lib/pets/cats.md#0", f"{uri}#0", "cites", 0.5 + n / 10, "why") for n, uri in enumerate(TEXTS) if n]
     edges += [Edge("lib/pets/cats.md#0", f"more/{n}.md#0", "cites", n / 100) for n in range(1, 20)]
+    edges.append(Edge("lib/pets/cats.md#0", "lib/food/bread.md#0", "sequence", 1.0))
     store.upsert([], edges=edges)
     first = HierarchicalRetriever(store, k=1, tree={"include_directories": False}).find("cats purr").contexts[0]
     assert [(each.uri, each.relation, round(each.weight, 2)) for each in first.relations] == [

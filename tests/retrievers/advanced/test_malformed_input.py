@@ -5,7 +5,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.search.planner import RulePlanner
 
 TEXTS = {
     "cars/roadster.md": "The red roadster by Tesla costs 200,000 and is fast.",
@@ -59,8 +58,10 @@ def test_a_history_in_another_language(advanced):
 
 
 def test_a_search_in_a_session_finds_what_a_question_leaves_out(store):
-    """The default planner adds the words that a follow-up question leaves out to its query."""
+    """The default planner completes a follow-up question, also from the first question of a long session."""
     result = HierarchicalRetriever(store, k=1).search("What about its speed?", CARS)
     assert [query.query for query in result.query_plan][1] == "What about its speed? car red Tesla roadster"
     assert next(iter(result)).uri == "cars/roadster.md"
-    assert isinstance(HierarchicalRetriever(store)._rules, RulePlanner)
+    turns = [*CARS, *[HumanMessage("Really?"), AIMessage("Yes.")] * 20]
+    result = HierarchicalRetriever(store, k=1).search("What about its speed?", turns)
+    assert "car red" in [query.query for query in result.query_plan][1]

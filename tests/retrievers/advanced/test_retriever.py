@@ -259,6 +259,8 @@ def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
     assert result[0].metadata["degraded"] == ["expander-failed"]
     assert "expander" in result.plan["errors"]
     assert retriever.get_retrieval_stats()["degraded"] == {"expander-failed": 1}
+    plain = retriever.invoke({"input": "and its price?", "chat_history": HISTORY})
+    assert "degraded" not in plain[0].metadata
 
 
 def test_a_context_without_a_vector_leaves_the_raw_question(store):

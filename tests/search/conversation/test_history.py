@@ -69,6 +69,7 @@ def test_the_question_is_not_its_own_history():
     """A question at the end of the history is left out if the user asked it."""
     assert turns([*TURNS_AS_PAIRS, ("user", "how fast")], "how fast ") == TURNS
     assert turns([*TURNS_AS_PAIRS, ("assistant", "how fast")], "how fast")[2].speaker == "assistant"
+    assert turns(["red car", "how fast"], "how fast") == [Turn("", "red car", "red car")]
 
 
 TURNS_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]

@@ -150,6 +150,7 @@ def test_small_talk_is_not_a_query():
     """Small talk gives an empty plan without a reason for degradation."""
     plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
     assert (list(plan), plan.degraded) == ([], ())
+    assert list(RulePlanner()("", ["User: What is the limit?", "Assistant: The limit is 5."], "Great!")) == []
 
 
 HISTORY = [HumanMessage("Which cars are red?"), AIMessage("The roadster by Tesla.")]
