@@ -131,8 +131,8 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its field: the option, with values as they are written in a file."""
     notation = notation_of(option)
     default = option.get_default(call_default_factory=True)
-    is_named = default is not None and notation is not None and notation.kinds is not None
-    default = name_of(default, notation.kinds) if is_named else to_jsonable_python(default)
+    kinds = None if notation is None else notation.kinds
+    default = name_of(default, kinds) if kinds and default is not None else to_jsonable_python(default)
     kind: Any = option.annotation if notation is None else Any
     metadata: list[Any] = [*option.metadata] if notation is None else [AfterValidator(notation.checked)]
     if notation is not None:
