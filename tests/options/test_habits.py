@@ -94,15 +94,6 @@ def test_weights_and_k_by_position_are_answered_with_their_names(foreign, argume
     eval(line, {"HybridRetriever": HybridRetriever, "vector_store": foreign, "documents": documents})
 
 
-@pytest.mark.parametrize(("option", "line"), [({"top_k": 1}, "k=1"), ({"where": {"a": 1}}, "filter={'a': 1}")])
-def test_a_search_of_a_store_answers_options_of_other_stores(store, option, line):
-    """``similarity_search`` refuses unknown options with the call to write, which works."""
-    with pytest.raises(TypeError, match="does not take") as error:
-        store.similarity_search("cat", **option)
-    assert line_in(error) == f"similarity_search(query, {line})"
-    eval(line_in(error), {"similarity_search": store.similarity_search, "query": "cat"})
-
-
 def test_a_search_of_a_store_refuses_a_negative_k(store):
     """A negative k is an error, not an empty list."""
     with pytest.raises(ConfigurationError, match="k must be an integer ≥ 0, got -1"):
@@ -193,10 +184,7 @@ def test_invalid_texts_are_refused(arguments, message):
     ("name", "line"),
     [
         ("openai", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'),
-        ("OpenAIEmbeddings", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'),
-        ("text-embedding-3-small", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'),
         ("openai:text-embedding-3-large", 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'),
-        ("huggingface", 'HybridGraphStore(path, "langchain_huggingface:HuggingFaceEmbeddings")'),
     ],
 )
 def test_the_name_of_a_provider_is_answered_with_its_class(name, line):

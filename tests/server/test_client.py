@@ -83,18 +83,15 @@ async def test_the_results_are_those_of_the_local_retriever(name, url, store):
 
 DAY, INSTANT = date(2024, 5, 1), datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
 OF_DATES = [
-    *({"when": {operator: INSTANT}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
-    *({"when": {operator: DAY}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "=", "!=", "<>")),
+    {"when": {"$eq": INSTANT}},
+    {"when": {"$lt": DAY}},
+    {"when": {"!=": DAY}},
     {"when": DAY},
     {"when": {"$in": [DAY, INSTANT]}},
-    {"when": {"$nin": (DAY, INSTANT)}},
     {"all": {"$contains": DAY}},
-    {"all": {"$not_contains": INSTANT}},
-    {"all": {"$eq": [DAY]}},
     {"all": {"$in": [[INSTANT], [DAY]]}},
     {"by": {"$eq": {"from": DAY}}},
     {"when": {"$exists": True}, "$or": [{"when": INSTANT}, {"$not": {"when": {"$lt": DAY}}}]},
-    {"$nor": [{"when": {"$not": {"$eq": DAY}}}]},
 ]
 
 
