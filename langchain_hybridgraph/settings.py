@@ -289,20 +289,6 @@ class HybridGraphSettings(SettingsTable):
         flat = {name: value for name, value in options.items() if name not in group}
         return flat | ({section: group} if group else {})
 
-    @classmethod
-    def table(cls) -> str:
-        """Return all keys as a Markdown table of key, default, allowed values and description.
-
-        >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
-        | `retriever_k` | 10 | an integer ≥ 0 | Number of results. |
-        """
-        rows = []
-        for key, field in cls.model_fields.items():
-            default = "" if field.default in (None, []) else str(field.default)
-            default = default.lower() if isinstance(field.default, bool) else default
-            rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {field.description} |")
-        return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
-
 
 def allowed_values(key: str) -> str:
     """Return a description of a key's allowed values."""

@@ -222,8 +222,10 @@ class WithoutCallbacks(BaseDocumentCompressor):
 
 def test_a_compressor_class_is_rejected():
     """Passing a compressor class instead of an instance raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="pass an instance of langchain_core's BaseDocumentCompressor"):
-        CompressorReranker(Both)
+    with pytest.raises(
+        ConfigurationError, match="cannot rerank; give a reranker .*, a LangChain BaseDocumentCompressor"
+    ):
+        as_reranker(Both)
 
 
 def test_as_reranker():
