@@ -203,23 +203,6 @@ def test_unreadable_files_are_counted_and_named(docs, index):
     assert f"hybridgraph: skipped {docs / 'empty.docx'}: it is empty\n" in done.stderr
 
 
-def test_if_no_file_can_be_read_the_report_is_printed(tmp_path):
-    """The command fails, but its output, with --json too, has the reason for each file."""
-    folder = tmp_path / "damaged"
-    folder.mkdir()
-    (folder / "a.txt").write_bytes(b"\0")
-    (folder / "b.jsonl").write_text("{", encoding="utf-8")
-    arguments = ("ingest", folder, "--index", tmp_path / "index", "--embedding", "lsa")
-    done = hybridgraph(*arguments, "--json")
-    report = json.loads(done.stdout)
-    assert (done.exit_code, report["documents"], report["layers"]) == (1, 0, None)
-    assert report["skipped"] == {".jsonl": 1, ".txt": 1}
-    assert list(report["unread"]) == [str(folder / "a.txt"), str(folder / "b.jsonl")]
-    expected = f"hybridgraph: nothing was read in {folder}: {folder / 'a.txt'}: this is not text; convert it to UTF-8"
-    assert done.stderr.splitlines()[-1].startswith(expected)
-    assert hybridgraph(*arguments).stdout.endswith("; skipped 1 .jsonl, 1 .txt\n")
-
-
 @pytest.mark.parametrize(("split", "parents", "chunks"), [("flat", 0, 7), ("parent-child", 6, 7), ("none", 0, 6)])
 def test_the_requested_split(docs, tmp_path, split, parents, chunks):
     """--split selects chunks, chunks with parents, or complete documents."""
@@ -339,16 +322,6 @@ def test_the_json_of_search_is_the_result(read_index):
     assert again.to_dict() == result
     assert [document.id for document in again] == [hit.id for hit in again.hits]
     assert again.plan["query"] == "warranty"
-
-
-def test_json_that_any_parser_reads(tmp_path):
-    """In the JSON output, NaN and infinity become null and lone surrogates become U+FFFD."""
-    line = '{"text": "a lonely number", "value": [NaN, -Infinity], "title": "half \\ud800"}\n'
-    (tmp_path / "a.jsonl").write_text(line, encoding="utf-8")
-    assert hybridgraph("ingest", tmp_path / "a.jsonl", "--index", tmp_path / "ix", "--embedding", "lsa").exit_code == 0
-    metadata = answer("search", "lonely number", "--index", tmp_path / "ix")["hits"][0]["chunk"]["metadata"]
-    assert (metadata["value"], metadata["title"]) == ([None, None], "half \ufffd")
-    assert "half \ufffd" in hybridgraph("search", "lonely number", "--index", tmp_path / "ix").stdout
 
 
 def test_the_readable_output_of_search(read_index):
@@ -570,30 +543,6 @@ def test_a_model_that_cannot_be_loaded_leaves_no_index(docs, tmp_path, monkeypat
     monkeypatch.setattr(OnnxMiniLMEmbeddings, "load", load)
     done = hybridgraph("ingest", docs, "--index", tmp_path / "new", "--embedding", "minilm")
     assert (done.exit_code, "no network" in done.stderr, (tmp_path / "new").exists()) == (1, True, False)
-
-
-def broken_model():
-    """Return an embedding that fails."""
-    from langchain_core.embeddings import Embeddings
-
-    class Broken(Embeddings):
-        def embed_documents(self, texts):
-            raise OSError("out of order")
-
-        embed_query = embed_documents
-
-    return Broken()
-
-
-def test_an_index_that_a_failed_ingest_left_has_no_embedding(docs, tmp_path):
-    """After a first ingest whose embedding failed, the index has no embedding, and the next ingest chooses one."""
-    index = tmp_path / "new"
-    model = "tests.cli.test_app:broken_model"
-    assert hybridgraph("ingest", docs, "--index", index, "--embedding", model).exit_code != 0
-    assert answer("stats", "--index", index)["embedding"] is None
-    done = hybridgraph("ingest", docs, "--index", index, "--embedding", "lsa")
-    assert "embedding lsa: fitted to the texts themselves, as requested" in done.stderr
-    assert answer("stats", "--index", index)["embedding"] == "lsa"
 
 
 def test_a_custom_embedding(docs, tmp_path, monkeypatch):
