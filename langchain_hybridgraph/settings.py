@@ -440,9 +440,6 @@ def template(schema: str) -> str:
     """Return the text of a settings file in which every setting is commented out and shows its default.
 
     ``schema`` is the path of the JSON schema to which the file refers.
-
-    >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
-    ['  #k: 10']
     """
     lines = [_HEAD.format(schema=schema)]
     for section, description in settings_file.SECTIONS.items():
