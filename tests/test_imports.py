@@ -205,26 +205,6 @@ def test_no_module_imports_private_names_of_another():
     assert private == []
 
 
-def test_all_kinds_of_imports_are_read():
-    """Early, late and type-only imports, submodules after ``from package``, and modules in strings are all found."""
-    source = (
-        f"import numpy\nfrom {PACKAGE}.search import rerankers\n"
-        "if TYPE_CHECKING:\n    import scipy\n"
-        "class A:\n    import yaml\n    def f(self):\n        import chromadb\n"
-        f"import_module('{PACKAGE}.records')\n"
-        "TABLE = {'a': 'search.rerankers:ScoreReranker', 'b': 'no.module:Name'}\n"
-    )
-    assert list(imports_in(ast.parse(source), "x")) == [
-        ("x", "numpy", True),
-        ("x", f"{PACKAGE}.search.rerankers", True),
-        ("x", "scipy", False),
-        ("x", "yaml", True),
-        ("x", "chromadb", False),
-        ("x", f"{PACKAGE}.records", False),
-        ("x", f"{PACKAGE}.search.rerankers", False),
-    ]
-
-
 def test_importing_the_package_is_light():
     """``import langchain_hybridgraph`` loads neither LangChain nor an engine nor Pydantic."""
     heavy = {*ENGINES, "langchain_core", "langchain_chroma", "numpy", "pydantic", "typer", "rich"}

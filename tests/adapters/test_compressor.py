@@ -215,15 +215,10 @@ async def test_async_uses_the_compressors_async_method():
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
 
 
-class WithoutCallbacks(BaseDocumentCompressor):
-    def compress_documents(self, documents, query):
-        return documents
-
-
 def test_a_compressor_class_is_rejected():
     """Passing a compressor class instead of an instance raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="pass an instance of langchain_core's BaseDocumentCompressor"):
-        CompressorReranker(Both)
+    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker"):
+        as_reranker(Both)
 
 
 def test_as_reranker():
