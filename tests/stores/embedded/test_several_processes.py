@@ -18,7 +18,6 @@ import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 
-import joblib
 import numpy as np
 import pytest
 import tantivy
@@ -413,16 +412,6 @@ def test_a_pool_of_processes_gets_the_store_as_an_argument(folder, method):
     assert_all_there(folder, ids | {"first"})
 
 
-def test_joblib_gets_the_retriever_as_an_argument(folder):
-    """A retriever can be passed to joblib, which pickles with cloudpickle as Ray and Spark do."""
-    with closing(opened(folder)) as store:
-        store.add_texts(["text one", "text two"], ids=["one", "two"])
-        retriever = HybridRetriever(store, k=1)
-        call = joblib.delayed(retriever.invoke)
-        answers = joblib.Parallel(n_jobs=2)([call("one"), call("two")])
-    assert [document.id for [document] in answers] == ["one", "two"]
-
-
 def test_a_retriever_with_a_named_embedding_is_pickled(tmp_path):
     """Unpickling a retriever creates a named embedding again from its name, including its fitted model."""
     with HybridGraphStore(tmp_path / "lsa", "lsa") as store:
@@ -480,62 +469,6 @@ def test_gunicorn_with_preload(tmp_path, folder):
         server.terminate()
         server.wait(PATIENCE)
     assert_all_there(folder, {"preloaded", "first", *ids})
-
-
-CELERY = """
-import os
-from celery import Celery
-from langchain_hybridgraph import HybridGraphStore
-from tests.stores.embedded.test_several_processes import Distinct
-
-store = HybridGraphStore(os.environ["FOLDER"], Distinct())
-store.add_texts(["text preloaded"], ids=["preloaded"])
-queue = os.environ["QUEUE"]
-app = Celery("program", broker="filesystem://", backend=f"file://{queue}")
-folders = {"data_folder_in": queue, "data_folder_out": queue, "processed_folder": queue}
-app.conf.update(broker_transport_options={**folders, "polling_interval": 0.05}, worker_prefetch_multiplier=1)
-
-@app.task
-def add(id):
-    store.add_texts([f"text {id}"], ids=[id])
-    return [os.getpid(), store.similarity_search(f"text {id}", k=1)[0].id]
-"""
-
-
-def test_celery_prefork(tmp_path, folder):
-    """Celery tasks in forked workers write to a store that was created when the program was imported."""
-    (tmp_path / "program.py").write_text(CELERY)
-    (tmp_path / "queue").mkdir()
-    environment = {
-        **os.environ,
-        "FOLDER": str(folder),
-        "QUEUE": str(tmp_path / "queue"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-    }
-    command = [sys.executable, "-m", "celery", "-A", "program", "worker", "--pool", "prefork", "--concurrency", "2"]
-    quick = ["--without-mingle", "--without-gossip", "--without-heartbeat"]
-    worker = subprocess.Popen([*command, *quick, "--loglevel", "ERROR"], cwd=tmp_path, env=environment)
-    script = textwrap.dedent("""
-        import json
-        from program import add
-        tasks = [add.delay(f"k{n}") for n in range(10)]
-        print(json.dumps([task.get(timeout=600, interval=0.05) for task in tasks]))
-    """)
-    try:
-        client = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=True,
-        )
-    finally:
-        worker.terminate()
-        worker.wait(PATIENCE)
-    ids = [f"k{n}" for n in range(10)]
-    assert [hit_ids for _, hit_ids in json.loads(client.stdout)] == ids
-    assert_all_there(folder, {"preloaded", *ids})
 
 
 def wait_for(attempt, process):
