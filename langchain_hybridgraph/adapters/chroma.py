@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 # Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).
-LARGE_PAGE = 2_500
+FIRST_PAGE, LARGE_PAGE = 500, 2_500
 # Maximum size in bytes of the vectors that are kept in memory.
 MOST_KEPT = 128 * 2**20
 # Number of searches that read vectors after which all vectors of a collection of at most this size are read, once. It
@@ -244,6 +244,9 @@ class ChromaAdapter(StoreAdapter):
 
     def documents(self) -> Iterator[Document]:
         memory, is_current = self._current()
+        if not is_current and self.is_local:  # often it was filled just before: then each search would read again
+            time.sleep(SETTLED_SECONDS)
+            memory, is_current = self._current()
         documents: dict[str, Document] = {}
         for page in self._pages(["documents", "metadatas"]):
             new = _documents(page)
@@ -300,16 +303,16 @@ class ChromaAdapter(StoreAdapter):
         return [vector for page in pages for vector in page]
 
     def _pages(self, include: list[str]) -> Iterator[Mapping[str, Any]]:
-        read = partial(self._store.get, limit=LARGE_PAGE, include=include)
-        page = read(offset=0)
+        read = partial(self._store.get, include=include)
+        page = read(offset=0, limit=FIRST_PAGE)
+        start = FIRST_PAGE
         with ThreadPoolExecutor(1) as reader:  # the next page is read while the caller processes this one
-            for start in itertools.count(LARGE_PAGE, LARGE_PAGE):
-                is_last = len(page["ids"]) < LARGE_PAGE
-                following = None if is_last else reader.submit(read, offset=start)
+            while len(page["ids"]) in (FIRST_PAGE, LARGE_PAGE):
+                following = reader.submit(read, offset=start, limit=LARGE_PAGE)
                 yield page
-                if following is None:
-                    return
                 page = following.result()
+                start += LARGE_PAGE
+            yield page
 
 
 def _with_lengths(page: Mapping[str, Any]) -> dict[str, tuple[Vector, float]]:

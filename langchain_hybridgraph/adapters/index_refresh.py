@@ -6,8 +6,9 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
@@ -44,27 +45,28 @@ class RefreshReport(NamedTuple):
     removed: int = 0
 
 
-class StoreContents(NamedTuple):
+@dataclass
+class StoreContents:
     """All Documents of a store and their number just before they were read, or the ``error`` if it failed."""
 
-    documents: Sequence[Document]
+    documents: list[Document] = field(default_factory=list)
     size: int | None = None
     error: str | None = None
 
+    @classmethod
+    def of(cls, adapter: StoreAdapter) -> Self:
+        """Read all texts of a store."""
+        contents = cls()
+        for _ in contents.reading(adapter):
+            pass
+        return contents
 
-def read_store(adapter: StoreAdapter, prepare: Callable[[str], object] | None = None) -> StoreContents | None:
-    """Read all texts of a store, or return None if its texts cannot be listed.
-
-    ``prepare`` is called for each text while the store reads the next ones.
-    """
-    if not adapter.can_list:
-        return None
-    size, documents = adapter.count(), []
-    for document in adapter.documents():
-        documents.append(document)
-        if prepare is not None:
-            prepare(document.page_content)
-    return StoreContents(documents, size)
+    def reading(self, adapter: StoreAdapter) -> Iterator[Document]:
+        """Read all texts of a store into ``documents``, and yield each while the store reads the next ones."""
+        self.size = adapter.count()
+        for document in adapter.documents():
+            self.documents.append(document)
+            yield document
 
 
 class Freshness:
@@ -116,9 +118,9 @@ class Freshness:
             except UnusableIndex as error:
                 if str(error):
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
-                size, documents = adapter.count(), list(adapter.documents())
-                texts.create(Identity(documents, documents, texts.id_key))
-                freshness._compare(StoreContents(documents, size))
+                contents = StoreContents.of(adapter)
+                texts.create(Identity(contents.documents, contents.documents, texts.id_key))
+                freshness._compare(contents)
                 texts.publish()
         return freshness
 
@@ -130,7 +132,7 @@ class Freshness:
             raise UnusableIndex("it contains none of the texts in the collection")
         is_changed = any(contents.get(str(document.id)) != _content(document) for document in sample)
         if is_changed or self.adapter.is_in_memory:
-            self._compare(StoreContents(list(self.adapter.documents()), self._size))
+            self._compare(StoreContents.of(self.adapter))
         else:
             self._compare_ids()
 
@@ -188,7 +190,7 @@ class Freshness:
         Raises ConfigurationError if ``documents`` is None and the store cannot be listed.
         """
         with self._refreshing, self.texts.exclusive():
-            store_contents = read_store(self.adapter)
+            store_contents = StoreContents.of(self.adapter) if self.adapter.can_list else None
             if documents is not None:
                 return self._replace(documents, store_contents)
             if store_contents is None:
@@ -235,7 +237,7 @@ class Freshness:
         if size == self._size:
             return  # another search has caught up in the meantime
         if self.texts.contents is None:
-            self._compare(StoreContents(list(self.adapter.documents()), size))
+            self._compare(StoreContents.of(self.adapter))
         else:
             self._compare_ids()
             self._size, self._is_behind = size, False
@@ -333,16 +335,19 @@ class Freshness:
             self.filtered.rows.note(store_contents.documents)
 
 
-def without_copies(documents: Sequence[Document]) -> list[Document]:
-    """Return the first of each group of Documents with equal text and metadata."""
-    counts = Counter(document.page_content for document in documents)
-    if len(counts) == len(documents):
-        return list(documents)
-    contents = (_content(each) if counts[each.page_content] > 1 else each.page_content for each in documents)
-    first: dict[int | str, Document] = {}
-    for content, document in zip(contents, documents, strict=True):
-        first.setdefault(content, document)
-    return list(first.values())
+def without_copies(documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield the first of each group of Documents with equal text and metadata."""
+    first: dict[str, Document] = {}
+    contents: dict[str, set[int]] = {}
+    for document in documents:
+        other = first.setdefault(document.page_content, document)
+        if other is not document:
+            different = contents.setdefault(document.page_content, {_content(other)})
+            content = _content(document)
+            if content in different:
+                continue
+            different.add(content)
+        yield document
 
 
 def content_hash(chunk: Chunk) -> int:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.adapters.chroma import ChromaAdapter
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.stores.bm25 import KeywordIndex
+    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 
     Times = NDArray[np.float64]
 
@@ -122,11 +122,9 @@ class DocumentIndex:
         stored_documents: Sequence[Document] | None = None,
         is_given: bool = True,
     ) -> None:
-        user_documents = list(documents)
         self.is_given = is_given
         self.engine = engine
         self.id_key = id_key
-        self.identity = Identity(user_documents, stored_documents, id_key)
         self.ids: list[str] = []  # by row
         self.row_of: dict[str, int] = {}
         self.chunks: Mapping[str, Chunk] = _ChunksById(self)
@@ -135,8 +133,12 @@ class DocumentIndex:
         self.has_parents = False
         self._changing = ForkSafeLock()
         self.index, self.reason = self.empty_index(engine, language)
-        chunks = {id: chunk_of(document, id) for document, id in zip(user_documents, self.identity.ids, strict=True)}
-        self.change(list(chunks.values()))
+        in_order: list[Document] = []
+        self.index.apply(1, self._texts(documents, in_order), [])
+        self.identity = Identity(in_order, stored_documents, id_key)
+        self._place([chunk_of(document, id) for document, id in zip(in_order, self.identity.ids, strict=True)])
+        if replaced_rows := set(range(len(in_order))).difference(self.row_of.values()):
+            self.index.apply(2, [], sorted(replaced_rows))
 
     def user_chunk(self, id: str) -> Chunk | None:
         """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
@@ -163,19 +165,26 @@ class DocumentIndex:
         """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
         with self._changing:
             replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
-            rows = range(len(self.ids), len(self.ids) + len(add))
-            self.ids += [chunk.id for chunk in add]
-            self._scoped.extend(add)
-            self.row_of |= {chunk.id: row for row, chunk in zip(rows, add, strict=True)}
-            self.has_parents |= any(chunk.parent is not None for chunk in add)
-            self.index.apply(
-                self.index.applied_version + 1,
-                [(row, chunk.text, chunk.headings) for row, chunk in zip(rows, add, strict=True)],
-                replaced_rows,
-            )
+            texts = [(row, chunk.text, chunk.headings) for row, chunk in enumerate(add, len(self.ids))]
+            self._place(add)
+            self.index.apply(self.index.applied_version + 1, texts, replaced_rows)
             for id in set(remove).difference(chunk.id for chunk in add):
                 self.row_of.pop(id, None)
             self._note_contents(stored, deleted)
+
+    @staticmethod
+    def _texts(documents: Iterable[Document], read: list[Document]) -> Iterator[IndexedText]:
+        """Yield the texts of Documents for the index, which analyses them while a store reads the next ones."""
+        for row, document in enumerate(documents):
+            read.append(document)
+            chunk = chunk_of(document, "")
+            yield row, chunk.text, chunk.headings
+
+    def _place(self, add: Sequence[Chunk]) -> None:
+        self.row_of |= {chunk.id: row for row, chunk in enumerate(add, len(self.ids))}
+        self.ids += [chunk.id for chunk in add]
+        self._scoped.extend(add)
+        self.has_parents |= any(chunk.parent is not None for chunk in add)
 
     def _note_contents(self, stored: Mapping[str, int], deleted: Collection[str]) -> None:
         if self.contents is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, replace
 from functools import partial
@@ -29,8 +30,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, N
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.arguments import check_documents, check_first, documents_of
-from langchain_hybridgraph.options.calls import Options
+from langchain_hybridgraph.options.arguments import Options, check_documents, check_first, documents_of
 from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
@@ -38,7 +38,7 @@ from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.stores import protocols, tantivy_index
+from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.folder import CATALOG
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
@@ -157,14 +157,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
             if with_folder is not None:
                 return with_folder
-        prepare = None
-        if documents is None and options.engine == "tantivy":
-            prepare = partial(tantivy_index.prepare, language_name(options.language))
-        store_contents = _read(adapter, documents, prepare)
-        indexed = documents if documents is not None or store_contents is None else store_contents.documents
-        if documents is None and indexed is not None and merges_copies:
-            indexed = index_refresh.without_copies(indexed)
-        if indexed is None:
+        if documents is None and not adapter.can_list:
             if self._weights({})[1] > 0:
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
@@ -172,27 +165,41 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     stacklevel=6,
                 )
             return pipeline_store(self.vector_store, None, id_key=options.id_key)
-        if store_contents is not None and store_contents.error is not None:
-            warnings.warn(
-                f"the texts of {type(self.vector_store).__name__} could not be listed ({store_contents.error}), so "
-                "only the vector search finds texts until a later search can list them; to search by keyword without "
-                f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                stacklevel=6,
-            )
-        texts = DocumentIndex(
-            indexed,
+        build = partial(
+            DocumentIndex,
             engine=options.engine,
             language=options.language,
             id_key=options.id_key,
-            stored_documents=_read_by_id(adapter, indexed) if store_contents is None else store_contents.documents,
             is_given=documents is not None,
         )
+        contents = index_refresh.StoreContents()
+        reading = _until_failure(contents, adapter) if adapter.can_list else iter(())
+        is_read = True
+        if documents is None:
+            # ``contents`` grows while the index is built.
+            indexed = index_refresh.without_copies(reading) if merges_copies else reading
+            texts = build(indexed, stored_documents=contents.documents)
+            if contents.error is not None:
+                texts = build(())
+                warnings.warn(
+                    f"the texts of {type(self.vector_store).__name__} could not be listed ({contents.error}), so only "
+                    "the vector search finds texts until a later search can list them; to search by keyword without "
+                    f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
+                    stacklevel=6,
+                )
+        else:
+            deque(reading, maxlen=0)
+            is_read = adapter.can_list and contents.error is None
+            stored = contents.documents if is_read else _read_by_id(adapter, documents)
+            texts = build(documents, stored_documents=stored)
         return pipeline_store(
             self.vector_store,
             texts,
             id_key=options.id_key,
-            freshness=index_refresh.Freshness(texts, adapter, store_contents, merges_copies=merges_copies),
-            documents=() if store_contents is None or documents is None else store_contents.documents,
+            freshness=index_refresh.Freshness(
+                texts, adapter, contents if is_read else None, merges_copies=merges_copies
+            ),
+            documents=() if documents is None else contents.documents,
         )
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
@@ -457,17 +464,12 @@ _SHARED = "_hybridgraph_adapters"
 _shared_indexes: WeakKeyDictionary[index_refresh.Freshness, Any] = WeakKeyDictionary()
 
 
-def _read(
-    adapter: StoreAdapter,
-    documents: Sequence[Document] | None,
-    prepare: Callable[[str], object] | None,
-) -> index_refresh.StoreContents | None:
-    """Return the texts of the store, or None if they are not available and, after a failure, not needed."""
+def _until_failure(contents: index_refresh.StoreContents, adapter: StoreAdapter) -> Iterator[Document]:
+    """Yield the texts of the store. If it fails, ``contents`` has only the error."""
     try:
-        return index_refresh.read_store(adapter, prepare)
+        yield from contents.reading(adapter)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        failure = index_refresh.StoreContents([], None, describe_error(error))
-        return failure if documents is None else None
+        contents.documents, contents.size, contents.error = [], None, describe_error(error)
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:

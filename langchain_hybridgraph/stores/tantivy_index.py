@@ -7,11 +7,12 @@ import functools
 import json
 import math
 import os
+import re
 import struct
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -180,6 +181,10 @@ def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, Anal
     return rows
 
 
+_WORD = re.compile(f"[{re.escape(AROUND)}]{{0,9}}(?:[A-Za-z][a-z]{{1,99}}|[a-z])[{re.escape(AROUND)}]{{0,9}}")
+_NOTHING = re.compile("(?!)")
+
+
 class _Splitter:
     """Splits texts into words and compounds as ``Analyzer`` and ``compounds`` do, but faster.
 
@@ -188,14 +193,12 @@ class _Splitter:
 
     def __init__(self, language: str) -> None:
         self.analyzer = Analyzer(language)
+        self._is_word = _WORD.fullmatch if self.analyzer.is_plain("word") else _NOTHING.fullmatch
         self._plain: set[str] = set()
         self._forms: dict[str, tuple[str | None, str]] = {}
-        self.fields_of: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[str, str]:
         """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
-        if self.fields_of and (fields := self.fields_of.pop(text, None)) is not None:
-            return fields
         runs = text.split()
         forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
         words = {run: words for run, (words, _) in forms.items() if words is not None}
@@ -208,11 +211,10 @@ class _Splitter:
         """Return the words of a run, or None if they need no analysis, and its compounds."""
         if len(self._plain) + len(self._forms) >= _CACHE_SIZE:
             self._plain, self._forms = set(), {}
-        is_plain, word = self.analyzer.is_plain(run), run.strip(AROUND)
-        if is_plain and word.isalpha() and (word.islower() or word[1:].islower()):  # nearly all runs
+        if self._is_word(run):  # nearly all runs
             self._plain.add(run)
             return None, ""
-        terms = None if is_plain else self.analyzer.unstemmed_words(run), " ".join(compounds(run))
+        terms = None if self.analyzer.is_plain(run) else self.analyzer.unstemmed_words(run), " ".join(compounds(run))
         if terms == (None, ""):
             self._plain.add(run)
         elif len(run) <= _LONGEST_CACHED:
@@ -223,12 +225,6 @@ class _Splitter:
 @functools.cache
 def _splitter(language: str) -> _Splitter:
     return _Splitter(language)
-
-
-def prepare(language: str, text: str) -> None:
-    """Analyse a text that will be added to an index soon, while the caller waits for the next texts."""
-    splitter = _splitter(language)
-    splitter.fields_of[text] = splitter(text)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
@@ -461,9 +457,12 @@ class TantivyIndex(KeywordIndex):
 
         writing = partial(tantivy_errors, f"cannot write to the keyword index {self._path or 'in memory'}")
         document = partial(tantivy.Document.from_dict, schema=self._schema)
-        is_small = isinstance(add, Sized) and len(add) <= _FEW_TEXTS
+        texts = iter(add)
+        batches = iter(lambda: list(islice(texts, _ANALYZED)), [])
+        rows = chain.from_iterable(ordered_map(partial(analyze, self.analyzer.language), batches))
+        first = list(islice(rows, _FEW_TEXTS + 1))
         with writing():
-            writer = self._index.writer(_SMALL_HEAP if is_small else _HEAP, _THREADS)
+            writer = self._index.writer(_SMALL_HEAP if len(first) <= _FEW_TEXTS else _HEAP, _THREADS)
         # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
         # would die in a fork, and an aborted batch would be part of the next commit.
         try:
@@ -471,12 +470,9 @@ class TantivyIndex(KeywordIndex):
                 self._delete_leftovers()
                 for row in remove:
                     writer.delete_documents_by_term("row", int(row))
-            texts = iter(add)
-            batches = iter(lambda: list(islice(texts, _ANALYZED)), [])
-            analyzed = ordered_map(partial(analyze, self.analyzer.language), batches)
             # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
             last = -1 if self._path is None and not self.applied_version else math.inf
-            for row, fields in chain.from_iterable(analyzed):
+            for row, fields in chain(first, rows):
                 with writing():
                     if row <= last:
                         writer.delete_documents_by_term("row", row)
@@ -488,7 +484,6 @@ class TantivyIndex(KeywordIndex):
                 mark = {"row": _MARK_ROW, "mark": True, "version": version, "analysis": self.analyzer.name}
                 writer.add_document(document(mark))
                 writer.commit()
-            _splitter(self.analyzer.language).fields_of.clear()
         except BaseException:
             with contextlib.suppress(StoreError):  # a failed writer raises the same error again
                 self._close_writer(writer)
