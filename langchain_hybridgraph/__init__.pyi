@@ -51,9 +51,9 @@ from langchain_hybridgraph.search.rerankers import CrossEncoderReranker as Cross
 from langchain_hybridgraph.search.rerankers import LLMReranker as LLMReranker
 from langchain_hybridgraph.search.rerankers import ScoreReranker as ScoreReranker
 from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
-from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
 from langchain_hybridgraph.stores.check import drop_tenant as drop_tenant
 from langchain_hybridgraph.stores.check import list_tenants as list_tenants
+from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
 from langchain_hybridgraph.telemetry import LogSink as LogSink
 from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
 from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
