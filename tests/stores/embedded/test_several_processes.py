@@ -25,7 +25,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
+from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.index import IndexFolder
@@ -104,22 +104,6 @@ def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
     assert_all_there(folder, ids)
 
 
-def test_a_reader_follows_several_writers(folder):
-    """A store that stays open finds at its next call the chunks that other processes have added."""
-    with (
-        closing(opened(folder)) as reader,
-        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
-    ):
-        jobs = [pool.submit(write_in_another_process, folder, f"p{n}") for n in range(2)]
-        count = 0
-        while not all(job.done() for job in jobs):
-            there = ids_by_vector(reader, "text")
-            assert len(there) >= count
-            count = len(there)
-        ids = {id for job in jobs for id in job.result(PATIENCE)}
-        assert ids_by_vector(reader, "text") == ids_by_word(reader, "text") == ids
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_process_leaves_the_fallback_when_another_has_rebuilt_the_index(folder, read_only):
     """A process that answers without the keyword index uses it as soon as another process has rebuilt it."""
@@ -166,13 +150,6 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
         holder.communicate()
         store.add_texts(["text b"], ids=["b"])
         assert ids_by_word(store, "text") == {"a", "b"}
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), "soon", None])
-def test_an_invalid_timeout(folder, seconds):
-    """An invalid write_timeout raises a ConfigurationError that states the expected value."""
-    with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds, at least 0, got"):
-        opened(folder, write_timeout=seconds)
 
 
 def test_a_slow_embedding_does_not_block_other_writers(folder):
