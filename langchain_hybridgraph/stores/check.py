@@ -239,7 +239,6 @@ class Maintenance:
         return replace(report, notes=(*notes, *report.notes))
 
     def _repair_summaries(self) -> None:
-        """Repair the index of summaries, or write it again if that is not possible."""
         try:
             summaries = self._summaries()
             report = None if summaries is None else summaries.repair()

@@ -377,7 +377,6 @@ class Writer(Reader):
     def _embedded_pages(
         self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
     ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield pages of all rows, vectors (by the model, if None) and hashes of texts."""
         done = 0
         for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
             texts = [entry.text for entry in page]
@@ -394,7 +393,6 @@ EarlyVectors = tuple[int, dict[str, "Vector"], int]
 def _vectors_of_same_texts(
     matrix: VectorMatrix | None, changed: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]
 ) -> dict[str, Vector]:
-    """Return the undamaged vectors of the chunks whose texts have not changed, by text."""
     rows = {
         entry.text: (row, entry.text_hash)
         for entry in changed
