@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -117,22 +117,6 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
             f"{name} must be a list of {what} as strings, got {value!r:.200}; write {name}={example!r:.200}"
         )
     return texts
-
-
-def check_labels(name: str, value: object) -> list[str]:
-    """Return the labels in the value of the option ``name``. A string is one label, and None means no labels.
-
-    Raises ConfigurationError for any other value that is not a collection of strings.
-
-    >>> check_labels("seed_labels", "Claim")
-    ['Claim']
-    """
-    labels = [value] if isinstance(value, str) else [] if value is None else value
-    if not isinstance(labels, Sequence | Set) or not all(isinstance(label, str) for label in labels):
-        raise ConfigurationError(
-            f"{name} must be a string or a list of strings, got {value!r:.200}; write {name}=['home', 'tea']"
-        )
-    return list(labels)
 
 
 def check_vector(value: object) -> NDArray[np.float32]:

@@ -21,7 +21,6 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory.scores import Hotness, Novelty
 from langchain_hybridgraph.options import values
-from langchain_hybridgraph.options.arguments import check_labels
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, OptionModel, group_field
 from langchain_hybridgraph.options.objects import EXPANDERS, PLANNERS, RERANKERS, as_reranker
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
@@ -49,7 +48,7 @@ def _time(value: Any) -> Any:
 
 
 def _labels(name: str, value: Any) -> frozenset[str]:
-    return frozenset(check_labels(name, value))
+    return frozenset(values.check_labels(name, value))
 
 
 def _language(value: Any) -> str:

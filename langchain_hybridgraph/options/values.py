@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -263,6 +263,22 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
     similar = registry.similar_name(value, literals(option.annotation)) if isinstance(value, str) else None
     hint = "" if similar is None else f"; did you mean {similar!r}?"
     return f"{name} must be {expected_value(option)}, got {quote_value(value)}{hint}"
+
+
+def check_labels(name: str, value: object) -> list[str]:
+    """Return the labels in the value of the option ``name``. A string is one label, and None means no labels.
+
+    Raises ConfigurationError for any other value that is not a collection of strings.
+
+    >>> check_labels("seed_labels", "Claim")
+    ['Claim']
+    """
+    labels = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(labels, Sequence | Set) or not all(isinstance(label, str) for label in labels):
+        raise ConfigurationError(
+            f"{name} must be a string or a list of strings, got {value!r:.200}; write {name}=['home', 'tea']"
+        )
+    return list(labels)
 
 
 OPTION_ERROR = "retriever_option"
