@@ -735,6 +735,25 @@ def test_readers_follow_a_new_generation(opened):
     assert by_vector(reader, "black")[0] == "new2"
 
 
+def test_a_text_is_embedded_again_if_the_model_is_fitted_meanwhile(opened, monkeypatch):
+    """If another store fits the model while a text is embedded, the text gets a vector of the new model."""
+    store = fitted_folder(opened, "red", "blue")
+    other = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+    embed, races = FittedWords.embed_documents, []
+
+    def race(model, texts):
+        vectors = embed(model, texts)
+        if texts == ["red dog"] and not races:
+            races.append(other.upsert([chunk("early", "amber")]))
+            other.admin.refit()
+        return vectors
+
+    monkeypatch.setattr(FittedWords, "embed_documents", race)
+    store.upsert([chunk("late", "red dog")])
+    expected = vectors.unit(store.embedding.embed_documents(["red dog"]))
+    assert (len(races), store.vectors(["late"]).tolist()) == (1, expected.tolist())
+
+
 # -- space -----------------------------------------------------------------------------------------------------------
 
 
