@@ -292,15 +292,16 @@ def test_a_fork_while_other_threads_write(folder):
 
 
 @pytest.mark.parametrize("is_on_disk", [True, False])
-def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch, is_on_disk):
-    """If a fork cannot wait for a long write, the store raises StoreError in the child, but not in the parent."""
+@pytest.mark.parametrize("hold", [lambda index: index.writer(), lambda index: index.catalog.reading()])
+def test_a_fork_in_the_middle_of_a_long_call(folder, monkeypatch, is_on_disk, hold):
+    """If a fork cannot wait for a long call, the store raises StoreError in the child, but not in the parent."""
     monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder if is_on_disk else None)) as store:
         store.add_texts(["text a"], ids=["a"])
 
         def write():
-            with store._index.writer():
+            with hold(store._index):
                 is_writing.set()
                 assert may_go_on.wait(PATIENCE)
 
