@@ -437,6 +437,15 @@ def test_backup(index, tmp_path):
     assert (again.exit_code, "already exists: pass a new folder" in again.stderr) == (2, True)
 
 
+def test_check_counts_edges_with_missing_ends(index):
+    """check prints a note about edges to unknown ids on stderr, with exit code 0."""
+    with HybridGraphStore(index) as store:
+        store.upsert([], edges=[Edge("a", "b", "cites")])
+    checked = hybridgraph("check", "--index", index)
+    assert (checked.exit_code, checked.stdout) == (0, "no problems in 7 chunks\n")
+    assert "note: 1 edges have an end that is not in the index" in checked.stderr
+
+
 def test_repair_refits(index, docs):
     """repair --refit fits the embedding again, so a word that was added late is known."""
     (docs / "word.txt").write_text(
