@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number
-from langchain_hybridgraph.registry import from_config, to_config
-from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.registry import from_config
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,23 +62,13 @@ A graph score may have these attributes:
 - ``chosen_by``: the rule that determines which of several paths to a chunk is used (see :func:`chosen_by`).
 - ``by_similarity``: if it is False, the scores of seeds are their search scores and not their cosines.
 - ``of_seed`` and ``of_own``: parts of a value (see :func:`parts_of`).
+- ``mixed(own, graph)``: a method with which the score is combined with the search score instead of replacing it. It
+  returns the combined score of a chunk, which grows with both values, and is ``own`` if ``graph`` is 0. ``own`` is the
+  search score divided by the best search score, and ``graph`` the value in the traversal; all are in [0, 1].
 - ``at_most(best, own, most)``: a method that returns the largest possible value of a chunk reached through edges, where
   ``best`` is the largest score of a seed, ``own`` the largest possible similarity of this chunk, and ``most`` the
   largest possible similarity of any chunk. With it, seeds can be streamed before the edges are followed.
 """
-
-
-@runtime_checkable
-class MixesScores(Protocol):
-    """Graph score that is combined with the search score instead of replacing it."""
-
-    def mixed(self, own: float, graph: float) -> float:
-        """Return the combined score of a chunk; it grows with both values, and is ``own`` if ``graph`` is 0.
-
-        All are in [0, 1]. ``own`` is the chunk's search score divided by the best search score, ``graph`` its value in
-        the traversal.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -303,7 +292,7 @@ class NoisyOr:
         return self.strength * paths.flow
 
     def mixed(self, own: float, graph: float) -> float:
-        """See :class:`MixesScores`."""
+        """See :data:`GraphScore`."""
         return 1 - (1 - own) * (1 - graph)
 
 
@@ -329,17 +318,6 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
     Propagation(alpha=0.4)
     """
     return from_config("score", form, GRAPH_SCORES, callable)
-
-
-def graph_score_form(score: GraphScore) -> dict[str, Any]:
-    """Return a graph score as a mapping, which :func:`graph_score_from` can read.
-
-    Raises ConfigurationError for an object whose class is not in :data:`GRAPH_SCORES`.
-
-    >>> graph_score_form(RingDecay(decay=0.4))
-    {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
-    """
-    return to_config("score", score, GRAPH_SCORES)
 
 
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
@@ -409,9 +387,9 @@ def by_similarity(score: GraphScore) -> bool:
     return getattr(score, "by_similarity", True)
 
 
-def is_mixed(score: object) -> TypeGuard[MixesScores]:
-    """Return whether a graph score is combined with the search score."""
-    return implements(score, MixesScores)
+def is_mixed(score: object) -> TypeGuard[NoisyOr]:
+    """Return whether a graph score is combined with the search score, as NoisyOr is."""
+    return hasattr(score, "mixed")
 
 
 def needs_own(score: GraphScore) -> bool:

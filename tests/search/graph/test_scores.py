@@ -15,7 +15,6 @@ from langchain_hybridgraph.search.scores import (
     PathFeatures,
     Propagation,
     RingDecay,
-    graph_score_form,
     graph_score_from,
     path_values,
 )
@@ -133,12 +132,6 @@ def test_unknown_forms_are_refused(form):
     """Unknown names and parameters of scores raise ConfigurationError."""
     with pytest.raises(ConfigurationError):
         graph_score_from(form)
-
-
-def test_a_custom_score_has_no_mapping():
-    """A custom score cannot be written as a setting and raises ConfigurationError."""
-    with pytest.raises(ConfigurationError):
-        graph_score_form(max)
 
 
 SHARES = st.floats(0, 1)
