@@ -589,7 +589,7 @@ def select_hits(
         order: Iterable[int] = map(places.__getitem__, marginal_relevance(scores, vectors[places], mmr_lambda))
     else:
         order = places
-    ordered = map(hits.__getitem__, order)
+    ordered: Iterable[Hit] = map(hits.__getitem__, order)
     if max_per_document is not None:
         ordered = _capped(ordered, max_per_document)
     if not graph_slots:

@@ -372,7 +372,7 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     for id, chunk in by_others.items():
         if id not in by_vector:
             unmatched.setdefault(chunk.text, []).append(chunk)
-    new_ids = {}
+    new_ids: dict[str, str] = {}
     for id, chunk in by_vector.items():
         for other in () if id in by_others else unmatched.get(chunk.text, ()):
             one, two = chunk.metadata.get("source"), other.metadata.get("source")
@@ -394,8 +394,9 @@ def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[
     chunks = {id: chunk for result in results.values() for id, chunk in result.chunks.items()}
     counts = Counter(chunk.text for chunk in chunks.values())
     # With a single source, the store may not have been checked for deleted texts, so its id may be out of date.
-    is_known = len(results) > 1 and protocols.implements(store, protocols.KnowsCopies)
-    stored_ids = store.ids_of_copies(chunks.values()) if is_known else {}
+    stored_ids = {}
+    if len(results) > 1 and protocols.implements(store, protocols.KnowsCopies):
+        stored_ids = store.ids_of_copies(chunks.values())
     other_ids = {entry.id for source, each in results.items() if source.name != "vector" for entry in each.entries}
     copies: dict[tuple[str, str], list[str]] = {}
     for id, chunk in chunks.items():
@@ -404,7 +405,7 @@ def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[
     new_ids = {id: next((each for each in ids if each in other_ids), ids[0]) for ids in copies.values() for id in ids}
     # The chunk with the store's id may have been changed since the store was read.
     new_ids |= {id: new for id, new in stored_ids.items() if chunks.get(new, chunks[id]).content == chunks[id].content}
-    return _renamed(results, new_ids)
+    return _renamed(results, {id: new for id, new in new_ids.items() if id != new})
 
 
 def _renamed(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[Source, SourceResult]:
@@ -415,9 +416,8 @@ def _renamed(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str])
     for source, result in results.items():
         entries: dict[str, ScoredId] = {}
         for e in result.entries:
-            new = new_ids.get(e.id, e.id)
-            is_renamed = e.chunk is not None and new != e.id
-            entry = ScoredId(new, e.score, replace(e.chunk, id=new)) if is_renamed else e
+            new = new_ids.get(e.id)
+            entry = e if new is None or e.chunk is None else ScoredId(new, e.score, replace(e.chunk, id=new))
             entries.setdefault(entry.id, entry)
         renamed[source] = result._replace(entries=list(entries.values()))
     return renamed

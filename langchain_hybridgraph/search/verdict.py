@@ -174,8 +174,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     if trace.errors:
         return
     store, scope, count = pipeline.store, context.query.scope, None
-    has_lookups = implements(store, HasFastLookups)
-    is_quick = has_lookups and store.has_fast_lookups
+    is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
     if pipeline.count is not None:
         count = yield from context.ask(Effect("catalog", pipeline.count, quick=is_quick))
         if count == 0:
@@ -184,7 +183,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     has_matches = any(result.entries for result in by_vector)
     if count == 0 or has_matches or (scope.filter is None and scope.tenant is None):
         return
-    is_large = count is not None and count > MOST_LISTED and has_lookups and not is_quick
+    is_large = count is not None and count > MOST_LISTED and implements(store, HasFastLookups) and not is_quick
     if pipeline.listing is None or count is None or is_large:
         # The texts cannot be listed, or only slowly; the vector search has found that none of them is in the scope.
         if by_vector and scope.filter is not None:
