@@ -40,7 +40,7 @@ from langchain_hybridgraph.search.context import (
 )
 from langchain_hybridgraph.search.expansion import Coverage, Expansion, steps, with_context
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
-from langchain_hybridgraph.search.rerankers import apply_scores, is_awaited
+from langchain_hybridgraph.search.rerankers import apply_scores, rerank_call
 from langchain_hybridgraph.search.sources import ListedSource, Source, merge_copies, unify_ids
 from langchain_hybridgraph.search.traversals import TraversalResult
 from langchain_hybridgraph.search.verdict import FILTER_MATCHES_NOTHING, assess, report_emptiness
@@ -460,15 +460,9 @@ def rerank(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     reranker = pipeline.reranker
     if reranker is None or query.text is None or not hits:
         return hits
-    text, best = query.text, hits[: pipeline.rerank_depth]
-    call = Effect(
-        "rerank",
-        partial(reranker.rerank, text, best),
-        partial(reranker.arerank, text, best) if is_awaited(reranker) else None,
-        lane=lane_of("rerank", reranker),
-    )
+    best = hits[: pipeline.rerank_depth]
     with trace.stage("rerank"):
-        (scores,) = yield [call]
+        (scores,) = yield [rerank_call(reranker, query.text, best)]
         if isinstance(scores, Failure):
             trace.record("rerank", scores.error, scores.reason)
             return hits
