@@ -190,7 +190,7 @@ class LlamaIndexRetriever(BaseRetriever):
         for node in (each.node for each in nodes):
             # LlamaIndex returns the object of an IndexNode in its place.
             if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode) and isinstance(inner, PipelineRetriever):
-                scope = inner._scope(options)
+                scope = inner._scope({name: value for name, value in options.items() if value is not None})
                 node.obj = node.obj if in_scope(to_chunk(node.obj), replace(scope, tenant=None)) else None
         dispatcher.event(
             RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))

@@ -28,9 +28,15 @@ from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Annotate, query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, scores_of, with_k
+from langchain_hybridgraph.retrievers.base import (
+    EARLY,
+    ObservedRetriever,
+    PipelineRetriever,
+    hits_of,
+    scores_of,
+    with_k,
+)
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.text.analyzer import bounded
 
