@@ -137,7 +137,7 @@ class Edge(Serializable):
     def __post_init__(self) -> None:
         # These checks must be fast: a large ingest creates a million edges, nearly all with a float weight and no
         # times.
-        weight: object = self.weight
+        weight: Any = self.weight
         if type(weight) is not float:
             is_number = isinstance(weight, Real) and not isinstance(weight, bool)
             object.__setattr__(self, "weight", float(weight) if is_number else math.nan)

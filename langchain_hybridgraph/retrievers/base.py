@@ -69,7 +69,10 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 EARLY = "_early"
-"""Name of an option of ``invoke``: a function that receives Documents before the answer is complete."""
+"""Name of an option of ``invoke``: a function that receives Documents before the answer is complete.
+
+``stream`` yields no early Documents if this option is False.
+"""
 
 HandOut = Callable[[Document], None]
 """Function that receives a Document before the answer is complete."""
@@ -98,16 +101,6 @@ class StreamingRetriever(BaseRetriever):
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return input, options
 
-    def batch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
-        """Return the Documents for each of several questions."""
-        check_config(config)
-        return super().batch(inputs, config, **kwargs)
-
-    async def abatch(self, inputs: list[Any], config: Any = None, **kwargs: Any) -> list[list[Document]]:
-        """Return the same result as :meth:`batch`, without blocking the event loop."""
-        check_config(config)
-        return await super().abatch(inputs, config, **kwargs)
-
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
         """Yield the answer in lists of one Document each.
 
@@ -120,7 +113,7 @@ class StreamingRetriever(BaseRetriever):
         If early hits are possible, the search runs in another thread, and completes even if the stream is not read to
         its end.
         """
-        if not self._streams_early:
+        if not kwargs.pop(EARLY, self._streams_early):
             yield from _one_by_one(self.invoke(input, config, **kwargs), ())
             return
         parts: SimpleQueue[Document | None] = SimpleQueue()
@@ -138,7 +131,7 @@ class StreamingRetriever(BaseRetriever):
         self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
         """Yield the same lists as :meth:`stream`. Closing the stream cancels the search."""
-        if not self._streams_early:
+        if not kwargs.pop(EARLY, self._streams_early):
             for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
                 yield part
             return
@@ -158,18 +151,14 @@ class StreamingRetriever(BaseRetriever):
         LangChain calls this method when a chain is streamed. The next step of the chain receives the sum of the lists,
         so the Documents must already be in their final order.
         """
-        parts = list(input)
-        if parts:
-            yield from _one_by_one(self.invoke(_sum(parts), config, **kwargs), ())
+        yield from super().transform(input, config, **kwargs, **{EARLY: False})
 
     async def atransform(
         self, input: AsyncIterator[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[list[Document]]:
         """Yield the same lists as :meth:`transform`."""
-        parts = [part async for part in input]
-        if parts:
-            for each in _one_by_one(await self.ainvoke(_sum(parts), config, **kwargs), ()):
-                yield each
+        async for part in super().atransform(input, config, **kwargs, **{EARLY: False}):
+            yield part
 
 
 async def stream_documents(
@@ -230,17 +219,6 @@ class EarlyDocuments:
             early.page_content, early.metadata = document.page_content, document.metadata
             answer.append(early)
         return answer
-
-
-def _sum(parts: Sequence[Any]) -> Any:
-    """Return the sum of the parts, or the last part if they cannot be added, as in LangChain."""
-    whole, *others = parts
-    for part in others:
-        try:
-            whole = whole + part
-        except TypeError:
-            whole = part
-    return whole
 
 
 def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:

@@ -340,7 +340,7 @@ def _read(answer: Any, n: int) -> list[float | None]:
     for item in items if isinstance(items, list) else ():
         if isinstance(item, Mapping):
             number, rating = parse_number(item.get("passage")), parse_number(item.get("rating"))
-            if number in range(1, n + 1) and rating is not None:
+            if number is not None and number in range(1, n + 1) and rating is not None:
                 ratings.setdefault(number, rating)
     if not ratings:
         raise ValueError(f"the model returned no ratings: {shorten(str(value), 200)}")
