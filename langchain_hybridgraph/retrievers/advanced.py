@@ -34,9 +34,15 @@ from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import ObservedRetriever, PipelineRetriever, hits_of, scores_of, with_k
+from langchain_hybridgraph.retrievers.base import (
+    EARLY,
+    ObservedRetriever,
+    PipelineRetriever,
+    hits_of,
+    scores_of,
+    with_k,
+)
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.streaming import EARLY
 from langchain_hybridgraph.search.conversation import ExpandedQuery, Turn, expander_call, is_small_talk, turns
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.planner import has_messages, messages_call

@@ -19,10 +19,8 @@ from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_v
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
-from langchain_hybridgraph.search.candidate_stages import listed_candidates
 from langchain_hybridgraph.search.context import Pipeline, SearchContext, read_hits
-from langchain_hybridgraph.search.hit_stages import budget, parents, select
-from langchain_hybridgraph.search.pipeline import plan
+from langchain_hybridgraph.search.pipeline import budget, listed_candidates, parents, plan, select
 from langchain_hybridgraph.search.planner import (
     MEMORY,
     RESOURCE,

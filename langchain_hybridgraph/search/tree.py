@@ -17,9 +17,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace
 from langchain_hybridgraph.records import FusedCandidate, Hit, Scope
-from langchain_hybridgraph.search.candidate_stages import add_scores, fuse, gather, rank
 from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, hits_from, look_up_originals
-from langchain_hybridgraph.search.hit_stages import rerank
+from langchain_hybridgraph.search.pipeline import add_scores, fuse, gather, rank, rerank
 from langchain_hybridgraph.search.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 
