@@ -22,7 +22,6 @@ from langchain_hybridgraph.adapters.keyword_index import (
     FEW,
     DocumentIndex,
     FilteredSearch,
-    StoredRows,
     chunk_of,
     with_user_metadata,
 )
@@ -38,7 +37,7 @@ from langchain_hybridgraph.adapters.vector_stores import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
+from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.chunk_rows import TreePosition
@@ -77,43 +76,16 @@ def adapter_of(store: VectorStore) -> StoreAdapter:
 Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
 
 
-class ListedTree:
-    """Directory tree of the texts in a :class:`DocumentIndex`, with the same rules as that of the embedded store."""
+class _ListedTree:
+    """Directory tree of the texts in one version of a :class:`DocumentIndex` (see ``stores.tree.TreeRows``)."""
 
     def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
-        self._texts = texts
-        self._nearest = nearest
-        self._growing = ForkSafeLock()
-        self._places = UriNumbers()
-        self._state: _ListedRows | None = None
-
-    def scoped(self, scope: Scope) -> Tree:
-        """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
-        state = self._latest()
-        mask = self._texts.allowed_rows(scope)
-        alive = state.tree_state.alive
-        allowed_rows = alive if mask is None else alive & mask[: len(alive)]
-        return Tree(state.tree_state, state, allowed_rows)
-
-    def _latest(self) -> _ListedRows:
-        with self._growing:
-            version, texts, rows = self._texts.state()
-            if self._state is None or self._state.version != version:
-                new = range(len(self._places.of_row), rows)
-                self._places.grow(rows, (TreePosition.of(row, texts[row]) for row in new if row in texts))
-                self._state = _ListedRows(version, self._places, texts, self._nearest)
-            return self._state
-
-
-class _ListedRows:
-    """Rows of a tree for one version of a :class:`DocumentIndex`."""
-
-    def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
-        self.version = version
-        living_rows = np.zeros(len(places.of_row), np.bool_)
-        living_rows[list(texts)] = True
+        self.version, chunks, rows = texts.state()
+        places, living_rows = UriNumbers(), np.zeros(rows, np.bool_)
+        places.grow(rows, (TreePosition.of(row, chunks[row]) for row in sorted(chunks)))
+        living_rows[list(chunks)] = True
         self.tree_state = TreeState(places, living_rows)
-        self._ids = {row: chunk.id for row, chunk in texts.items()}
+        self._ids = {row: chunk.id for row, chunk in chunks.items()}
         self._rows = {id: row for row, id in self._ids.items()}
         self._nearest = nearest
 
@@ -156,7 +128,7 @@ class VectorStoreAdapter:
         identity: Identity | None = None,
         extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
         freshness: Freshness | None = None,
-        documents: Sequence[Document] = (),
+        documents: Iterable[Document] = (),
     ) -> None:
         self.vector_store = vector_store
         self.texts = texts
@@ -167,14 +139,13 @@ class VectorStoreAdapter:
         self._ids_by_origin: dict[tuple[str, str], str] | None = None
         self._adapter = adapter_of(vector_store)
         self._brings_parents = False
-        self._tree: ListedTree | None = None
+        self._tree: _ListedTree | None = None
         self._filtered: FilteredSearch | None = None
         if isinstance(self._adapter, ChromaAdapter):
             own_texts = None if texts is None or texts.is_given else texts
             self._filtered = None if freshness is None else freshness.filtered
             if self._filtered is None:
-                rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
-                self._filtered = FilteredSearch(self._adapter, rows)
+                self._filtered = FilteredSearch(self._adapter, self._chunk, documents, own_texts)
             if freshness is not None:
                 freshness.filtered = self._filtered
 
@@ -235,7 +206,7 @@ class VectorStoreAdapter:
         except NotImplementedError:
             return {}
         if self._filtered is not None:
-            self._filtered.rows.note(there.values())
+            self._filtered.note(there.values())
         return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
 
     def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
@@ -323,11 +294,13 @@ class VectorStoreAdapter:
         return coverage_of(getattr(self.vector_store, "embeddings", None), query)
 
     def scoped_tree(self, scope: Scope) -> Tree:
-        """Return the directory tree of the texts in a scope."""
+        """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
         assert self.texts is not None, "a tree needs texts that can be listed"
-        if self._tree is None:
-            self._tree = ListedTree(self.texts, self._nearest)
-        return self._tree.scoped(scope)
+        tree = self._tree
+        if tree is None or tree.version != self.texts.index.applied_version:
+            tree = self._tree = _ListedTree(self.texts, self._nearest)
+        mask, alive = self.texts.allowed_rows(scope), tree.tree_state.alive
+        return Tree(tree.tree_state, tree, alive if mask is None else alive & mask[: len(alive)])
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
         """Sort ``ids`` by distance from the vector, nearest first. Of many ids, only 2 n may be returned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -47,9 +47,13 @@ class RefreshReport(NamedTuple):
 
 @dataclass
 class StoreContents:
-    """All Documents of a store and their number just before they were read, or the ``error`` if it failed."""
+    """All Documents of a store by id, with hashes of their contents, and their number just before they were read.
 
-    documents: list[Document] = field(default_factory=list)
+    If reading them failed, ``error`` describes why.
+    """
+
+    documents: dict[str, Document] = field(default_factory=dict)
+    hashes: dict[str, int] = field(default_factory=dict)
     size: int | None = None
     error: str | None = None
 
@@ -57,16 +61,25 @@ class StoreContents:
     def of(cls, adapter: StoreAdapter) -> Self:
         """Read all texts of a store."""
         contents = cls()
-        for _ in contents.reading(adapter):
-            pass
+        deque(contents.reading(adapter), maxlen=0)
         return contents
 
     def reading(self, adapter: StoreAdapter) -> Iterator[Document]:
         """Read all texts of a store into ``documents``, and yield each while the store reads the next ones."""
         self.size = adapter.count()
         for document in adapter.documents():
-            self.documents.append(document)
+            id = str(document.id)
+            self.documents[id], self.hashes[id] = document, _content(document)
             yield document
+
+    def without_copies(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Yield the first of each group of these Documents with equal text and metadata."""
+        hashes: set[int] = set()
+        for document in documents:
+            content = self.hashes[str(document.id)]
+            if content not in hashes:
+                hashes.add(content)
+                yield document
 
 
 class Freshness:
@@ -110,7 +123,7 @@ class Freshness:
         are in memory, or if one of a sample of texts was changed. Otherwise, only added and deleted texts are found.
         """
         freshness = cls(texts, adapter, None, merges_copies=merges_copies)
-        with texts.turn_if_possible():
+        with texts.exclusive():
             try:
                 texts.open()
                 freshness._note_copies(freshness._first_copies(texts.contents))
@@ -119,7 +132,8 @@ class Freshness:
                 if str(error):
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
                 contents = StoreContents.of(adapter)
-                texts.create(Identity(contents.documents, contents.documents, texts.id_key))
+                documents = list(contents.documents.values())
+                texts.create(Identity(documents, documents, texts.id_key))
                 freshness._compare(contents)
                 texts.publish()
         return freshness
@@ -250,13 +264,12 @@ class Freshness:
 
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
         """Apply the changed contents of the store to the index, or only record them if there were none before."""
-        contents, done = self.texts.contents, RefreshReport()
+        contents, documents, hashes = self.texts.contents, store_contents.documents, store_contents.hashes
+        done = RefreshReport()
         if contents is None:
-            for document in store_contents.documents:
+            for document in documents.values():
                 self.texts.identity.of_stored(document)
         else:
-            documents = {str(document.id): document for document in store_contents.documents}
-            hashes = {id: _content(document) for id, document in documents.items()}
             changed = {id: document for id, document in documents.items() if contents.get(id) != hashes[id]}
             done = self._apply(changed, {id: hashes[id] for id in changed}, contents.keys() - documents.keys())
         self._remember(store_contents, contents)
@@ -314,7 +327,8 @@ class Freshness:
 
     def _replace(self, documents: Sequence[Document], store_contents: StoreContents | None) -> RefreshReport:
         texts = self.texts
-        identity = Identity(documents, None if store_contents is None else store_contents.documents, texts.id_key)
+        stored = None if store_contents is None else list(store_contents.documents.values())
+        identity = Identity(documents, stored, texts.id_key)
         chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
         added = [chunk for id, chunk in chunks.items() if id not in texts.chunks]
         changed = [chunk for id, chunk in chunks.items() if id in texts.chunks and chunk != texts.chunks[id]]
@@ -326,28 +340,12 @@ class Freshness:
         return RefreshReport(len(added), len(changed), len(removed))
 
     def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
-        if contents is None:
-            contents = {str(document.id): _content(document) for document in store_contents.documents}
+        contents = store_contents.hashes if contents is None else contents
         self.texts.contents = contents
         self._size, self.error, self._is_behind = store_contents.size, store_contents.error, False
         self._note_copies(self._first_copies(contents))
         if self.filtered is not None:
-            self.filtered.rows.note(store_contents.documents)
-
-
-def without_copies(documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield the first of each group of Documents with equal text and metadata."""
-    first: dict[str, Document] = {}
-    contents: dict[str, set[int]] = {}
-    for document in documents:
-        other = first.setdefault(document.page_content, document)
-        if other is not document:
-            different = contents.setdefault(document.page_content, {_content(other)})
-            content = _content(document)
-            if content in different:
-                continue
-            different.add(content)
-        yield document
+            self.filtered.note(store_contents.documents.values())
 
 
 def content_hash(chunk: Chunk) -> int:

@@ -7,28 +7,25 @@ import os
 import re
 import secrets
 import shutil
-import struct
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import orjson
 
 from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, ScopedRows
-from langchain_hybridgraph.chunks import Chunk, begin_of, end_of
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.text.analyzer import Analyzer
 
-FORMAT = 2
+FORMAT = 3
 _CURRENT, _LOCK = "current", "writer.lock"
-_KEYWORDS, _ROWS, _TEXTS = "keywords", "rows.jsonl", "texts"
+_KEYWORDS, _CHANGES = "keywords", "changes.jsonl"
 _GENERATION = re.compile("[0-9a-f]{16}")
-_FOOTER = struct.Struct("<II")  # at the end of Tantivy's files: the length of the JSON before it, and a constant
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +40,8 @@ class KeptIndex(DocumentIndex):
     The folder has the following files. ``current`` contains the name of the folder with the other files, so that an
     index that is built again replaces the old one at once.
 
-    - ``texts``: the text and the metadata of each row as JSON, one after another
-    - ``rows.jsonl``: a line that describes the index, and one line per change
-    - ``keywords``: Tantivy's index. Its commit ends a change: its version is the number of lines that are valid.
+    - ``changes.jsonl``: a line that describes the index, and one line per change, after its checksum
+    - ``keywords``: Tantivy's index. Its commit ends a change: its version is the number of changes that are valid.
 
     A process changes the folder only while it holds the folder's lock, and first loads what other processes have
     written (:meth:`exclusive`). If the folder cannot be used or written to, the index continues in memory.
@@ -56,6 +52,7 @@ class KeptIndex(DocumentIndex):
 
         self.path = path
         self._generation: Path | None = None
+        self._is_in_memory = False
         self._obstacle = ""  # why the folder cannot be written to at the moment
         self._about = {
             "format": FORMAT,
@@ -66,9 +63,8 @@ class KeptIndex(DocumentIndex):
         }
         self._language = language
         self._lock = WriterLock(path / _LOCK)
-        self._ends = {_ROWS: 0, _TEXTS: 0}  # numbers of bytes that are valid
+        self._loaded, self._end = 0, 0  # number of changes that were loaded or written, and where the last one ends
         super().__init__((), language=language, id_key=id_key, is_given=False)
-        self.contents = {}
         if path.exists() and not path.is_dir():
             raise ConfigurationError(f"the path of a keyword index must be a folder, but {str(path)!r} is a file")
 
@@ -82,30 +78,26 @@ class KeptIndex(DocumentIndex):
         if name is None:
             raise UnusableIndex("")
         folder = self.path / name
+        self.clear(Identity([], id_key=self.id_key))
         try:
-            with (folder / _ROWS).open("rb") as rows:
-                about = orjson.loads(rows.readline())
+            with (folder / _CHANGES).open("rb") as changes:
+                header = changes.readline()
+            about = orjson.loads(header)
             for key, value in self._about.items():
                 if (before := about.get(key)) != value:
                     what = "it belongs to" if key == "collection" else "it was built with"
                     raise UnusableIndex(f"{what} another {key} ({before} instead of {value})")
-            _check_segments(folder / _KEYWORDS)
-            index = TantivyIndex(folder / _KEYWORDS, self._language, writable=os.access(folder, os.W_OK))
-            lines = (folder / _ROWS).read_bytes().split(b"\n")[: index.applied_version + 1]
-            changes = [orjson.loads(line) for line in lines[1:]]
-            if not changes or len(changes) != index.applied_version:
-                raise ValueError("lines are missing")
-            rows_of_file = _FileRows(folder / _TEXTS, self.ids, [n for each in changes for n in each["lengths"]])
-            rows_of_file.check([(len(each["lengths"]), each["crc"]) for each in changes])
-            self._scoped = ScopedRows.of(rows_of_file, _times_of(changes))
-            for change in changes:
-                self._note(change)
-            if len(index) != len(self.row_of):
-                raise ValueError(f"it has {len(index)} texts instead of {len(self.row_of)}")
+            (folder / _KEYWORDS / "meta.json").stat()  # otherwise Tantivy would create an empty index
+            self.index = TantivyIndex(folder / _KEYWORDS, self._language, writable=os.access(folder, os.W_OK))
+            if files := self.index.damaged_files():
+                raise ValueError(f"the checksum of {files[0]} is wrong")
+            self._end = len(header)
+            self._load_changes(folder)
+            if len(self.index) != len(self.row_of):
+                raise ValueError(f"it has {len(self.index)} texts instead of {len(self.row_of)}")
         except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
             raise UnusableIndex(f"it is damaged ({error})") from error
-        self.index, self._generation = index, folder
-        self._ends = {_ROWS: sum(map(len, lines)) + len(lines), _TEXTS: rows_of_file.size}
+        self._generation = folder
 
     def _current_name(self) -> str | None:
         try:
@@ -114,44 +106,47 @@ class KeptIndex(DocumentIndex):
             return None
         return name if _GENERATION.fullmatch(name) else "damaged"
 
-    def _note(self, change: Mapping[str, Any]) -> None:
-        """Apply a line of ``rows.jsonl`` to the data in memory, apart from the rows of metadata."""
-        start = len(self.ids)
-        self.ids += change["ids"]
-        for id in change["removed"]:
-            self.row_of.pop(id, None)
-        self.row_of |= {id: row for row, id in enumerate(change["ids"], start)}
-        self.has_parents |= change["has_parents"]
-        self._note_contents(dict(zip(*change["stored"], strict=True)), change["deleted"])
-        self.identity.forget(change["deleted"])
-        self.identity.pair(change["pairs"] or {id: id for id in change["stored"][0]})
+    def _load_changes(self, folder: Path) -> None:
+        """Load the changes that are part of the index in ``folder``, but not yet in memory."""
+        with (folder / _CHANGES).open("rb") as changes:
+            changes.seek(self._end)
+            while self._loaded < self.index.applied_version:
+                line = changes.readline()
+                checksum, _, content = line.partition(b" ")
+                if zlib.crc32(content) != int(checksum, 16):
+                    raise ValueError("a line of changes has a wrong checksum")
+                change = orjson.loads(content)
+                added = [Chunk(*each) for each in change["texts"]]
+                self._note(added, change["removed"], change["stored"], change["deleted"])
+                self.identity.forget(change["deleted"])
+                self.identity.pair(change["pairs"] or {id: id for id in change["stored"]})
+                self._end += len(line)
+                self._loaded += 1
 
     # -- writing ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the folder's lock, with the latest changes loaded. If this fails, the index continues in memory."""
-        if self._generation is None:
-            yield
-            return
-        with self.turn_if_possible():
-            try:
-                self._load_changes(self._generation)
-            except (HybridGraphError, OSError, ValueError, UnusableIndex) as error:
-                self._continue_in_memory(str(error))
-            yield
-
-    @contextmanager
-    def turn_if_possible(self) -> Iterator[None]:
-        """Hold the folder's lock. If this is not possible, the index can be read, but its next change is in memory."""
+        """Hold the folder's lock, with the latest changes loaded. If this fails, the next change is in memory."""
         from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 
+        if self._is_in_memory:
+            yield
+            return
         with ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(self._lock.turn(WRITE_TIMEOUT))
             except (HybridGraphError, OSError) as error:
                 self._obstacle = str(error)
+            if self._generation is not None:
+                try:
+                    if self._current_name() != self._generation.name:
+                        raise ValueError("another process or retriever has built it again")
+                    self.index.reload()
+                    self._load_changes(self._generation)
+                except (HybridGraphError, OSError, ValueError) as error:
+                    self._continue_in_memory(str(error))
             try:
                 yield
             finally:
@@ -161,24 +156,22 @@ class KeptIndex(DocumentIndex):
         """Begin a new index in the folder; :meth:`publish` completes it."""
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
-        self.ids, self.row_of, self.contents, self._scoped = [], {}, {}, ScopedRows()
-        self.has_parents, self.identity = False, identity
+        self.clear(identity)
         if self._obstacle:
             self._continue_in_memory(self._obstacle)
             return
-        generation = self.path / secrets.token_hex(8)
+        self._generation = self.path / secrets.token_hex(8)
         try:
-            generation.mkdir(parents=True)
-            header = orjson.dumps(self._about) + b"\n"
-            (generation / _ROWS).write_bytes(header)
-            (generation / _TEXTS).touch()
-            self.index = TantivyIndex(generation / _KEYWORDS, self._language, writable=True)
+            self._generation.mkdir(parents=True)
+            self._end = _write(self._generation / _CHANGES, 0, orjson.dumps(self._about) + b"\n")
+            self.index = TantivyIndex(self._generation / _KEYWORDS, self._language, writable=True)
         except (OSError, HybridGraphError) as error:
-            shutil.rmtree(generation, ignore_errors=True)
             self._continue_in_memory(str(error))
-        else:
-            self._generation, self._ends = generation, {_ROWS: len(header), _TEXTS: 0}
-            self.change(())
+
+    def clear(self, identity: Identity) -> None:
+        """Forget all texts."""
+        super().clear(identity)
+        self.contents, self._loaded, self._end = {}, 0, 0
 
     def publish(self) -> None:
         """Let the index that was begun by :meth:`create` replace the one in the folder, and delete the old files."""
@@ -203,70 +196,30 @@ class KeptIndex(DocumentIndex):
         deleted: Collection[str] = (),
     ) -> None:
         """Implement :meth:`DocumentIndex.change`; the change is also written to the folder."""
-        if self._generation is None:
-            super().change(add, remove, stored, deleted)
-            return
+        if self._generation is not None:
+            try:
+                if self._obstacle:
+                    raise OSError(self._obstacle)
+                change = {
+                    "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
+                    "removed": list(remove),
+                    "stored": dict(stored),
+                    "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
+                    "deleted": list(deleted),
+                }
+                line = _encode(change)
+                self._end = _write(self._generation / _CHANGES, self._end, line)
+            except (OSError, TypeError, ValueError) as error:
+                self._continue_in_memory(str(error))
         try:
-            if self._obstacle:
-                raise OSError(self._obstacle)
-            self._append(self._generation, add, remove, stored, deleted)
-        except (OSError, TypeError, ValueError) as error:
-            self._continue_in_memory(str(error))
             super().change(add, remove, stored, deleted)
-            return
-        try:
-            super().change(add, remove, stored, deleted)
+            self._loaded += 1
         except HybridGraphError as error:  # for example because the disk is full
             self._continue_in_memory(str(error))
 
-    def _append(
-        self,
-        folder: Path,
-        add: Sequence[Chunk],
-        remove: Collection[str],
-        stored: Mapping[str, int],
-        deleted: Collection[str],
-    ) -> None:
-        texts = [_encode(chunk) for chunk in add]
-        first = len(self.ids)
-        times = [(row, begin_of(chunk.metadata), end_of(chunk.metadata)) for row, chunk in enumerate(add, first)]
-        line = {
-            "ids": [chunk.id for chunk in add],
-            "lengths": list(map(len, texts)),
-            "crc": zlib.crc32(b"".join(texts)),
-            "times": [each for each in times if abs(each[1]) < float("inf") or abs(each[2]) < float("inf")],
-            "has_parents": any(chunk.parent is not None for chunk in add),
-            "removed": list(remove),
-            "stored": [list(stored), list(stored.values())],
-            "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
-            "deleted": list(deleted),
-        }
-        self._ends[_TEXTS] = _write(folder / _TEXTS, self._ends[_TEXTS], b"".join(texts))
-        self._ends[_ROWS] = _write(folder / _ROWS, self._ends[_ROWS], orjson.dumps(line) + b"\n")
-
-    def _load_changes(self, folder: Path) -> None:
-        """Load what other processes have written since this index was opened or changed."""
-        if self._current_name() != folder.name:
-            raise UnusableIndex("another process or retriever has built it again")
-        applied_before = self.index.applied_version
-        self.index.reload()
-        if self.index.applied_version == applied_before:
-            return
-        with (folder / _ROWS).open("rb") as rows:
-            rows.seek(self._ends[_ROWS])
-            lines = [rows.readline() for _ in range(self.index.applied_version - applied_before)]
-        for line in lines:
-            change = orjson.loads(line)
-            added = _FileRows(folder / _TEXTS, change["ids"], change["lengths"], self._ends[_TEXTS])
-            self._scoped.extend(added)
-            self._note(change)
-            self._ends = {_ROWS: self._ends[_ROWS] + len(line), _TEXTS: added.size}
-
-    # -- memory -------------------------------------------------------------------------------------------------
-
     def _continue_in_memory(self, reason: str) -> None:
         logger.warning("the keyword index in %s is not used, but kept in memory: %s", self.path, reason)
-        generation, self._generation = self._generation, None
+        generation, self._generation, self._is_in_memory = self._generation, None, True
         memory, self.reason = self.empty_index("tantivy", self._language)
         memory.apply(1, ((row, (text := self.chunks[id]).text, text.headings) for id, row in self.row_of.items()), [])
         self.index = memory
@@ -274,70 +227,18 @@ class KeptIndex(DocumentIndex):
             shutil.rmtree(generation, ignore_errors=True)  # it was not published
 
 
-class _FileRows(Sequence[Chunk]):
-    """Chunks by row, read from a file when needed; ``lengths`` and ``start``, the first row's place, are in bytes."""
-
-    def __init__(self, path: Path, ids: Sequence[str], lengths: Sequence[int], start: int = 0) -> None:
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._close: Callable[[int], None] = os.close
-        self._ids = ids
-        self._places = list(accumulate(lengths, initial=start))
-        self._added: list[Chunk] = []
-
-    @property
-    def size(self) -> int:
-        """Place in the file at which the rows end."""
-        return self._places[-1]
-
-    def check(self, parts: Sequence[tuple[int, int]]) -> None:
-        """Raise ValueError unless the next n rows have the checksum c, for each part (n, c)."""
-        row = 0
-        for rows, checksum in parts:
-            stop = row + rows
-            if zlib.crc32(os.pread(self._file, self._places[stop] - self._places[row], self._places[row])) != checksum:
-                raise ValueError("texts are missing or changed")
-            row = stop
-
-    def __len__(self) -> int:
-        return len(self._places) - 1 + len(self._added)
-
-    @overload
-    def __getitem__(self, row: int) -> Chunk: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Chunk]: ...
-    def __getitem__(self, row: int | slice) -> Chunk | list[Chunk]:
-        if isinstance(row, slice):
-            return [self[each] for each in range(*row.indices(len(self)))]
-        in_file = len(self._places) - 1
-        if row >= in_file:
-            return self._added[row - in_file]
-        start = self._places[row]
-        text, metadata = orjson.loads(os.pread(self._file, self._places[row + 1] - start, start))
-        return Chunk(self._ids[row], text, metadata)
-
-    def copy(self) -> _FileRows:
-        return self.__add__(())
-
-    def __add__(self, chunks: Sequence[Chunk]) -> _FileRows:
-        rows = _FileRows.__new__(_FileRows)
-        rows.__dict__.update(self.__dict__, _file=os.dup(self._file), _added=[*self._added, *chunks])
-        return rows
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self._close(self._file)
-
-
-def _encode(chunk: Chunk) -> bytes:
-    """Return the text and metadata of a chunk as JSON. Raises an error if JSON would change the metadata."""
-    metadata = dict(chunk.metadata)
+def _encode(change: Mapping[str, Any]) -> bytes:
+    """Return a change as a line with a checksum. Raises an error if JSON would change the metadata of a text."""
     try:
-        encoded = orjson.dumps([chunk.text, metadata])
+        content = orjson.dumps(change)
     except TypeError as error:
-        raise TypeError(f"the metadata of {chunk.id!r} cannot be stored as JSON ({error})") from error
-    if orjson.loads(encoded)[1] != metadata:
-        raise ValueError(f"the metadata of {chunk.id!r} would be changed by storing it as JSON: {metadata!r:.200}")
-    return encoded
+        raise TypeError(f"the metadata of a text cannot be stored as JSON ({error})") from error
+    for before, after in zip(change["texts"], orjson.loads(content)["texts"], strict=True):
+        if before != after:
+            raise ValueError(
+                f"the metadata of {before[0]!r} would be changed by storing it as JSON: {before[2]!r:.200}"
+            )
+    return b"%08x %b\n" % (zlib.crc32(content + b"\n"), content)
 
 
 def _write(path: Path, end: int, data: bytes) -> int:
@@ -349,26 +250,3 @@ def _write(path: Path, end: int, data: bytes) -> int:
         file.flush()
         os.fsync(file.fileno())
     return end + len(data)
-
-
-def _times_of(changes: Sequence[Mapping[str, Any]]) -> tuple[list[float], list[float]]:
-    rows = sum(len(change["ids"]) for change in changes)
-    begins, ends = [-float("inf")] * rows, [float("inf")] * rows
-    for row, begin, end in (each for change in changes for each in change["times"]):
-        begins[row] = -float("inf") if begin is None else begin
-        ends[row] = float("inf") if end is None else end
-    return begins, ends
-
-
-def _check_segments(folder: Path) -> None:
-    """Raise ValueError unless every file of Tantivy's segments has the checksum at its end."""
-    segments = {
-        each["segment_id"].replace("-", "") for each in orjson.loads((folder / "meta.json").read_bytes())["segments"]
-    }
-    for file in folder.iterdir():
-        if file.name.partition(".")[0] in segments:
-            data = file.read_bytes()
-            length, _ = _FOOTER.unpack(data[-_FOOTER.size :].rjust(_FOOTER.size, b"\0"))
-            end = len(data) - _FOOTER.size - length
-            if end < 0 or orjson.loads(data[end : end + length])["crc"] != zlib.crc32(data[:end]):
-                raise ValueError(f"{file.name} is damaged")

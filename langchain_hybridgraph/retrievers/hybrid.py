@@ -177,9 +177,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         reading = _until_failure(contents, adapter) if adapter.can_list else iter(())
         is_read = True
         if documents is None:
+            indexed = contents.without_copies(reading) if merges_copies else reading
             # ``contents`` grows while the index is built.
-            indexed = index_refresh.without_copies(reading) if merges_copies else reading
-            texts = build(indexed, stored_documents=contents.documents)
+            texts = build(indexed, stored_documents=contents.documents.values())
             if contents.error is not None:
                 texts = build(())
                 warnings.warn(
@@ -191,7 +191,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         else:
             deque(reading, maxlen=0)
             is_read = adapter.can_list and contents.error is None
-            stored = contents.documents if is_read else _read_by_id(adapter, documents)
+            stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
             texts = build(documents, stored_documents=stored)
         return pipeline_store(
             self.vector_store,
@@ -200,7 +200,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             freshness=index_refresh.Freshness(
                 texts, adapter, contents if is_read else None, merges_copies=merges_copies
             ),
-            documents=() if documents is None else contents.documents,
+            documents=() if documents is None else contents.documents.values(),
         )
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
@@ -470,7 +470,7 @@ def _until_failure(contents: index_refresh.StoreContents, adapter: StoreAdapter)
     try:
         yield from contents.reading(adapter)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        contents.documents, contents.size, contents.error = [], None, describe_error(error)
+        contents.documents, contents.hashes, contents.size, contents.error = {}, {}, None, describe_error(error)
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:

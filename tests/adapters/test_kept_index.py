@@ -20,7 +20,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.settings import HybridGraphSettings
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import STORES, TEXTS, close
 
@@ -199,10 +198,9 @@ def overwrite(file):
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("texts", truncate),
-        ("texts", overwrite),
-        ("rows.jsonl", overwrite),
-        ("rows.jsonl", os.remove),
+        ("changes.jsonl", truncate),
+        ("changes.jsonl", overwrite),
+        ("changes.jsonl", os.remove),
         ("keywords/meta.json", os.remove),
         ("keywords/*.idx", overwrite),
         ("keywords/*.term", truncate),
@@ -240,11 +238,10 @@ def test_a_killed_process_leaves_the_old_index(folder_index):
 
 
 def test_an_unfinished_change_is_ignored(folder_index):
-    """Texts and lines that a killed process wrote without committing them have no effect."""
+    """A line that a killed process wrote without committing it has no effect."""
     folder = folder_index / "index" / generation(folder_index)
-    for name in ("texts", "rows.jsonl"):
-        with (folder / name).open("ab") as file:
-            file.write(b'{"half')
+    with (folder / "changes.jsonl").open("ab") as file:
+        file.write(b'{"half')
     store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     assert ask(opened(store, folder_index), "part1") == ["v1"]
@@ -291,7 +288,7 @@ def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
     assert ask(first, "valve") == ask(second, "valve") == []
     assert len(ask(first, "pump")) == len(ask(second, "pump")) == 19
     assert first.index.adapter.texts._generation == second.index.adapter.texts._generation
-    assert len((tmp_path / "index" / generation(tmp_path) / "rows.jsonl").read_bytes().splitlines()) == 5
+    assert len((tmp_path / "index" / generation(tmp_path) / "changes.jsonl").read_bytes().splitlines()) == 4
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
@@ -357,14 +354,3 @@ def test_wrong_uses_of_a_path_are_errors(tmp_path):
         HybridRetriever(store, index={**index, "engine": "rank_bm25"})
     with pytest.raises(ConfigurationError, match="kept in a folder"):
         HybridRetriever(store, index=index).refresh([Document("coal")])
-
-
-def test_the_path_can_be_configured(tmp_path, monkeypatch):
-    """The folder can be set in a file and in the environment."""
-    (tmp_path / "hybridgraph.yaml").write_text(f"index:\n  path: {tmp_path / 'index'}\n")
-    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
-    HybridRetriever.from_config(tmp_path / "hybridgraph.yaml", store=store)
-    assert (tmp_path / "index" / "current").exists()
-    monkeypatch.setenv("HYBRIDGRAPH_INDEX_PATH", str(tmp_path / "other"))
-    settings = HybridGraphSettings.from_file(tmp_path / "hybridgraph.yaml")
-    assert HybridRetriever.from_settings(settings, store=store).index.path == tmp_path / "other"
