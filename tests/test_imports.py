@@ -234,9 +234,7 @@ def test_importing_the_package_is_light():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "llama_index"))]
-)
+@pytest.mark.parametrize("name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings"))])
 def test_type_checkers_see_the_public_names(name):
     """The import statements for type checkers and the table for the interpreter have the same names and modules."""
     package = importlib.import_module(name)
