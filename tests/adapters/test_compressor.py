@@ -5,7 +5,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake import FakeListLLM
-from langchain_core.runnables import RunnableLambda
 from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.chunks import Chunk
@@ -21,7 +20,6 @@ with warnings.catch_warnings():
         DocumentCompressorPipeline,
         EmbeddingsFilter,
         LLMChainExtractor,
-        LLMListwiseRerank,
     )
     from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
     from langchain_community.document_transformers import EmbeddingsRedundantFilter
@@ -98,12 +96,6 @@ def test_llm_chain_extractor_drops_and_shortens():
     ]
 
 
-def test_listwise_rerank():
-    """The hits have the order in which the listwise reranker returns them."""
-    ranking = RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (3, 1, 0)])
-    assert list(reranked(LLMListwiseRerank(reranker=ranking, top_n=2))) == ["d", "b"]
-
-
 def test_a_pipeline_that_splits():
     """A chunk that a pipeline splits has the rank of its first returned piece."""
     candidates = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
@@ -118,16 +110,6 @@ def test_a_pipeline_that_splits():
 
 
 # -- scores
-
-
-def scored(**scores):
-    def of(documents):
-        for document in documents:
-            if document.id in scores:
-                document.metadata["relevance_score"] = scores[document.id]
-        return documents
-
-    return Compressor(of=of)
 
 
 def test_a_stored_relevance_score_is_ignored():
@@ -180,16 +162,6 @@ def test_stored_metadata_is_never_changed():
     assert [h.chunk.metadata for h in candidates] == [{"tags": ["old"], "nested": {"n": [1]}}] * 4
 
 
-def test_input_of_the_compressor():
-    """The compressor receives Documents in the order of the hits, with text, id, metadata and one private key."""
-    inputs = []
-    reranked(Compressor(of=lambda documents: inputs.extend(documents) or documents))
-    assert [(d.page_content, d.id, d.metadata["source"]) for d in inputs] == [
-        (text, id, f"{id}.md") for id, text in TEXTS.items()
-    ]
-    assert {key for d in inputs for key in d.metadata} == {"source", "_hybridgraph_id"}
-
-
 def test_filters_false_keeps_what_is_left_out():
     """With ``filters=False``, hits that the compressor leaves out follow in their earlier order."""
     best = Compressor(of=lambda documents: documents[2:3])
@@ -229,17 +201,6 @@ def test_callbacks_reach_the_compressors_model():
     extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["x"]))
     CompressorReranker(extractor, callbacks=[counter]).rerank(QUERY, hits())
     assert counter.prompts == len(TEXTS)
-
-
-class WithoutCallbacks(BaseDocumentCompressor):
-    def compress_documents(self, documents, query):
-        return documents
-
-
-def test_a_compressor_class_is_rejected():
-    """Passing a compressor class instead of an instance raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="pass an instance of langchain_core's BaseDocumentCompressor"):
-        CompressorReranker(Both)
 
 
 def test_as_reranker():

@@ -36,14 +36,6 @@ def test_texts_are_refused_with_the_fix(call, texts):
         assert not len(store)
 
 
-def test_documents_are_accepted():
-    """Documents are added with their ids, when a store is created and later."""
-    with HybridGraphStore.from_documents([Document("The cat sat.", id="cat")], "lsa") as store:
-        assert store.add_documents([Document("Dogs bark.", id="dog")]) == ["dog"]
-        assert asyncio.run(store.aadd_documents([Document("Birds sing.", id="bird")])) == ["bird"]
-        assert len(store) == 3
-
-
 @pytest.mark.parametrize("call", [*CALLS, "texts", "supersede"])
 def test_an_empty_id_is_refused(call):
     """An empty string as an id raises ValueError and writes nothing."""

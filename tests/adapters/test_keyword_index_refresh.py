@@ -216,15 +216,6 @@ def test_a_store_that_failed_at_construction_is_read_later(unlistable):
     assert texts(by_words(retriever)) == [LATER]
 
 
-def test_given_documents_are_searched_if_the_store_cannot_be_listed(unlistable):
-    """With documents, a store that cannot be listed is still searched by vector, and the documents by keyword."""
-    retriever = HybridRetriever(unlistable, documents(), k=2)
-    result = retriever.retrieve("stripes")
-    assert result[0].page_content == TEXTS["zebra"]
-    assert {source for hit in result.hits for source in hit.found_by} == {"vector", "keyword"}
-    assert "vector-failed" not in result.degraded
-
-
 def test_a_filter_holds_in_a_store_that_cannot_be_listed(unlistable):
     """With a filter, the vector search still answers, and every hit satisfies the filter."""
     unlistable.add_texts(["Zebras run."], [{"kind": "note"}], ids=["note"])
