@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +36,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
     stored_facts,
 )
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.write import Writer
+from langchain_hybridgraph.stores.milvus.write import MilvusWriter
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
 from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 from langchain_hybridgraph.text.analyzer import Analyzer
@@ -60,7 +58,7 @@ LACKS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class MilvusChunkStore:
+class MilvusChunkStore(MilvusWriter):
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
     ``embedding`` computes the vectors, and ``name`` identifies its model. Other options and errors are those of
@@ -97,12 +95,9 @@ class MilvusChunkStore:
         dimension = len(embedding.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
+        index = MilvusIndex(connection, names, facts, embedding, tenant or "", consistency)
+        MilvusWriter.__init__(self, index)
         self.tenant = tenant
-        self._use(MilvusIndex(connection, names, facts, embedding, tenant or "", consistency))
-
-    def _use(self, index: MilvusIndex) -> None:
-        self._index = index
-        self._writer = Writer(index)
         self.memory = MilvusMemory(index)
         self.sessions = MilvusSessions(index)
 
@@ -130,17 +125,6 @@ class MilvusChunkStore:
     def language(self) -> str:
         """Language whose stemming and stop words are used."""
         return self._index.facts.language
-
-    @property
-    def consistency(self) -> Consistency:
-        """Milvus' consistency level for reads."""
-        return self._index.consistency
-
-    def with_consistency(self, level: Consistency) -> Self:
-        """Return a copy of this store with another consistency level for reads; the copy uses the same connection."""
-        other = copy(self)
-        other._use(replace(self._index, consistency=level, tree=None))
-        return other
 
     def close(self) -> None:
         """Close the connection to the server."""
@@ -291,42 +275,6 @@ class MilvusChunkStore:
             filter = self._index.of_tenant(f"{side} in {texts(keys)}")
             results += map(stored_edge, self._index.read_all(self._index.names.edges, filter, EDGE_FIELDS))
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
-
-    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace the edges that have one of these sources and one of these relations; return the number written.
-
-        Of several ``edges`` with the same source, target and relation, only the heaviest is written.
-        """
-        return self._writer.replace_edges(sources, relations, edges)
-
-    # -- writing ----------------------------------------------------------------------------------------------
-
-    def upsert(
-        self,
-        chunks: Sequence[Chunk],
-        *,
-        parents: Sequence[Chunk] = (),
-        edges: Sequence[Edge] = (),
-        vectors: Sequence[Sequence[float]] | None = None,
-    ) -> dict[str, int]:
-        """Write a batch (see ``stores.protocols.AcceptsChunks``).
-
-        The call is not a transaction: after a failure, part of the batch may have been written; repeat it to complete
-        it.
-        """
-        return self._writer.upsert(chunks, parents, edges, vectors)
-
-    def flush(self) -> int:
-        """Write pending lists of neighbours and return 0, because ``upsert`` has already embedded all texts."""
-        self._writer.flush()
-        return 0
-
-    def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks and parents together with their edges; return the number deleted.
-
-        Parents that are left without children are deleted, too, but they are not included in the number.
-        """
-        return self._writer.remove(ids)
 
 
 class MilvusMemory:

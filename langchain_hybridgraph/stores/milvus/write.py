@@ -41,8 +41,8 @@ MOST_NOTED = 10_000
 _LITE_TURN = ForkSafeLock()
 
 
-class Writer:
-    """Writer for chunks, parents and edges in Milvus.
+class MilvusWriter:
+    """The part of a store in Milvus that writes chunks, parents and edges.
 
     Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of both in the same call. If a
     chunk is written before its edges, :meth:`flush` completes its list, on which no result depends.
@@ -55,11 +55,16 @@ class Writer:
     def upsert(
         self,
         chunks: Sequence[Chunk],
-        parents: Sequence[Chunk],
-        edges: Sequence[Edge],
-        vectors: Sequence[Sequence[float]] | None,
+        *,
+        parents: Sequence[Chunk] = (),
+        edges: Sequence[Edge] = (),
+        vectors: Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
-        """Write a batch and return the counts defined by ``stores.protocols.AcceptsChunks``."""
+        """Write a batch (see ``stores.protocols.AcceptsChunks``).
+
+        The call is not a transaction: after a failure, part of the batch may have been written; repeat it to complete
+        it.
+        """
         index = self._index
         own_vectors: dict[str, Vector] = {}
         if vectors is not None and chunks:
@@ -102,16 +107,23 @@ class Writer:
         self._note_neighbours(neighbours)
         return counts
 
-    def flush(self) -> None:
-        """Write pending lists of neighbours. In milvus-lite, also build the indexes, which a server does by itself."""
+    def flush(self) -> int:
+        """Write pending lists of neighbours and return 0, because ``upsert`` has already embedded all texts.
+
+        In milvus-lite, also build the indexes, which a server does by itself.
+        """
         self._write_neighbours()
         connection = self._index.connection
         if connection.is_lite:
             for collection in self._index.names:
                 connection.call("flush", collection_name=collection)
+        return 0
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Delete chunks, parents, their edges, and parents left without children (see ``MilvusChunkStore.remove``)."""
+        """Delete chunks and parents together with their edges; return the number deleted.
+
+        Parents that are left without children are deleted, too, but they are not included in the number.
+        """
         index, names = self._index, self._index.names
         removed, parents = 0, set()
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
@@ -133,7 +145,10 @@ class Writer:
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace the edges that have one of these sources and one of these relations; return the number written."""
+        """Replace the edges that have one of these sources and one of these relations; return the number written.
+
+        Of several ``edges`` with the same source, target and relation, only the heaviest is written.
+        """
         index, collection = self._index, self._index.names.edges
         edges = list(heaviest_edges(checked_edges(edges)).values())
         new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
