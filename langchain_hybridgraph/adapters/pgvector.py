@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores import (
+    MongoDialect,
     NearestDocuments,
     StoreAdapter,
     by_kind,
@@ -17,7 +18,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
     is_text,
     translate,
 )
-from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalTime, canonical_to_seconds
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
     return translate(filter, _PGVectorDialect())
 
 
-class _PGVectorDialect(Dialect[dict[str, Any]]):
+class _PGVectorDialect(MongoDialect):
     """Filter language of PGVector.
 
     Comparisons also match elements of lists. If the stored value has another type, the result is NULL instead of false,
@@ -131,12 +131,6 @@ class _PGVectorDialect(Dialect[dict[str, Any]]):
             return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
-
-    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"$and": parts}
-
-    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"$or": parts}
 
 
 def _is_json(text: str) -> bool:

@@ -73,6 +73,18 @@ def _depth(filter: Filter) -> int:
     return 1 + max(map(_depth, parts_of(filter)), default=0)
 
 
+class MongoDialect(Dialect[dict[str, Any]]):
+    """Filter language of a store that combines conditions as MongoDB does."""
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        """Implement :meth:`Dialect.every`."""
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        """Implement :meth:`Dialect.some`."""
+        return {"$or": parts}
+
+
 # Number of Documents read from a store at a time.
 PAGE = 1_000
 # Number of vectors in the sample from which the typical cosine with an arbitrary text is estimated, and the minimum
@@ -277,12 +289,6 @@ class InMemoryAdapter(StoreAdapter):
 
     def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
         return admits
-
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        assert vector is not None, "the store is always searched by a vector"
-        return self.convert_scores(
-            self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where)
-        )
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         return NearestDocuments(list(results))

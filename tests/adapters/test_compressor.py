@@ -3,9 +3,7 @@ import warnings
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake import FakeListLLM
-from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
@@ -17,12 +15,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset
     from langchain_classic.retrievers.document_compressors import (
         CrossEncoderReranker,
-        DocumentCompressorPipeline,
-        EmbeddingsFilter,
         LLMChainExtractor,
     )
     from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
-    from langchain_community.document_transformers import EmbeddingsRedundantFilter
 
 QUERY = "red car"
 TEXTS = {"a": "a blue boat", "b": "a red car", "c": "a red boat", "d": "cars"}
@@ -64,24 +59,9 @@ class SharedWords(BaseCrossEncoder):
         return [len(set(query.split()) & set(text.split())) for query, text in text_pairs]
 
 
-class WordCounts(Embeddings):
-    def embed_documents(self, texts):
-        words = ["red", "blue", "car", "boat", "cars"]
-        return [[text.split().count(word) + 0.01 for word in words] for text in texts]
-
-    def embed_query(self, text):
-        return self.embed_documents([text])[0]
-
-
 def test_cross_encoder_reranker():
     """LangChain's CrossEncoderReranker returns its best two Documents without scores, so they get 1 and 1/2."""
     assert reranked(CrossEncoderReranker(model=SharedWords(), top_n=2)) == {"b": 1.0, "c": 0.5}
-
-
-def test_embeddings_filter():
-    """The objects that EmbeddingsFilter returns have another class but are matched to their hits."""
-    scores = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
-    assert scores == {"b": 1.0, "c": 0.5}
 
 
 def test_llm_chain_extractor_drops_and_shortens():
@@ -94,19 +74,6 @@ def test_llm_chain_extractor_drops_and_shortens():
         ("b", "a red car", 1.0),
         ("c", "a red boat", 0.5),
     ]
-
-
-def test_a_pipeline_that_splits():
-    """A chunk that a pipeline splits has the rank of its first returned piece."""
-    candidates = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
-    pipeline = DocumentCompressorPipeline(
-        transformers=[
-            CharacterTextSplitter(chunk_size=12, chunk_overlap=0),
-            EmbeddingsRedundantFilter(embeddings=WordCounts()),
-            EmbeddingsFilter(embeddings=WordCounts(), k=3),
-        ]
-    )
-    assert reranked(pipeline, candidates) == {"a": 1.0, "b": 0.5}
 
 
 # -- scores

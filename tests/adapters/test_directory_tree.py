@@ -117,15 +117,6 @@ def test_texts_added_and_deleted_later(changing):
         retriever.find("zebra", target_uri="zoo")
 
 
-def test_a_changed_text_is_returned_as_it_is_now(changing):
-    """Hits are read from the vector store, so a changed text is returned with its new content."""
-    store, retriever = changing
-    new = Document("thing5x1 is now blue", metadata={"uri": "pets/5.md", "chunk_index": 1})
-    store.update_document("pets/5#1", new)
-    best = retriever.retrieve("thing5x1 pets", target_uri="pets/5.md")[0]
-    assert best.page_content == "thing5x1 is now blue"
-
-
 def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
     """In a directory of 1,200 documents, fewer than 900 are read because only those near the query are compared."""
     from chromadb.api.models.Collection import Collection

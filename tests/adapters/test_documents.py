@@ -51,15 +51,6 @@ def test_an_empty_id_is_refused(call):
         assert len(store) == 1
 
 
-def test_exact_copies_without_ids_are_one_document():
-    """Documents without ids that have the same text and metadata are stored once."""
-    with HybridGraphStore() as store:
-        store.add_documents(
-            [Document("Cats purr."), Document("Cats purr.", metadata={"page": 2}), Document("Cats purr.")]
-        )
-        assert len(store) == 2
-
-
 def test_labels_of_a_memory_are_a_string_or_a_list():
     """Labels of a memory that are neither a string nor a list raise ValueError."""
     with HybridGraphStore() as store:

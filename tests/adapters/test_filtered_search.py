@@ -278,15 +278,6 @@ def test_filters_use_changed_metadata(changing):
     assert [hit.id for hit in retriever.invoke("text 3", filter={"percent": 777})] == ["t5"]
 
 
-def test_refresh_reads_all_changed_metadata(tmp_path):
-    """After refresh(), filters use all changed metadata."""
-    store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
-    retriever = HybridRetriever(store)
-    store.update_document("t5", Document("text 5", metadata={"percent": 777}))
-    retriever.refresh()
-    assert nearest(retriever, parse_filter({"percent": {"$gt": 776}}), 3, 5) == ["t5"]
-
-
 # -- data in memory ------------------------------------------------------------------------------------------------
 
 
@@ -302,12 +293,12 @@ def next_tick(folder):
 @pytest.mark.parametrize("is_settled", [True, False], ids=["a folder", "a folder that was just written"])
 def test_a_text_that_is_embedded_again_is_scored_by_its_new_vector(tmp_path, monkeypatch, space, is_settled):
     """After a change in place, the scores come from the new vector, although vectors are kept in memory."""
-    monkeypatch.setattr(chroma, "SETTLED_SECONDS", 0.0 if is_settled else 3600.0)
     configuration = {"hnsw": {"space": space}}
     store = Chroma.from_documents(
         documents()[:40], Numbered(), persist_directory=str(tmp_path), collection_configuration=configuration
     )
     retriever = HybridRetriever(store, k=40)
+    monkeypatch.setattr(chroma, "SETTLED_SECONDS", 0.0 if is_settled else 3600.0)
     assert len(retriever.invoke("text 30")) == 40
     next_tick(tmp_path)
     store.update_document("t5", Document("text 30", metadata={"percent": 777}))
@@ -341,16 +332,6 @@ def in_memory():
     retriever = HybridRetriever(store, k=40)
     assert len(retriever.invoke("text 30")) == 40
     return store, retriever
-
-
-def test_an_unchanged_collection_in_memory_is_asked_only_for_the_nearest_ids(in_memory, requests, monkeypatch):
-    """A search of a collection in memory that has not changed reads no text, and does not count the texts."""
-    from chromadb.api.models.Collection import Collection
-
-    monkeypatch.setattr(Collection, "count", lambda self: pytest.fail("the texts were counted"))
-    requests.clear()
-    assert len(in_memory[1].invoke("text 4")) == 40
-    assert requests == [("query", False, 40)]
 
 
 def test_a_change_by_another_object_in_memory_is_noticed(in_memory):

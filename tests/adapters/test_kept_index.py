@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import weakref
 from datetime import datetime
 from pathlib import Path
 
@@ -94,17 +93,6 @@ def test_other_options_have_their_own_index(tmp_path, options):
     one, other = HybridRetriever(store), HybridRetriever(store, index=options)
     assert one.index.adapter.texts is not other.index.adapter.texts
     assert len(other.index.adapter.texts.chunks) == 20
-
-
-def test_the_index_lives_as_long_as_the_store():
-    """The index is kept after the last retriever is gone, and is freed with the store."""
-    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
-    texts = weakref.ref(HybridRetriever(store).index.adapter.texts)
-    gc.collect()
-    assert HybridRetriever(store).index.adapter.texts is texts()
-    del store
-    gc.collect()
-    assert texts() is None
 
 
 def test_a_copy_of_the_store_has_its_own_index():

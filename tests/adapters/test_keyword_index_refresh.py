@@ -136,17 +136,6 @@ def test_given_documents_are_not_extended(plain):
     assert texts(by_words(retriever, "stripes quokkas")) == [LATER]
 
 
-def test_only_new_texts_are_read(plain):
-    """An added text is indexed without reading the rest of the collection again."""
-    retriever = HybridRetriever(plain)
-    before = retriever.index.adapter.texts.index
-    plain.add_texts([LATER])
-    by_words(retriever)
-    assert retriever.index.adapter.texts.index is before
-    assert len(retriever.index.adapter.texts.ids) == 4
-    assert len(before) == 4
-
-
 class Unreadable(InMemoryVectorStore):
     """Vector store that can be counted but fails when it is read."""
 
@@ -214,15 +203,6 @@ def test_a_store_that_failed_at_construction_is_read_later(unlistable):
     assert (texts(result), result.degraded) == ([TEXTS["zebra"]], ())
     unlistable.add_texts([LATER])
     assert texts(by_words(retriever)) == [LATER]
-
-
-def test_a_filter_holds_in_a_store_that_cannot_be_listed(unlistable):
-    """With a filter, the vector search still answers, and every hit satisfies the filter."""
-    unlistable.add_texts(["Zebras run."], [{"kind": "note"}], ids=["note"])
-    with pytest.warns(UserWarning, match="could not be listed"):
-        result = HybridRetriever(unlistable).retrieve("stripes", filter={"kind": "note"})
-    assert [document.id for document in result] == ["note"]
-    assert result.degraded == ("no-keyword-index",)
 
 
 # -- stores that cannot be listed ----------------------------------------------------------------------------------

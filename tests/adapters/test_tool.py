@@ -63,24 +63,6 @@ def test_a_filter_is_a_json_object(store, filter):
     assert {document.metadata["n"] for document in documents} == {1, 2}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"as_of": "last summer"}, "'last summer' is not a time; a time is an ISO 8601 string such as '2024-05-01'"),
-        ({"as_of": "2024-06"}, "'2024-06' is not a time"),
-        ({"labels": []}, None),
-        ({"session_id": "s"}, None),
-    ],
-)
-def test_invalid_arguments_are_reported_to_the_model(store, arguments, expected):
-    """An invalid time gives an error message that names the expected form."""
-    message = call_tool(MemoryRetriever(store).as_tool(), query="coal", **arguments)
-    assert (message.status, expected is None or expected in message.content) == (
-        "error" if expected else "success",
-        True,
-    )
-
-
 def test_invalid_arguments_in_a_tool_node(store):
     """LangGraph's ToolNode returns errors about invalid arguments to the model."""
     from langgraph.graph import START, MessagesState, StateGraph
@@ -99,14 +81,6 @@ def test_capabilities_that_the_store_lacks_are_not_reported(kind):
     with HybridGraphStore(None) as plain:
         plain.add_texts(["Coal is black."])
         assert "not complete" not in call_tool(kind(plain).as_tool(), query="coal").content
-
-
-def test_other_errors_are_raised(store):
-    """An error that the model cannot correct is raised instead of being returned as a message."""
-    retriever = HybridRetriever(store)
-    retriever.tenant = "b"
-    with pytest.raises(ValueError, match="tenant"):
-        call_tool(retriever.as_tool(), query="coal")
 
 
 def test_custom_arguments(store):

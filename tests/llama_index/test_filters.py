@@ -42,14 +42,6 @@ def test_operators(operator, value, ours):
     assert filter_from(one("key", operator, value)) == parse_filter(ours)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "is_empty"), [({}, True), ({"k": ""}, True), ({"k": []}, True), ({"k": 0}, False)]
-)
-def test_is_empty(metadata, is_empty):
-    """IS_EMPTY matches a missing key, an empty string and an empty list, and nothing else."""
-    assert filter_from(one("k", "is_empty", None)).matches(metadata) is is_empty
-
-
 def test_nested():
     """Nested filters keep their conditions, and NOT means that none of the inner filters matches."""
     inner = MetadataFilters(
@@ -58,14 +50,6 @@ def test_nested():
     outer = MetadataFilters(filters=[inner, MetadataFilter(key="c", value=3)], condition=FilterCondition.OR)
     parsed = filter_from(outer)
     assert [parsed.matches(m) for m in ({}, {"a": 1}, {"b": 2}, {"a": 1, "c": 3})] == [True, False, False, True]
-
-
-def test_one_filter_alone():
-    """A single MetadataFilter is translated, and a list without a condition raises FilterError."""
-    alone = MetadataFilter(key="a", value=1)
-    assert filter_from(alone) == parse_filter({"a": 1})
-    with pytest.raises(FilterError, match="condition="):
-        filter_from([alone])
 
 
 def test_a_dot_is_part_of_the_name():

@@ -120,15 +120,6 @@ def test_every_level_is_kept():
         assert ends(store, ids, PART_OF) == expected
 
 
-def test_a_missing_parent():
-    """A node whose parent was not ingested keeps the parent's id, and the result is not degraded."""
-    store = HybridGraphStore()
-    node = TextNode(text="alone", id_="a", relationships={NodeRelationship.PARENT: RelatedNodeInfo(node_id="p")})
-    ingest_nodes([node], store)
-    result = LlamaIndexRetriever(HybridRetriever(store)).retrieve_result("alone")
-    assert (result[0].node.parent_node.node_id, result.degraded) == ("p", ())
-
-
 def test_nodes_without_text_are_left_out():
     """Nodes without text are left out with a warning that names them, and no edge leads to them."""
     related = {NodeRelationship.NEXT: RelatedNodeInfo(node_id="image")}
@@ -164,18 +155,6 @@ def test_kinds_of_nodes(node):
     }
 
 
-def test_an_index_node_leads_to_its_object():
-    """The object of an IndexNode is not stored, but is found through object_map."""
-    behind = TextNode(text="the table itself", id_="table-1")
-    store = HybridGraphStore()
-    inner = LlamaIndexRetriever(HybridRetriever(HybridGraphStore.from_texts(["the inner table"], ids=["inner"])))
-    ingest_nodes([IndexNode(text="a table of cats", index_id="t", obj=inner, id_="n")], store)
-    assert [each.node_id for each in LlamaIndexRetriever(HybridRetriever(store)).retrieve("table")] == ["n"]
-    for obj, id in ((behind, "table-1"), (inner, "inner")):
-        retriever = LlamaIndexRetriever(HybridRetriever(store), object_map={"t": obj})
-        assert [each.node_id for each in retriever.retrieve("table")] == [id]
-
-
 def test_own_metadata_stay():
     """A metadata key of the user's that has a name used by this package keeps the user's value."""
     store = HybridGraphStore()
@@ -196,12 +175,6 @@ def test_existing_embeddings_are_used():
     assert json.loads(store.get(["a"])[0].metadata["_node_content"])["embedding"] is None
     again = ingest_nodes(nodes, store)
     assert (again.added, again.unchanged, again.embedded) == (0, 2, 0)
-
-
-def test_an_lsa_store_makes_its_own_vectors():
-    """A store with LSA ignores vectors that nodes have from another model."""
-    store = HybridGraphStore()
-    assert ingest_nodes([TextNode(text="cat", id_="a", embedding=[1.0, 0.0])], store).added == 1
 
 
 def test_other_objects_are_errors():

@@ -44,12 +44,6 @@ def test_score_reranker_needs_no_query():
     assert scored(done) == [("a", 0.9)]
 
 
-def test_a_node_twice():
-    """A node that appears twice in the list is returned twice."""
-    done = RerankPostprocessor(by_letter).postprocess_nodes([*nodes(b=0.2), *nodes(b=0.4)], query_str="any")
-    assert scored(done) == [("b", 0.1), ("b", 0.1)]
-
-
 async def test_llm_reranker_over_a_model_of_llama_index():
     """A LlamaIndex language model can rerank, even if its answer is surrounded by prose."""
     llm = SayingLLM('Sure: {"ratings": [{"passage": 1, "rating": 2}, {"passage": 2, "rating": 9}]}')

@@ -18,7 +18,7 @@ from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
+from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
 
 from langchain_hybridgraph import (
@@ -146,15 +146,6 @@ def test_query_engine(store):
     assert answer.metadata["fish"]["retrieval_rank"] == 1
 
 
-def test_the_model_is_not_shown_how_a_node_was_found(store):
-    """Language model and embedding receive a node's text and own metadata, without the metadata added by the search."""
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")[0].node
-    expected = "kind: wild\nuri: zoo/fish.txt\n\nFish swim in the sea."
-    assert node.get_content(MetadataMode.LLM) == expected
-    assert node.get_content(MetadataMode.EMBED) == expected
-    assert node.metadata["retrieval_method"] == "hybrid"
-
-
 def test_events(store, events):
     """A retrieval sends the start, report and end events in this order, with the nodes."""
     nodes = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")
@@ -168,12 +159,6 @@ def test_events(store, events):
 # -- options of calls ------------------------------------------------------------------------------------------
 
 WILD = MetadataFilters(filters=[MetadataFilter(key="kind", value="wild")])
-
-
-def test_options_of_every_call(store):
-    """Options given at construction apply to every call, under LlamaIndex's names or this package's."""
-    for options in ({"similarity_top_k": 1, "filters": WILD}, {"k": 1, "filter": {"kind": "wild"}}):
-        assert ids(LlamaIndexRetriever(HybridRetriever(store), **options).retrieve("the cat")) == ["fish"]
 
 
 def test_options_of_one_call(store):
@@ -210,14 +195,6 @@ async def test_texts_to_embed_in_place_of_the_query(store):
     assert ids(retriever.retrieve(bundle)) == ["bird"]
     assert ids(await retriever.aretrieve(bundle)) == ["bird"]
     assert store.embeddings.embed_model.awaited == 1
-
-
-def test_a_conversation_of_llama_index(store):
-    """AdvancedRetriever accepts LlamaIndex's chat messages as the conversation."""
-    retriever = LlamaIndexRetriever(AdvancedRetriever(HybridRetriever(store, k=1)))
-    history = [ChatMessage(role="user", content="Do fish swim?"), ChatMessage(role="assistant", content="Fish swim.")]
-    result = retriever.with_options(conversation_history=history).retrieve_result("and where do they?")
-    assert (ids(result), "Fish swim" in result.plan["expanded_query"]) == (["fish"], True)
 
 
 @pytest.mark.parametrize(
@@ -321,13 +298,6 @@ def test_the_graph_of_an_index(index):
     assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]
 
 
-def test_filters_over_an_index(index):
-    """LlamaIndex's filters apply over its own vector store, including nested ones that it does not support."""
-    nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
-    results = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
-    assert set(ids(results)) == {"fish", "bird"}
-
-
 def test_other_objects_are_not_indexes(index):
     """from_index rejects a vector store, and retrievers that wrap others, with the correct line."""
     with pytest.raises(ConfigurationError, match="from_vector_store"):
@@ -371,14 +341,6 @@ def test_a_collection_of_llama_index_through_langchain(collection):
 
 
 # -- from files to an answer ------------------------------------------------------------------------------------
-
-
-def test_the_example_runs():
-    """The example ingests files once and finds the passage that another one leads to."""
-    example = Path(__file__).parents[2] / "examples" / "llama_index_query_engine.py"
-    done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True)
-    assert "(0 added, 0 updated, 4 unchanged" in done.stdout
-    assert "Steven Spielberg is a native of Cincinnati" in done.stdout
 
 
 def test_only_this_part_needs_llama_index():

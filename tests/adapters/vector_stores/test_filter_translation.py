@@ -249,14 +249,6 @@ def test_filters_beyond_pgvector_are_not_translated(condition):
     assert pgvector_filter(parsed(condition)) is None
 
 
-@given(filter=filters)
-def test_pgvector_accepts_every_translation(pgvector, filter):
-    """langchain-postgres can build SQL from every translated filter."""
-    translated = pgvector_filter(filter)
-    if translated is not None:
-        assert pgvector._create_filter_clause(translated) is not None
-
-
 @pytest.fixture(scope="module")
 def postgres():
     """Start a PostgreSQL server on a socket, if its programs are installed."""

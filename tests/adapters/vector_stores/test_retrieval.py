@@ -5,7 +5,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import GraphRetriever, HybridRetriever
 from langchain_hybridgraph.records import Edge
 from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
@@ -157,14 +157,6 @@ class Hidden(BaseRetriever):
 
     def _get_relevant_documents(self, query, *, run_manager):
         return self.inner.invoke(query)
-
-
-def test_a_keyword_retriever_over_our_own_store():
-    """Over the package's store, hits of a keyword retriever with foreign ids get the ids in the store."""
-    ours = HybridGraphStore.from_texts(list(TEXTS.values()), Fixed())
-    result = HybridRetriever(ours, keyword_retriever=bm25(documents())).retrieve(QUESTION)
-    check_both_sides(result)
-    assert sorted(ids(result)) == sorted(ids(HybridRetriever(ours).invoke(QUESTION)))
 
 
 def test_equal_texts_of_different_sources_are_two_hits():

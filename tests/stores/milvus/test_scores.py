@@ -88,16 +88,6 @@ def test_names_are_found_in_a_store_larger_than_the_sample(stores, monkeypatch):
     assert milvus._index.statistics.sampled < len(CHUNKS)
 
 
-def test_a_new_name_is_found_at_once(stores):
-    """A text that this process has just written is found by its name."""
-    milvus = stores[1]
-    HybridRetriever(milvus, k=1).invoke("libzeta2")
-    milvus.upsert([Chunk("zeta", "libzeta2: numbers")])
-    hit = HybridRetriever(milvus, k=1).retrieve("libzeta2").hits[0]
-    milvus.delete(["zeta"])
-    assert (hit.id, hit.parts["exact"]) == ("zeta", pytest.approx(hit.score, rel=0.1))
-
-
 def test_candidates_of_the_vector_search_have_keyword_scores(stores):
     """A text is scored by its words even if only the vector search found it."""
     embedded, milvus = stores
