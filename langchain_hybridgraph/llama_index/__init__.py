@@ -12,23 +12,20 @@
 Needs ``pip install "langchain-hybridgraph[llama-index]"``. No other package of this library imports LlamaIndex.
 """
 
-from __future__ import annotations
+from typing import Any
 
+from langchain_hybridgraph import lazy_names
 from langchain_hybridgraph.errors import MissingExtraError
 
-try:
-    from langchain_hybridgraph.llama_index.nodes import filter_from as filter_from
-    from langchain_hybridgraph.llama_index.nodes import ingest_nodes as ingest_nodes
-    from langchain_hybridgraph.llama_index.retriever import LlamaIndexRetriever as LlamaIndexRetriever
-    from langchain_hybridgraph.llama_index.retriever import QueryWithOptions as QueryWithOptions
-    from langchain_hybridgraph.llama_index.retriever import RerankPostprocessor as RerankPostprocessor
-    from langchain_hybridgraph.llama_index.retriever import RetrievalReportEvent as RetrievalReportEvent
-    from langchain_hybridgraph.llama_index.vector_store import LlamaIndexChatModel as LlamaIndexChatModel
-    from langchain_hybridgraph.llama_index.vector_store import LlamaIndexEmbeddings as LlamaIndexEmbeddings
-    from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore as LlamaIndexVectorStore
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in ("llama_index", "llama_index_instrumentation"):
-        raise
-    raise MissingExtraError(
-        'LlamaIndex cannot be imported; install the extra: pip install "langchain-hybridgraph[llama-index]"'
-    ) from missing
+_import_name, __dir__, __all__ = lazy_names(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _import_name(name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "llama_index":
+            raise
+        raise MissingExtraError(
+            f'{name} needs LlamaIndex, which cannot be imported: pip install "langchain-hybridgraph[llama-index]"'
+        ) from missing

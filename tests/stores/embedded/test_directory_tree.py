@@ -35,14 +35,6 @@ def nested(store, scope=None):
     return below(tree.top())
 
 
-def test_files_give_the_tree():
-    """A directory is a node even if no document has its uri."""
-    assert nested(stored("docs/a.md", "docs/api/b.md", "c.md")) == {
-        "c.md": {},
-        "docs": {"docs/a.md": {}, "docs/api": {"docs/api/b.md": {}}},
-    }
-
-
 @pytest.mark.parametrize(
     ("uri", "above"),
     [
@@ -87,24 +79,6 @@ def test_the_place_of_a_chunk_without_a_uri():
     assert [tree.uri(node) for node in tree.nodes(list("123456"))] == [
         "https://d.org/x", "https://d.org/y#z", "docs/f.md", "docs/rows.jsonl/row 7", "5", "docs/g.md",
     ]  # fmt: skip
-
-
-def test_the_chunks_of_a_document_share_a_node():
-    """The chunks of a document share one node, the oldest chunk first."""
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    store.upsert([Chunk(f"a#{n}", f"part {n}", {"uri": "d/a"}, "d/a") for n in range(3)])
-    tree = store.scoped_tree(Scope())
-    assert tree.chunks(tree.node("d/a/")) == ["a#0", "a#1", "a#2"]
-
-
-def test_empty_directories_do_not_exist():
-    """A directory is removed with the last chunk below it and returns with the next one."""
-    store = stored("docs/old/a.md", "docs/b.md")
-    store.remove(["docs/old/a.md"])
-    assert nested(store) == {"docs": {"docs/b.md": {}}}
-    assert store.scoped_tree(Scope()).node("docs/old") == -1
-    store.upsert([chunk("docs/old/new.md")])
-    assert nested(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
 
 
 def test_a_filter_hides_directories():

@@ -5,17 +5,14 @@ import subprocess
 import sys
 from contextlib import closing
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
-from langchain_hybridgraph.filters.expressions import has_labels
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores import catalog_memory
-from langchain_hybridgraph.stores.protocols import HasMemory, implements
 from tests.support.stores.words import open_words
 
 
@@ -116,24 +113,6 @@ def test_first_values_come_from_the_metadata(store):
     assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
 
 
-def test_the_embedded_store_has_memory_states(memory):
-    """The embedded store implements HasMemory, and ``states`` leaves out missing chunks."""
-    upsert(memory, "a")
-    assert implements(memory, HasMemory)
-    assert memory.memory.states(["b", "a", "a"], Scope()).keys() == {"a"}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("confidence", 7), ("confidence", "high"), ("utility", -0.1), ("active_count", 1.5), ("provenance_depth", True)],
-)
-def test_unusable_metadata_is_left_uninterpreted(memory, key, value):
-    """Invalid memory metadata is stored as it is, and the memory value is left unset."""
-    upsert(memory, chunk("a", **{key: value}))
-    assert state_of(memory) == state_of(memory).__class__(learned_at=1_000.0)
-    assert memory.get(["a"])[0].metadata[key] == value
-
-
 def test_parents_have_memory_values(memory):
     """A parent has memory values, since it can replace its children in a result."""
     upsert(memory, Chunk("a", "t", {}, None, "p"), parents=[chunk("p", confidence=0.7)])
@@ -152,14 +131,6 @@ def test_learned_values_survive_an_ingest(store):
         upsert(store, again)
         state = state_of(store)
         assert (state.confidence, state.utility, state.active_count) == (pytest.approx(0.65), 1.0, 1)
-
-
-def test_changed_metadata_replace_learned_values(store):
-    """A confidence in the metadata that differs from the previous one replaces the learned value."""
-    upsert(store, chunk("a", confidence=0.5))
-    store.memory.feedback("a", "validate")
-    upsert(store, chunk("a", confidence=0.2))
-    assert trust(store) == (0.2, 1.0)
 
 
 def test_a_value_no_longer_given_is_unset(memory):
@@ -263,18 +234,6 @@ def test_a_changed_text_is_another_statement(store):
     assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
 
 
-def test_validity_as_it_was_known(store):
-    """With known_at, a chunk is valid until the end that was known at that time."""
-    for at, end in ((10.0, 200), (20.0, 300), (30.0, 400)):
-        upsert(store, chunk("a", valid_from=100, valid_until=end), at=at)
-    ends = {
-        known_at: [end for end in (200, 300, 400) if everywhere(store, as_of=end, known_at=known_at)]
-        for known_at in (10.0, 20.0, 30.0, None)
-    }
-    assert ends == {10.0: [200], 20.0: [200, 300], 30.0: [200, 300, 400], None: [200, 300, 400]}
-    assert state_of(store, known_at=25.0).valid_until == 300
-
-
 def test_an_unchanged_edge_keeps_its_age(store):
     """Replacing an edge keeps the time it was learned, unless its validity changes."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.5)], at=10.0)
@@ -342,14 +301,6 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
     assert store.edges(["new"]) == [
         Edge("new", "old", SUPERSEDES, 1.0, "new replaces old from 1970-01-01T00:00:20Z on.")
     ]
-
-
-def test_the_new_fact_begins_at_its_valid_from(memory):
-    """The new fact's valid_from takes precedence over ``at``, and the old fact is valid until then."""
-    upsert(memory, "old")
-    memory.memory.replace_fact("old", chunk("new", valid_from="1970-01-01T02:00:00"), 5_000.0)
-    assert everywhere(memory, as_of=5_000.0) == {"old"}
-    assert everywhere(memory, as_of=7_200.0) == {"new"}
 
 
 def test_superseding_twice_is_superseding_once(memory):
@@ -421,14 +372,6 @@ def test_a_text_stays_retracted_until_it_changes(memory):
     assert everywhere(memory) == set()
     upsert(memory, chunk("a", "text that is right"))
     assert everywhere(memory) == {"a"}
-
-
-def test_a_graph_in_memory_is_kept_up_to_date(store):
-    """A chunk retracted after the graph was loaded is no longer a neighbour."""
-    upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")], at=10.0)
-    assert neighbours(store, "a") == {"b", "c"}
-    store.memory.retract("b")
-    assert neighbours(store, "a") == {"c"}
 
 
 # -- others -------------------------------------------------------------------------------------------------------
@@ -549,35 +492,3 @@ def test_missing_values_are_reported_and_repaired(tmp_path):
         assert len(store.admin.check().problems) >= 2
         assert store.admin.repair().ok
         assert (everywhere(store), trust(store)) == ({"a", "b"}, (0.7, None))
-
-
-def test_labels_and_times_are_applied_together(memory):
-    """has_labels(all_of=…), as_of and known_at are applied together by every search."""
-    upsert(
-        memory, chunk("a", labels=["x", "y"], valid_until=50), chunk("b", labels=["x"]), chunk("c", labels=["y", "x"])
-    )
-    both = has_labels(all_of=["x", "y"])
-    assert everywhere(memory, filter=both, as_of=40.0) == {"a", "c"}
-    assert everywhere(memory, filter=both, as_of=60.0) == {"c"}
-    assert everywhere(memory, filter=both, known_at=999.0) == set()
-
-
-def test_a_scope_of_two_times_matches_the_times_of_each_chunk(memory):
-    """find() with as_of and known_at returns exactly the chunks whose own times match."""
-    random = np.random.default_rng(3)
-    for at in range(0, 50, 10):
-        chunks = [
-            chunk(f"{at}-{n}", valid_from=int(random.integers(0, 9)), valid_until=int(random.integers(4, 20)))
-            for n in range(20)
-        ]
-        upsert(memory, *chunks, at=float(at))
-    for as_of, known_at in ((5.0, 25.0), (None, 10.0), (12.0, None)):
-        scope = Scope(as_of=as_of, known_at=known_at)
-        values = memory.memory.states([f"{at}-{n}" for at in range(0, 50, 10) for n in range(20)], Scope())
-        expected = {
-            id
-            for id, v in values.items()
-            if (as_of is None or v.valid_from <= as_of <= v.valid_until)
-            and (known_at is None or v.learned_at <= known_at)
-        }
-        assert set(memory.find(scope)) == expected

@@ -11,7 +11,6 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.protocols import HasSessions, implements
 from tests.support.stores.words import open_words
 
 
@@ -54,20 +53,6 @@ def test_turns_are_chunks(store):
     assert [entry.id for entry in store.keyword_search(Query("roadster", 9), 9).entries] == [ids[1]]
     state = store.memory.states(ids, Scope())[ids[0]]
     assert (state.memory_type, state.created_at) == ("episodic", 1_000.0)
-
-
-def test_the_newest_turn_comes_first(store):
-    """The newest n turns of a session are returned, newest first, without other sessions' turns."""
-    assert implements(store, HasSessions)
-    store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
-    store.sessions.add_pairs("t", [("user", "other")])
-    store.sessions.add_pairs("s", [("user", "three")])
-    assert (turns(store, "s"), turns(store, "s", 2), turns(store, "s", 0)) == (
-        ["three", "two", "one"],
-        ["three", "two"],
-        [],
-    )
-    assert (turns(store, "t"), turns(store, "unknown")) == (["other"], [])
 
 
 def test_more_turns_than_a_page(memory):

@@ -23,13 +23,6 @@ def summarized_store(path=None, embedding="lsa", **options):
     return store
 
 
-def test_there_are_no_summaries_before_build_layers():
-    """Reading the summaries of a new store creates none."""
-    store = summarized_store()
-    assert store.summaries.index() is None
-    assert store.admin.stats()["layers"] == 0
-
-
 @pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
 def test_summaries_do_not_affect_other_searches(retriever):
     """Search results and counts of a store are the same with and without summaries."""
@@ -49,28 +42,6 @@ def test_summaries_are_counted_separately():
     build_layers(store)
     assert store.admin.stats()["layers"] == 2
     assert store.admin.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
-
-
-def test_summaries_are_kept_in_the_folder(tmp_path):
-    """Summaries are available after reopening the folder, for writing or read-only."""
-    store = summarized_store(tmp_path)
-    build_layers(store)
-    store.close()
-    for read_only in (False, True):
-        store = HybridGraphStore(tmp_path, read_only=read_only)
-        assert sorted(store.summaries.index().document_ids()) == ["cars", "pets"]
-        store.close()
-
-
-def test_a_reader_sees_summaries_that_are_made_later(tmp_path):
-    """A reader sees summaries made after it was opened."""
-    writer = summarized_store(tmp_path)
-    reader = HybridGraphStore(tmp_path, read_only=True)
-    assert reader.summaries.index() is None
-    build_layers(writer)
-    assert len(reader.summaries.index()) == 2
-    reader.close()
-    writer.close()
 
 
 def test_a_reader_creates_no_summaries(tmp_path):
@@ -227,13 +198,3 @@ def test_tenants_have_separate_summaries(tmp_path):
         build_layers(store)
         assert store.summaries.index().document_ids() == [tenant]
         store.close()
-
-
-def test_closing_a_store_closes_its_summaries(tmp_path):
-    """After a store with summaries is closed, the folder can be opened and its summaries built again."""
-    store = summarized_store(tmp_path)
-    build_layers(store)
-    store.close()
-    again = HybridGraphStore(tmp_path)
-    assert build_layers(again).unchanged == 2
-    again.close()
