@@ -135,7 +135,6 @@ def _copy(old: Any, new: Any, scope: Scope, source: _Location, destination: _Loc
 
 
 def _contents_of(page: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the kind and the contents of each record of a page."""
     for kind in ("chunks", "parents"):
         for each in page.get(kind, ()):
             yield kind, (each.id, each.text, each.parent, each.metadata)
@@ -199,8 +198,6 @@ def _with_memories(chunks: Sequence[Chunk], states: Mapping[str, MemoryState]) -
 
 
 class _Location(NamedTuple):
-    """Index folder, or a collection in Milvus."""
-
     location: str
     collection: str
     token: str

@@ -118,15 +118,6 @@ def test_wrong_places_are_refused(tmp_path, monkeypatch, *, source, destination,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_copy_is_a_store(index, uri, name):
-    """A store with the source's embedding can open the copy and read its chunks and sessions."""
-    migrate(index, uri, destination_collection=name)
-    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
-    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
-        assert len(store) == 31
-        assert store.sessions.turns("session-drummer", 1, Scope())[0].text == "Who is the drummer?"
-
-
 def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
     """Each tenant's data is the same after a copy to Milvus and back."""
     for tenant, word in (("ada", "xylophonist"), ("bo", "drummer")):

@@ -391,7 +391,6 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield a ScoredId with the chunk for each Document, without repeating an id."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)

@@ -316,7 +316,6 @@ class ChromaAdapter(StoreAdapter):
 
 
 def _with_lengths(page: Mapping[str, Any]) -> dict[str, tuple[Vector, float]]:
-    """Return the unit vectors of a page and their lengths as stored, by id."""
     if not page["ids"]:
         return {}
     matrix = np.asarray(page["embeddings"], np.float32)

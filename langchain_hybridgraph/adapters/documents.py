@@ -265,7 +265,6 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Collection[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Return, for each of the user's Documents, the stored Document that matches it, or None."""
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}

@@ -400,7 +400,6 @@ class FilteredSearch:
                 return
 
     def _mask(self, scope: Scope) -> Mask:
-        """Return one bool per row: True if the row's text is in the scope and still in the store."""
         living = self._living
         mask = self._scoped.mask(scope)
         return living if mask is None else living & mask[: len(living)]

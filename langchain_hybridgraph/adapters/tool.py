@@ -49,7 +49,6 @@ class SearchArguments(QueryArguments):
     @field_validator("filter", mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        """Parse the filter if the model has passed it as a JSON string."""
         return json.loads(value) if isinstance(value, str) else value
 
 
@@ -204,7 +203,6 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """Yield one line that lists the edges on the path to a Document, if there are any."""
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [

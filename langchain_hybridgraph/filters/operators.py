@@ -278,7 +278,6 @@ def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
 
 
 def _advice(key: str, name: str, operand: Any) -> str:
-    """Return the end of a message about the name of an operator, or "" if the name is unknown."""
     parts = operand if isinstance(operand, list | tuple) else [operand]
     positive, note = name.removeprefix("not").lstrip(" _"), ""
     correction: dict[str, Any]

@@ -307,24 +307,6 @@ def test_a_text_that_is_embedded_again_is_scored_by_its_new_vector(tmp_path, mon
     assert scores["t5"] == pytest.approx(scores["t30"], abs=1e-6)
 
 
-def test_a_collection_in_a_folder_is_counted_only_after_a_change(tmp_path, monkeypatch):
-    """Chroma counts the texts again only after a change by any client, and the new text is found."""
-    from chromadb.api.models.Collection import Collection
-
-    monkeypatch.setattr(chroma, "SETTLED_SECONDS", 0.0)
-    store = Chroma.from_documents(documents()[:40], Numbered(), persist_directory=str(tmp_path))
-    retriever = HybridRetriever(store)
-    retriever.invoke("text 3")
-    counted, count = [], Collection.count
-    monkeypatch.setattr(Collection, "count", lambda self: counted.append(1) or count(self))
-    retriever.invoke("text 4")
-    assert counted == []
-    next_tick(tmp_path)
-    store.add_texts(["quokka 41"], ids=["new"])
-    assert retriever.invoke("quokka 41")[0].id == "new"
-    assert counted != []
-
-
 @pytest.fixture
 def in_memory():
     """Return a collection of 40 texts in memory and a retriever that has already searched it."""

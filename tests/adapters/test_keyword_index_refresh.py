@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
-from pydantic import ValidationError
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.adapters.vector_stores import InMemoryAdapter
@@ -108,12 +107,6 @@ def test_the_interval_between_two_checks(plain):
     assert texts(by_words(retriever)) == []
     assert retriever.refresh().added == 1
     assert texts(by_words(retriever)) == [LATER]
-
-
-@pytest.mark.parametrize("bad", ["always", -1, None])
-def test_an_unknown_setting_is_refused(plain, bad):
-    with pytest.raises(ValidationError, match="refresh"):
-        HybridRetriever(plain, index={"refresh": bad})
 
 
 def test_a_changed_text_needs_a_refresh(plain):

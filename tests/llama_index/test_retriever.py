@@ -28,7 +28,7 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.filters.expressions import by_source
 from langchain_hybridgraph.llama_index import (
     LlamaIndexEmbeddings,
@@ -124,16 +124,6 @@ async def test_every_retriever(store, kind, monkeypatch):
     assert nodes[0].node_id == "fish"
 
 
-def test_nodes_reached_through_edges(store):
-    """A node reached through an edge has its path in the metadata and its relationships to other nodes."""
-    results = LlamaIndexRetriever(
-        GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}, k=2)
-    ).retrieve("cat sat mat")
-    assert ids(results) == ["cat", "dog"]
-    assert results[1].metadata["source_path"] == ["cat", "dog"]
-    assert results[1].node.next_node.node_id == "fish"
-
-
 # -- in LlamaIndex's own programs ---------------------------------------------------------------------------------
 
 
@@ -222,22 +212,6 @@ def test_degradation_is_in_the_metadata(store, events):
     assert events.of(RetrievalReportEvent)[-1].degraded == ["no-graph-store"]
     empty = LlamaIndexRetriever(hybrid).retrieve_result("fish")
     assert (list(empty), empty.degraded) == ([], ("empty-index",))
-
-
-async def test_failing_sources():
-    """If all sources fail, RetrievalError is raised, sync and async."""
-
-    class Failing(WordEmbedding):
-        def _get_query_embedding(self, query):
-            raise OSError("no network")
-
-    store = HybridGraphStore(None, LlamaIndexEmbeddings(Failing()))
-    ingest_nodes(chain_of_nodes(), store)
-    retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
-    with pytest.raises(RetrievalError, match="no network"):
-        retriever.retrieve("fish")
-    with pytest.raises(RetrievalError, match="no network"):
-        await retriever.aretrieve("fish")
 
 
 def test_other_objects_are_not_retrievers(store):

@@ -220,6 +220,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return, without duplicates and without -1, these nodes and the other ends of their hops and edges."""
     nodes = nodes[nodes >= 0]
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_hybridgraph import GraphRetriever, HybridRetriever
-from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph import HybridRetriever
 from tests.support.stores.real_stores import QUESTION, TEXTS, Fixed, documents
 
 LATER = "Quokkas smile at visitors."
@@ -95,20 +94,3 @@ def test_chroma_goes_down_later(server, chroma):
     result = retriever.retrieve(QUESTION)
     assert ids(result) == before
     assert "vector-failed" in result.degraded
-
-
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
-async def test_qdrant_is_down(kind):
-    """A retriever can be created over a Qdrant server that is down, and returns keyword hits."""
-    from langchain_qdrant import QdrantVectorStore
-    from qdrant_client import QdrantClient
-
-    client = QdrantClient(url=f"http://127.0.0.1:{free_port()}", check_compatibility=False, timeout=5)
-    store = QdrantVectorStore(client, "notes", Fixed(), validate_collection_config=False)
-    retriever = kind(store, documents(), deadline_ms=10_000)
-    result = retriever.retrieve(QUESTION)
-    assert ids(result) == ["ada", "engine"]
-    assert "vector-failed" in result.degraded
-    assert ids(await retriever.aretrieve(QUESTION)) == ["ada", "engine"]
-    with pytest.raises(RetrievalError, match="vector"):
-        retriever.invoke(QUESTION, semantic_weight=1.0)
