@@ -25,13 +25,13 @@ from langchain_hybridgraph.adapters.keyword_index import (
     chunk_of,
     with_user_metadata,
 )
-from langchain_hybridgraph.adapters.milvus import MilvusAdapter
 from langchain_hybridgraph.adapters.pgvector import PGVectorAdapter
 from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
     LlamaIndexAdapter,
+    MilvusAdapter,
     NearestDocuments,
     StoreAdapter,
 )

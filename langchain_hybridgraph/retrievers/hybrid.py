@@ -22,7 +22,6 @@ from pydantic import Field, field_validator, model_validator
 from langchain_hybridgraph.adapters import index_refresh
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
 from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
@@ -217,7 +216,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
                 "new folder, such as index={'path': 'keyword-index'}"
             )
-        folder_index = KeptIndex(
+        folder_index = index_refresh.KeptIndex(
             folder,
             collection=adapter.collection,
             language=options.language,

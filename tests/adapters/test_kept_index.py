@@ -183,9 +183,14 @@ def overwrite(file):
         stream.write(b"\x00garbage\xff")
 
 
+def misspell(file):
+    file.write_bytes(file.read_bytes().replace(b"leaks", b"leeks", 1))
+
+
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
+        ("changes.jsonl", misspell),
         ("changes.jsonl", truncate),
         ("changes.jsonl", overwrite),
         ("changes.jsonl", os.remove),
@@ -206,7 +211,7 @@ def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
 
 def build_slowly(folder):
     """Build the index again, and wait before it is complete."""
-    from langchain_hybridgraph.adapters.kept_index import KeptIndex
+    from langchain_hybridgraph.adapters.index_refresh import KeptIndex
 
     KeptIndex.publish = lambda index: (print("ready", flush=True), threading.Event().wait())
     opened(notes(Path(folder)), Path(folder), language="german")
