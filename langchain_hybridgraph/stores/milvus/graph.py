@@ -19,8 +19,7 @@ import numpy as np
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, MOST_RESULTS
-from langchain_hybridgraph.stores.milvus.filters import text, texts
-from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge
+from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge, text, texts
 from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from langchain_hybridgraph.stores.milvus.connection import (
     ServerCall,
     client_library,
 )
-from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.schema import expression, text, texts
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.stores.vectors import background, unit
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer

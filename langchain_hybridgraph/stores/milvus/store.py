@@ -31,7 +31,6 @@ from langchain_hybridgraph.records import (
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, TreePosition, catalog_rows, text_hash
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
-from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.schema import (
     COLLECTION,
@@ -41,10 +40,13 @@ from langchain_hybridgraph.stores.milvus.schema import (
     check_row,
     chunk_row,
     edge_rows,
+    has_any,
+    mark,
     neighbours_field,
     open_collections,
     stored_edge,
     stored_facts,
+    texts,
 )
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult

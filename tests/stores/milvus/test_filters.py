@@ -11,7 +11,7 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
-from langchain_hybridgraph.stores.milvus.filters import UNMARKED, expression, marks_of, text
+from langchain_hybridgraph.stores.milvus.schema import UNMARKED, expression, marks_of, text
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from tests.support.samples.filter_strategies import filters
 from tests.support.stores.suite import HashedWords
