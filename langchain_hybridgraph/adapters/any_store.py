@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,7 +25,6 @@ from langchain_hybridgraph.adapters.keyword_index import (
     chunk_of,
     with_user_metadata,
 )
-from langchain_hybridgraph.adapters.pgvector import PGVectorAdapter
 from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
@@ -33,6 +32,7 @@ from langchain_hybridgraph.adapters.vector_stores import (
     LlamaIndexAdapter,
     MilvusAdapter,
     NearestDocuments,
+    PGVectorAdapter,
     StoreAdapter,
 )
 from langchain_hybridgraph.chunks import Chunk
@@ -40,8 +40,7 @@ from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
-from langchain_hybridgraph.stores.chunk_rows import TreePosition
-from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import ChunkRows, Tree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,33 +69,6 @@ def adapter_of(store: VectorStore) -> StoreAdapter:
             if kind.__name__ == name and hasattr(kind, attribute):
                 return adapter(store)
     return StoreAdapter(store)
-
-
-# Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
-Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
-
-
-class _ListedTree:
-    """Directory tree of the texts in one version of a :class:`DocumentIndex` (see ``stores.tree.TreeRows``)."""
-
-    def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
-        self.version, chunks, rows = texts.state()
-        places, living_rows = UriNumbers(), np.zeros(rows, np.bool_)
-        places.grow(rows, (TreePosition.of(row, chunks[row]) for row in sorted(chunks)))
-        living_rows[list(chunks)] = True
-        self.tree_state = TreeState(places, living_rows)
-        self._ids = {row: chunk.id for row, chunk in chunks.items()}
-        self._rows = {id: row for row, id in self._ids.items()}
-        self._nearest = nearest
-
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return [self._ids[row] for row in rows]
-
-    def row(self, id: str) -> int:
-        return self._rows.get(id, -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
 
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
@@ -139,7 +111,7 @@ class VectorStoreAdapter:
         self._ids_by_origin: dict[tuple[str, str], str] | None = None
         self._adapter = adapter_of(vector_store)
         self._brings_parents = False
-        self._tree: _ListedTree | None = None
+        self._tree: tuple[int, ChunkRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
         if isinstance(self._adapter, ChromaAdapter):
             own_texts = None if texts is None or texts.is_given else texts
@@ -296,9 +268,10 @@ class VectorStoreAdapter:
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
         assert self.texts is not None, "a tree needs texts that can be listed"
-        tree = self._tree
-        if tree is None or tree.version != self.texts.index.applied_version:
-            tree = self._tree = _ListedTree(self.texts, self._nearest)
+        if self._tree is None or self._tree[0] != self.texts.index.applied_version:
+            version, chunks, rows = self.texts.state()
+            self._tree = version, ChunkRows(chunks, rows, self._nearest)
+        _, tree = self._tree
         mask, alive = self.texts.allowed_rows(scope), tree.tree_state.alive
         return Tree(tree.tree_state, tree, alive if mask is None else alive & mask[: len(alive)])
 
@@ -381,9 +354,10 @@ class VectorStoreAdapter:
                 return True  # the document id derives from an unknown id, so the Document can only be checked later
             return in_scope(Chunk("", "", metadata), scope)
 
-        function = self._adapter.as_filter(admits, admits_metadata)
-        if function is not None and not (self._adapter.filters_metadata_only and extra_keys):
-            return function
+        if self._adapter.filter_argument == "document":
+            return admits
+        if self._adapter.filter_argument == "metadata" and not extra_keys:
+            return admits_metadata
         is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)
         return self._adapter.translate(scope.filter) if is_known else None
 

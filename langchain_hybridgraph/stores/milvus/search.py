@@ -129,7 +129,7 @@ class MilvusIndex:
     counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
     rows_written: int = 0  # number of rows written by this process since the statistics were read
     last_scores: TokenScores | None = None
-    tree: Any = None  # see store._TreeRows
+    tree: Any = None  # when all rows were read, the rows, and their tree
 
     def __post_init__(self) -> None:
         if self.consistency not in get_args(Consistency):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,7 +29,7 @@ from langchain_hybridgraph.records import (
     checked_edges,
     heaviest_edges,
 )
-from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, TreePosition, catalog_rows, text_hash
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows, text_hash
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
@@ -50,7 +51,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
 )
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
-from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import ChunkRows, Tree
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -289,10 +290,19 @@ class MilvusChunkStore:
         """
         index = self._index
         index.check_scope(scope)
-        rows = index.tree
-        if rows is None or index.written_at > rows.read_at or time.monotonic() > rows.read_at + search.FRESH:
-            rows = index.tree = _TreeRows(index)
-        return Tree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
+        read_at, rows, tree = index.tree or (-math.inf, [], None)
+        if tree is None or index.written_at > read_at or time.monotonic() > read_at + search.FRESH:
+            read_at = time.monotonic()
+            rows = index.all_rows(index.of_tenant(), with_vectors=True)
+            vectors = {row.chunk.id: row.vector for row in rows if row.vector is not None}
+
+            def nearest(vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
+                cosines = {id: float(vectors[id] @ vector) for id in ids if id in vectors}
+                return sorted(cosines, key=lambda id: -cosines[id])[:n]
+
+            tree = ChunkRows({number: row.chunk for number, row in enumerate(rows)}, len(rows), nearest)
+            index.tree = read_at, rows, tree
+        return Tree(tree.tree_state, tree, np.array([row.is_in(scope) for row in rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
@@ -526,28 +536,6 @@ class MilvusSessions:
         turns = [row for row in self._index.all_rows(filter) if row.is_in(scope)]
         turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
         return [row.chunk for row in turns[:n]]
-
-
-class _TreeRows:
-    """All chunks of a tenant, in the order in which they were added or changed (see ``directory_tree.TreeRows``)."""
-
-    def __init__(self, index: MilvusIndex) -> None:
-        self.read_at = time.monotonic()
-        self.rows = index.all_rows(index.of_tenant(), with_vectors=True)
-        places = UriNumbers()
-        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
-        self.tree_state = TreeState(places, np.ones(len(self.rows), np.bool_))
-        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
-
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return [self.rows[row].chunk.id for row in rows]
-
-    def row(self, id: str) -> int:
-        return self._numbers.get(id, -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
-        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
 
 
 def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:

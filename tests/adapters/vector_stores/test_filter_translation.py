@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.adapters.any_store import adapter_of
 from langchain_hybridgraph.adapters.chroma import chroma_where
-from langchain_hybridgraph.adapters.pgvector import pgvector_filter
 from langchain_hybridgraph.adapters.qdrant import qdrant_filter
+from langchain_hybridgraph.adapters.vector_stores import pgvector_filter
 from langchain_hybridgraph.filters.expressions import (
     by_document,
     by_source,
