@@ -83,6 +83,14 @@ def test_capabilities_that_the_store_lacks_are_not_reported(kind):
         assert "not complete" not in call_tool(kind(plain).as_tool(), query="coal").content
 
 
+def test_other_errors_are_raised(store):
+    """An error that the model cannot correct is raised instead of being returned as a message."""
+    retriever = HybridRetriever(store)
+    retriever.tenant = "b"
+    with pytest.raises(ValueError, match="tenant"):
+        call_tool(retriever.as_tool(), query="coal")
+
+
 def test_custom_arguments(store):
     """A custom argument class may have any option of a call as a field, but must have a query."""
 
