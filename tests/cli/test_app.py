@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, RetrievalResult, ingest
 from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.cli.console import say
+from langchain_hybridgraph.records import Edge
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]
