@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.documents import FilterTranslator as FilterTranslator
     from langchain_hybridgraph.adapters.documents import index as index
     from langchain_hybridgraph.chunks import Chunk as Chunk
-    from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
     from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings as LSAEmbeddings
+    from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
     from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
     from langchain_hybridgraph.errors import RetrievalError as RetrievalError
     from langchain_hybridgraph.filters.expressions import Filter as Filter
@@ -83,8 +83,7 @@ __version__ = "0.1.0"
 # Modules, with the public names that they define.
 _HOMES = {
     "adapters.documents": "index FilterTranslator",
-    "embeddings.resolve": "LSAEmbeddings",
-    "embeddings": "OnnxMiniLMEmbeddings",
+    "embeddings.resolve": "LSAEmbeddings OnnxMiniLMEmbeddings",
     "errors": "HybridGraphError RetrievalError",
     "filters.expressions": "Filter by_document by_meta by_source "
     "created_after created_before exclude_document has_labels",

@@ -14,7 +14,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.execution.effects import Effect, Search, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.memory.scores import CompositeScores
+from langchain_hybridgraph.memory_scores import CompositeScores
 from langchain_hybridgraph.records import (
     ENTITY,
     FusedCandidate,

@@ -13,7 +13,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.memory.scores import MemoryColumns
+from langchain_hybridgraph.memory_scores import MemoryColumns
 from langchain_hybridgraph.records import (
     Edge,
     EdgeFilter,

@@ -30,8 +30,7 @@ def by_word(store, text):
 """
 
 READ_AND_WRITE = """
-folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-store = open_words(folder)
+store = open_words(Path(sys.argv[1]))
 said = [by_word(store, "cat")]
 for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
     store.upsert([Chunk(id, text)])
@@ -76,11 +75,6 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
         result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
         assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
         assert store.admin.check().problems == ()
-
-
-def test_a_store_in_memory_works_without_tantivy():
-    """A store in memory finds its chunks by keywords without Tantivy."""
-    assert run(READ_AND_WRITE)[1:3] == [[["bird"], "keyword-fallback"], [["cat"], "keyword-fallback"]]
 
 
 OTHER_STORES = """
