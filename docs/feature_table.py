@@ -8,10 +8,11 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores import store as embedded
 from langchain_hybridgraph.stores.milvus import store as milvus
-from langchain_hybridgraph.stores.protocols import FEATURES
 
 PAGE = Path(__file__).parent / "engines.md"
 BEGIN, END = "<!-- features -->\n", "<!-- /features -->\n"
@@ -20,6 +21,48 @@ STORES = {
     "`HybridGraphStore(path)`": embedded.LACKS,
     "`MilvusStore(uri)`": milvus.LACKS,
 }
+
+
+class Feature(NamedTuple):
+    """Capability that some stores have and others lack; ``protocol`` is the one that it needs, or None."""
+
+    name: str
+    meaning: str
+    protocol: Any = None
+
+
+FEATURES = (
+    Feature("vectors", "vector search, restricted by filter, tenant and time", protocols.SearchesVectors),
+    Feature("keywords", "BM25 search, restricted by filter, tenant and time", protocols.SearchesKeywords),
+    Feature("headings", "the keyword search also finds chunks by their title and headings"),
+    Feature("identifiers", "names and codes in a question outrank similarity"),
+    Feature("diversity", "`mmr_lambda` and `max_marginal_relevance_search`", protocols.HasVectors),
+    Feature("parents", "larger texts that chunks point to", protocols.HasParents),
+    Feature("edges", "graph retrieval", protocols.HasGraph),
+    Feature("tree", "directories and documents for `HierarchicalRetriever`", protocols.HasTree),
+    Feature("summaries", "summaries of directories", protocols.HasSummaries),
+    Feature("listing", "filter-only queries, in the order of writing", protocols.ListsChunks),
+    Feature("sessions", "turns of conversations", protocols.HasSessions),
+    Feature(
+        "memory", "`MemoryRetriever`, with confidence, utility and validity from the metadata", protocols.HasMemory
+    ),
+    Feature("memory updates", "`remember`, `feedback`, `supersede`, `retract`, `expire`"),
+    Feature("history", "`known_at=`: search as of an earlier state of knowledge"),
+    Feature(
+        "writing",
+        "upserts that embed only changed texts; deletes that include edges and parents",
+        protocols.AcceptsChunks,
+    ),
+    Feature("edge builders", "`ingest` connects new documents to stored ones", protocols.ReadsIndex),
+    Feature("files", "`ingest` reads only changed files", protocols.RecordsFiles),
+    Feature("transactions", "a batch is written completely or not at all"),
+    Feature("fitted embeddings", "LSA, fitted to the stored texts"),
+    Feature("tenants", "separate data of several tenants"),
+    Feature("several processes", "any number of processes can write"),
+    Feature("several machines", "processes on other machines can read and write"),
+    Feature("one request", "vector and keyword search in one round trip", protocols.SearchesHybrid),
+    Feature("native async", "searches in an event loop without a thread", protocols.AwaitsVectors),
+)
 
 
 def feature_table(lacking: Mapping[str, Mapping[str, str]]) -> str:

@@ -3,125 +3,42 @@
 ``ingestion/`` reads text, ``stores/`` keeps it, ``search/`` searches it, and ``vectorstores/`` and ``retrievers/`` are
 the LangChain interface. ARCHITECTURE.md describes every folder.
 
-Public names are imported on first use, so importing the package costs almost nothing.
+Public names are listed in ``__init__.pyi``, which type checkers read as well. They are imported on first use, so
+importing the package costs almost nothing.
 """
 
-from __future__ import annotations
-
+import ast
+import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-# The public names are listed twice. Type checkers and editors run no code, so they need import statements. At runtime
-# the table below is needed: running these statements would import LangChain for a filter or an error, and reading them
-# from the source would fail where only byte code is installed. A test compares both lists.
-if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.documents import FilterTranslator as FilterTranslator
-    from langchain_hybridgraph.adapters.documents import index as index
-    from langchain_hybridgraph.chunks import Chunk as Chunk
-    from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings as LSAEmbeddings
-    from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
-    from langchain_hybridgraph.errors import HybridGraphError as HybridGraphError
-    from langchain_hybridgraph.errors import RetrievalError as RetrievalError
-    from langchain_hybridgraph.filters.expressions import Filter as Filter
-    from langchain_hybridgraph.filters.expressions import by_document as by_document
-    from langchain_hybridgraph.filters.expressions import by_meta as by_meta
-    from langchain_hybridgraph.filters.expressions import by_source as by_source
-    from langchain_hybridgraph.filters.expressions import created_after as created_after
-    from langchain_hybridgraph.filters.expressions import created_before as created_before
-    from langchain_hybridgraph.filters.expressions import exclude_document as exclude_document
-    from langchain_hybridgraph.filters.expressions import has_labels as has_labels
-    from langchain_hybridgraph.ingestion import CitationEdges as CitationEdges
-    from langchain_hybridgraph.ingestion import EntityEdges as EntityEdges
-    from langchain_hybridgraph.ingestion import HierarchyEdges as HierarchyEdges
-    from langchain_hybridgraph.ingestion import LinkEdges as LinkEdges
-    from langchain_hybridgraph.ingestion import LLMEdges as LLMEdges
-    from langchain_hybridgraph.ingestion import MetadataEdges as MetadataEdges
-    from langchain_hybridgraph.ingestion import SequenceEdges as SequenceEdges
-    from langchain_hybridgraph.ingestion import SimilarityEdges as SimilarityEdges
-    from langchain_hybridgraph.ingestion import build_layers as build_layers
-    from langchain_hybridgraph.ingestion import ingest as ingest
-    from langchain_hybridgraph.records import ALL_TIME as ALL_TIME
-    from langchain_hybridgraph.records import Edge as Edge
-    from langchain_hybridgraph.records import Hit as Hit
-    from langchain_hybridgraph.result import RetrievalResult as RetrievalResult
-    from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever as AdvancedRetriever
-    from langchain_hybridgraph.retrievers.advanced import history_aware as history_aware
-    from langchain_hybridgraph.retrievers.graph import GraphRetriever as GraphRetriever
-    from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever as HierarchicalRetriever
-    from langchain_hybridgraph.retrievers.hybrid import HybridRetriever as HybridRetriever
-    from langchain_hybridgraph.retrievers.memory import MemoryRetriever as MemoryRetriever
-    from langchain_hybridgraph.search.context import TokenBudget as TokenBudget
-    from langchain_hybridgraph.search.conversation import AppendHistory as AppendHistory
-    from langchain_hybridgraph.search.conversation import ExpandedQuery as ExpandedQuery
-    from langchain_hybridgraph.search.conversation import HistoryTerms as HistoryTerms
-    from langchain_hybridgraph.search.conversation import LLMRewrite as LLMRewrite
-    from langchain_hybridgraph.search.conversation import StripQuestion as StripQuestion
-    from langchain_hybridgraph.search.hierarchy import FindResult as FindResult
-    from langchain_hybridgraph.search.planner import QueryPlan as QueryPlan
-    from langchain_hybridgraph.search.planner import QueryPlanner as QueryPlanner
-    from langchain_hybridgraph.search.planner import RulePlanner as RulePlanner
-    from langchain_hybridgraph.search.planner import TypedQuery as TypedQuery
-    from langchain_hybridgraph.search.rerankers import CrossEncoderReranker as CrossEncoderReranker
-    from langchain_hybridgraph.search.rerankers import LLMReranker as LLMReranker
-    from langchain_hybridgraph.search.rerankers import ScoreReranker as ScoreReranker
-    from langchain_hybridgraph.settings import HybridGraphSettings as HybridGraphSettings
-    from langchain_hybridgraph.stores.graph import InMemoryGraph as InMemoryGraph
-    from langchain_hybridgraph.stores.tenants import drop_tenant as drop_tenant
-    from langchain_hybridgraph.stores.tenants import list_tenants as list_tenants
-    from langchain_hybridgraph.telemetry import LogSink as LogSink
-    from langchain_hybridgraph.telemetry import OpenTelemetrySink as OpenTelemetrySink
-    from langchain_hybridgraph.telemetry import PrometheusSink as PrometheusSink
-    from langchain_hybridgraph.telemetry import add_sink as add_sink
-    from langchain_hybridgraph.telemetry import remove_sink as remove_sink
-    from langchain_hybridgraph.vectorstores.admission import Admission as Admission
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore as HybridGraphStore
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import open_store as open_store
-    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore as MilvusStore
+from pkgutil import get_data
+from typing import Any
 
 __version__ = "0.1.0"
 
-# Modules, with the public names that they define.
-_HOMES = {
-    "adapters.documents": "index FilterTranslator",
-    "embeddings.resolve": "LSAEmbeddings OnnxMiniLMEmbeddings",
-    "errors": "HybridGraphError RetrievalError",
-    "filters.expressions": "Filter by_document by_meta by_source "
-    "created_after created_before exclude_document has_labels",
-    "ingestion": "CitationEdges EntityEdges HierarchyEdges LinkEdges LLMEdges "
-    "MetadataEdges SequenceEdges SimilarityEdges build_layers ingest",
-    "vectorstores.admission": "Admission",
-    "search.conversation": "AppendHistory ExpandedQuery HistoryTerms LLMRewrite StripQuestion",
-    "search.hierarchy": "FindResult",
-    "search.rerankers": "LLMReranker CrossEncoderReranker ScoreReranker",
-    "search.planner": "QueryPlan QueryPlanner RulePlanner TypedQuery",
-    "search.context": "TokenBudget",
-    "records": "ALL_TIME Edge Hit",
-    "chunks": "Chunk",
-    "result": "RetrievalResult",
-    "retrievers.advanced": "history_aware AdvancedRetriever",
-    "retrievers.graph": "GraphRetriever",
-    "retrievers.hierarchical": "HierarchicalRetriever",
-    "retrievers.hybrid": "HybridRetriever",
-    "retrievers.memory": "MemoryRetriever",
-    "settings": "HybridGraphSettings",
-    "stores.tenants": "drop_tenant list_tenants",
-    "stores.graph": "InMemoryGraph",
-    "telemetry": "LogSink OpenTelemetrySink PrometheusSink add_sink remove_sink",
-    "vectorstores.hybrid_graph_store": "HybridGraphStore open_store",
-    "vectorstores.milvus_store": "MilvusStore",
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604 - the table above is the list
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose public names are in its ``__init__.pyi``.
+
+    A name is imported when it is first used.
+    """
+    modules = {
+        alias.name: str(statement.module)
+        for statement in ast.parse(get_data(package, "__init__.pyi") or b"").body
+        if isinstance(statement, ast.ImportFrom) and str(statement.module).startswith(f"{package}.")
+        for alias in statement.names
+    }
+    names = sorted(modules)
+
+    def import_name(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return import_name, lambda: names, names
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__, _names = lazy_names(__name__)
+__all__ = ["__version__", *_names]  # noqa: PLE0604 - the names in __init__.pyi

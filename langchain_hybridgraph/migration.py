@@ -20,12 +20,12 @@ from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.ingestion.edges.base import slices
 from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.records import Edge, MemoryState, Scope
+from langchain_hybridgraph.stores.check import list_tenants
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.milvus.connection import Address, check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.stores.store import EmbeddedStore
-from langchain_hybridgraph.stores.tenants import list_tenants
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value
 
@@ -27,18 +27,13 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     >>> from_config("number", {"type": "fraction", "numerator": 3}, {"fraction": Fraction}, lambda one: False)
     Fraction(3, 1)
     """
-    if not isinstance(form, str | Mapping) and not isinstance(form, type) and is_one(form):
-        object_itself: T = form
-        return object_itself
+    if not isinstance(form, str | Mapping | type) and is_one(form):
+        return cast("T", form)
     name, parameters = parse_config(what, form, kinds)
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
-        reason, kind = str(error), kinds[name]
-        if is_dataclass(kind):
-            types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
-            reason = "expected " + ", ".join(f"{each}: {types[each]}" for each in parameters_of(kind))
-        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
+        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
 
 
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
@@ -142,7 +137,7 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
         )
         raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {takes}")
     missing = [each for each in required_parameters(kinds[name]) if each not in parameters]
-    if missing and not is_dataclass(kinds[name]):  # from_config lists the types of a dataclass
+    if missing:
         example = ", ".join([f"type: {name}", *(f"{each}: {_EXAMPLES.get(each, '…')}" for each in missing)])
         raise ConfigurationError(f"{what} {name!r} needs {' and '.join(missing)}; write {{{example}}}")
     return name, parameters

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from langchain_hybridgraph.adapters.documents import documents_from
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.html import Table
+from langchain_hybridgraph.display.html import result_table
 from langchain_hybridgraph.records import Answerability, Hit, content_id
 
 LINE_SIZE = 80  # number of characters of a text shown on one line
@@ -159,7 +159,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return "\n".join([*lines, *([f"degraded: {', '.join(self.degraded)}"] if self.degraded else [])])
 
     def _repr_html_(self) -> str:
-        return Table(self)._repr_html_()
+        return result_table(self)
 
 
 class SerializedResult(TypedDict):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import wrap
@@ -14,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_forms
-from langchain_hybridgraph.options.values import Notation, expected_value, is_number, notation_of
-from langchain_hybridgraph.registry import is_factory, name_of, similar_name
+from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_form
+from langchain_hybridgraph.options.values import Notation, expected_value, is_number, literals, notation_of
+from langchain_hybridgraph.registry import is_factory, name_of, nearest
 from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
@@ -131,7 +130,9 @@ OPTIONS: Mapping[str, FieldInfo] = {
 def _key(option: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its field: the option, with values as they are written in a file."""
     notation = notation_of(option)
-    default = _file_value(option.get_default(call_default_factory=True), None if notation is None else notation.kinds)
+    default = option.get_default(call_default_factory=True)
+    is_named = default is not None and notation is not None and notation.kinds is not None
+    default = name_of(default, notation.kinds) if is_named else to_jsonable_python(default)
     kind: Any = option.annotation if notation is None else Any
     metadata: list[Any] = [*option.metadata] if notation is None else [AfterValidator(notation.checked)]
     if notation is not None:
@@ -144,19 +145,6 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
         metadata.append(AfterValidator(_from_home))
     kind = Annotated[kind, *metadata] if metadata else kind
     return kind | None if default is None else kind, Field(default, description=option.description)
-
-
-def _file_value(default: Any, kinds: Mapping[str, Any] | None) -> Any:
-    """Return a default as it is written in a settings file; ``kinds`` are the classes that the value can name."""
-    if kinds and default is not None:
-        return name_of(default, kinds)
-    if is_dataclass(default) and not isinstance(default, type):
-        return asdict(default)
-    if isinstance(default, Set):
-        return tuple(sorted(default))
-    if isinstance(default, Mapping):
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in default.items()}
-    return default
 
 
 def _reject_bool(value: Any) -> Any:
@@ -310,7 +298,7 @@ class HybridGraphSettings(SettingsTable):
         """
         rows = []
         for key, field in cls.model_fields.items():
-            default = "" if field.default in (None, ()) else str(field.default)
+            default = "" if field.default in (None, []) else str(field.default)
             default = default.lower() if isinstance(field.default, bool) else default
             rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {field.description} |")
         return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
@@ -318,7 +306,7 @@ class HybridGraphSettings(SettingsTable):
 
 def allowed_values(key: str) -> str:
     """Return a description of a key's allowed values."""
-    return expected_value(OPTIONS[key], in_file=True)
+    return expected_value(OPTIONS[key])
 
 
 # -- sources of values ----------------------------------------------------------------------------------------
@@ -368,7 +356,7 @@ def _unknown(key: str, value: _Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
     near = _similar_keys(key)
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
-    for what, form in stage_forms({name: value.value}).items() if section == "graph" else ():
+    for what, form in stage_form(name, value.value).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
     return value.problem(key, f"is not a setting; {advice}")
 
@@ -393,21 +381,12 @@ def _validation_problems(invalid: ValidationError, values: Mapping[str, _Value])
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
-        expected = allowed_values(key)
-        conflict = f"is {values[key].value!r}; expected {expected}{_hint(error)}"
+        value, expected = values[key].value, allowed_values(key)
+        is_explained = error["type"] == "value_error"
+        reason = str(error["ctx"]["error"]) if is_explained else nearest(value, literals(OPTIONS[key].annotation))
+        conflict = f"is {value!r}; expected {expected}" + (f" ({reason.strip()})" if reason else "")
         problems[key] = values[key].problem(key, conflict, expected)
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
-
-
-def _hint(error: Any) -> str:
-    if error["type"] == "value_error":
-        reason = str(error["ctx"]["error"])
-        if isinstance(error["input"], str) and (suggestion := re.search(r"did you mean [^?]*\?", reason)):
-            reason = suggestion[0]  # the rest of the reason lists the allowed values, as the message does
-        return f" ({reason})" if reason else ""
-    names = re.findall(r"'(\w+)'", error["ctx"]["expected"]) if error["type"] == "literal_error" else []
-    near = similar_name(error["input"], names)
-    return "" if near is None else f" (did you mean {near}?)"
 
 
 # -- the JSON schema and the template of a file ---------------------------------------------------------------

@@ -7,15 +7,13 @@ import re
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LLMEdges, build_layers, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.search.planner import QueryPlanner
 from langchain_hybridgraph.search.rerankers import LLMReranker
 from langchain_hybridgraph.vectorstores.admission import Contradictions
-from tests.support.models.plain_models import KINDS, PlainModel, SilentModel, WordyModel, fenced
+from tests.support.models.plain_models import KINDS, fenced
 
 KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
@@ -89,7 +87,7 @@ def test_summaries(kind):
         assert store.summaries.index().get(["animals"])[0].text.startswith("All about cats.")
 
 
-@pytest.mark.parametrize("kind", [PlainModel, SilentModel, WordyModel])
+@KIND
 def test_an_answer_in_prose_degrades(kind):
     """A prose answer is reported as planner-failed, rerank-failed or a warning, and contradictions are judged by
     labels.
@@ -105,9 +103,3 @@ def test_an_answer_in_prose_degrades(kind):
     judges = Contradictions(llm)
     one, two = (Chunk(id, f"text {id}", {"labels": ["x"]}) for id in "ab")
     assert judges.probabilities(one, [two]) == [pytest.approx(0.8)]
-
-
-def test_langchains_generic_fake_chat_model():
-    """QueryPlanner reads the plan from the text of a model without tools."""
-    llm = GenericFakeChatModel(messages=iter([AIMessage('```json\n{"queries": [{"query": "cats"}]}\n```')]))
-    assert [each.query for each in QueryPlanner(llm)("", [], "What of cats?")] == ["cats"]

@@ -278,7 +278,7 @@ def test_variables_of_other_programs_are_ignored(monkeypatch):
         ("retriever: {1: x}", "retriever_1 is not a setting; .*retriever_k"),
         (
             "graph: {preset: evidnce}",
-            r":1: graph_preset is 'evidnce'; expected evidence, .* \(did you mean evidence\?\)",
+            r":1: graph_preset is 'evidnce'; expected evidence, .* \(did you mean 'evidence'\?\)",
         ),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency"),
         ("memory: {mode: {type: general, traversal: bsf}}", "memory_mode is .*traversal 'bsf' is unknown"),

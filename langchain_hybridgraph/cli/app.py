@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
@@ -258,13 +257,13 @@ def delete(
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
     with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
         before = len(store)
-        unknown = _unknown_documents(document, list(store.document_ids())) if document else {}
-        known_ids = {chunk.id for chunk in store.get(id or [])}
-        unknown |= {one: f"no chunk has the id {one}" for one in id or [] if one not in known_ids}
+        chunk_ids = {chunk.id for chunk in store.get(id or [])}
+        unknown = {one: "document" for one, chunks in store.document_chunks(document or []).items() if not chunks}
+        unknown |= {one: "chunk" for one in id or [] if one not in chunk_ids}
         store.delete(id or [], document=document or [], filter=filter)
         chunks_left = len(store)
-    for hint in unknown.values():
-        say(hint)
+    for one, kind in unknown.items():
+        say(f"no {kind} has the id {one}")
     deleted = before - chunks_left
     text = f"deleted {counted(deleted, 'chunk', 'chunks')}, {chunks_left:,} left"
     print_answer({"deleted": deleted, "chunks": chunks_left, "unknown": list(unknown)}, text, as_json)
@@ -399,15 +398,6 @@ def serve_mcp(
         server.run("stdio")
     else:
         server.run("streamable-http", host=host, port=http)
-
-
-def _unknown_documents(ids: list[str], existing: list[str]) -> dict[str, str]:
-    """Return a message, with similar ids, for each id that is not the id of an existing document."""
-    messages = {}
-    for id in sorted(set(ids) - set(existing)):
-        near = [one for one in existing if one.startswith(f"{id.rstrip('/')}/")] or get_close_matches(id, existing)
-        messages[id] = f"no document is named {id}" + (f"; did you mean {', '.join(near[:3])}?" if near else "")
-    return messages
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:
@@ -554,7 +544,7 @@ def tenants(
     """List the tenants of an index, each with the number of its chunks."""
     if context.invoked_subcommand is not None:
         return
-    from langchain_hybridgraph.stores.tenants import list_tenants
+    from langchain_hybridgraph.stores.check import list_tenants
 
     counts = list_tenants(index or options.missing_index())
     lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
@@ -574,15 +564,14 @@ def drop(
 
     Other tenants are not changed. This cannot be undone.
     """
-    from langchain_hybridgraph.stores.tenants import drop_tenant
+    from langchain_hybridgraph.stores.check import drop_tenant
 
     if not yes and (sys.stdin is None or not _is_confirmed(f"Delete all data in {index} of {name!r}?")):
         say("nothing was deleted: answer y, or pass --yes")
         raise typer.Exit(PROBLEM)
     dropped = drop_tenant(index, name)
-    singular = {kind: "entity" if kind == "entities" else kind.removesuffix("s") for kind in dropped}
-    counts = (f"{count:,} {singular[kind] if count == 1 else kind}" for kind, count in dropped.items())
-    print_answer({"tenant": name, "dropped": dropped}, f"dropped {name}: {', '.join(counts)}", as_json)
+    counts = ", ".join(f"{kind}: {count:,}" for kind, count in dropped.items())
+    print_answer({"tenant": name, "dropped": dropped}, f"dropped {name} ({counts})", as_json)
 
 
 def _is_confirmed(question: str) -> bool:

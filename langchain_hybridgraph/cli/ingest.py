@@ -215,9 +215,6 @@ def run_demo(index: Path, embedding: str) -> None:
         for question in QUESTIONS:
             typer.secho(f"\n> {question}", fg="cyan", bold=True)
             print_result(retriever.retrieve(question), language=store.language)
-        filter = '{"labels": {"$contains": "class"}}'
-        typer.secho(f"\n> {QUESTIONS[-2]} --filter '{filter}'", fg="cyan", bold=True)
-        print_result(retriever.retrieve(QUESTIONS[-2], filter=json.loads(filter)), language=store.language)
     # The command that runs this program in the user's shell, even if hybridgraph is not on the PATH.
     command = "hybridgraph" if shutil.which("hybridgraph") else "python -m langchain_hybridgraph.cli"
     typer.echo(f'\nAsk your own: {command} search "…" --index {index}')

@@ -39,41 +39,27 @@ def _open_milvus(
     *,
     language: str | None = None,
     is_new_allowed: bool = False,
-    quiet: bool = False,
 ) -> MilvusStore:
     """Open a store in Milvus with the settings; raise NotAnIndexError if it is missing, unless ``is_new_allowed``."""
-    from langchain_hybridgraph.embeddings.resolve import choose_embedding
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
     settings = configured(config)
     server = {"token": settings.store_token or "", "collection": settings.store_collection}
-    if embedding is None and isinstance(settings.store_embedding, str):
-        embedding = settings.store_embedding
     stored = MilvusStore.settings_of(uri, **server)
-    made_with = None if stored is None else stored.embedding
-    if made_with is None and not is_new_allowed:
+    if stored is None and not is_new_allowed:
         raise NotAnIndexError(
             f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
             f"hybridgraph ingest PATHS --index {uri}"
         )
-    if embedding is None and made_with not in (None, "minilm"):
+    if embedding is None and isinstance(settings.store_embedding, str):
+        embedding = settings.store_embedding
+    if embedding is None and stored is not None and stored.embedding != "minilm":
         raise EmbeddingMismatchError(
-            f"{uri} was made with the embedding {made_with}; pass it as --embedding package.module:factory, or set "
-            "it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
+            f"{uri} was made with the embedding {stored.embedding}; pass it as --embedding package.module:factory, or "
+            "set it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
         )
-    model = embedding or made_with
-    if model is None:
-        model, why = choose_embedding("auto")
-        if model == "lsa":
-            raise ConfigurationError(
-                f"{uri} does not contain a store yet; a new store in Milvus needs a pretrained model, but "
-                "all-MiniLM-L6-v2 cannot be downloaded to this machine now: pass "
-                "--embedding package.module:factory, or run the command once with a network connection"
-            )
-        if not quiet:
-            say(f"embedding {why}")
     limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
-    return MilvusStore(uri, model, tenant=tenant, language=language, **limits, **server)
+    return MilvusStore(uri, embedding or "minilm", tenant=tenant, language=language, **limits, **server)
 
 
 def existing(
@@ -95,7 +81,7 @@ def existing(
     if not facts:
         raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
     if all_tenants and facts["tenancy"] == "multi":
-        from langchain_hybridgraph.stores.tenants import list_tenants
+        from langchain_hybridgraph.stores.check import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
     return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **_options(config))
@@ -129,7 +115,7 @@ def existing_or_new(
 
     name = None if embedding == "auto" else embedding
     if uri := milvus_uri(index):
-        return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True, quiet=quiet)
+        return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True)
     facts = _facts(index)
     if facts and language is not None and language_name(language) != facts["language"]:
         raise ConfigurationError(

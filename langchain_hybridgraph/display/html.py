@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
-from itertools import cycle
+from itertools import chain, cycle
 from types import MappingProxyType
 from typing import Any
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.display import explanation
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.records import Hit, is_backward
-from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn. The colours by Okabe and Ito
 # (Color Universal Design, 2008) can be distinguished with any colour vision, on white and on black.
@@ -31,20 +31,6 @@ PART_COLOURS: Mapping[str, str] = MappingProxyType(
     }
 )
 OTHER_PARTS = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
-
-
-# Maximum number of characters shown of a long text.
-PASSAGE_SIZE = 320
-
-
-def highlight_html(text: str, query: str | None, language: str | None = "english", size: int = PASSAGE_SIZE) -> str:
-    """Return the best excerpt of a text as escaped HTML, with the words of the query in ``<mark>``.
-
-    >>> highlight_html("Ada <i>wrote</i> it.", "Who wrote it?")
-    'Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it.'
-    """
-    pieces = explanation.excerpt(text, query or "", language, size)
-    return "".join(f"<mark>{escape(piece)}</mark>" if is_match else escape(piece) for piece, is_match in pieces)
 
 
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
@@ -70,85 +56,63 @@ STYLE = """
 """
 
 
+# Maximum number of hits in the table of a result, and of characters shown of the text of a hit.
+_MOST_HITS, _PASSAGE = 50, 320
 # Maximum number of characters of a value, and of lines in a list of values, in a table of fields.
 _LONGEST_CELL = 500
 _MOST_LINES = 20
 
 
-class Table:
-    """Table of a result for notebooks: rank, score with its parts as bars, text with highlighted query words, and path.
+def result_table(result: explanation.SearchResult) -> str:
+    """Return a result as an HTML table: rank, score with its parts as bars, text with highlighted words, and path.
 
-    ``result`` is a RetrievalResult, or a list of Documents from one of this package's retrievers; pass ``query`` with
-    Documents. The full width of a bar corresponds to a score of 1, or to the sum of the positive parts if that is
-    larger. Words are highlighted where a keyword index of this ``language`` matches them. At most ``rows`` hits are
-    shown, with long texts shortened. All content is escaped. Raises ConfigurationError for an invalid ``result``, an
-    unknown ``language``, and ``rows`` below 1.
+    The full width of a bar corresponds to a score of 1, or to the sum of the positive parts if that is larger. Words of
+    the query are highlighted as a keyword index in English matches them. At most 50 hits are shown, with long texts
+    shortened. All content is escaped.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
-    >>> hit = Hit(Chunk("a", "Ada wrote it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
-    >>> table = Table(RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"}))
-    >>> "Ada <mark>wrote</mark> it." in table._repr_html_()
+    >>> hit = Hit(Chunk("a", "Ada <i>wrote</i> it."), 0.9, "vector", {"vector": 0.9}, found_by=("vector",))
+    >>> result = RetrievalResult(["a"], hits=[hit], took_ms=2.0, plan={"query": "Who wrote it?"})
+    >>> "Ada &lt;i&gt;<mark>wrote</mark>&lt;/i&gt; it." in result_table(result)
     True
-    >>> table
-    1  0.900  a  Ada wrote it.
     """
+    # Other libraries' retrievers return Documents without scores.
+    hits = result.hits or tuple(Hit(Chunk(each.id or "", each.page_content), math.nan, "", {}) for each in result)
+    visible_hits = hits[:_MOST_HITS]
+    notes = [f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms"]
+    if result.answerability is not None:
+        notes.append(result.answerability.explain())
+    notes += explanation.describe_degradation(result)
+    if len(hits) > _MOST_HITS:
+        notes.append(f"… and {len(hits) - _MOST_HITS} more")
+    below = "".join(f"<p><small>{escape(note)}</small></p>" for note in notes)
+    if not hits:
+        return _page(f"<p>Nothing found.</p>{below}")
+    names = dict.fromkeys(chain.from_iterable(hit.parts for hit in visible_hits))
+    others = zip((name for name in names if name not in PART_COLOURS), cycle(OTHER_PARTS), strict=False)
+    colours = {**PART_COLOURS, **dict(others)}
+    titles = {explanation.path_end(hit): explanation.title(hit) for hit in hits}
+    rows = (
+        _row(rank, hit, result.plan.get("query") or "", colours, titles) for rank, hit in enumerate(visible_hits, 1)
+    )
+    head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
+    return _page(f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{below}")
 
-    def __init__(
-        self,
-        result: explanation.SearchResult | Iterable[Any],
-        query: str | None = None,
-        *,
-        language: str | None = "english",
-        rows: int = 50,
-        metadata_prefix: str = "",
-    ) -> None:
-        if not isinstance(rows, int) or rows < 1:  # type: ignore[redundant-expr]  # not all callers are type-checked
-            raise ConfigurationError(f"rows must be at least 1, got {rows!r}; try rows=50")
-        self._hits = explanation.hits_in(result, metadata_prefix)
-        self._about: list[str] = []
-        self._query, self._language = query, language
-        if isinstance(result, explanation.SearchResult):
-            self._about.append(f"{len(result)} hit{'' if len(result) == 1 else 's'} in {result.took_ms:.1f} ms")
-            if result.answerability is not None:
-                self._about.append(result.answerability.explain())
-            self._about += explanation.describe_degradation(result)
-            self._query = result.plan.get("query") if query is None else query
-        self._visible_hits = self._hits[:rows]
-        self._more = f"… and {len(self._hits) - rows} more" if len(self._hits) > rows else ""
-        Analyzer(language)  # an unknown language raises an error now, not when a notebook shows the table
 
-    def __repr__(self) -> str:
-        lines = [
-            f"{rank}  {hit.score:.3f}  {hit.id}  {explanation.title(hit)}"
-            for rank, hit in enumerate(self._visible_hits, 1)
-        ]
-        return "\n".join(lines + ([self._more] if self._more else [])) or "Nothing found."
-
-    def _repr_html_(self) -> str:
-        about = "".join(f"<p><small>{escape(line)}</small></p>" for line in (*self._about, self._more) if line)
-        if not self._hits:
-            return _page(f"<p>Nothing found.</p>{about}")
-        names = dict.fromkeys(name for hit in self._visible_hits for name in hit.parts)
-        others = (name for name in names if name not in PART_COLOURS)
-        colours = {**PART_COLOURS, **dict(zip(others, cycle(OTHER_PARTS), strict=False))}
-        titles = {explanation.path_end(hit): explanation.title(hit) for hit in self._hits}
-        body = "".join(self._row(rank, hit, colours, titles) for rank, hit in enumerate(self._visible_hits, 1))
-        head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
-        return _page(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{about}")
-
-    def _row(self, rank: int, hit: Hit, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
-        score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
-        text = highlight_html(hit.chunk.text, self._query, self._language)
-        heading = f"<strong>{escape(explanation.title(hit))}</strong> " if explanation.headings(hit) else ""
-        id_html = (
-            f"<small><code>{escape(hit.id)}</code></small>" if not heading or hit.id != explanation.title(hit) else ""
-        )
-        path_html = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
-        return (
-            f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
-            f'<td dir="auto">{heading}{id_html}<div>{text}</div>{path_html}</td></tr>'
-        )
+def _row(rank: int, hit: Hit, query: str, colours: Mapping[str, str], titles: Mapping[str, str]) -> str:
+    score = "–" if math.isnan(hit.score) else f"{hit.score:.3f}"
+    pieces = explanation.excerpt(hit.chunk.text, query, "english", _PASSAGE)
+    text = "".join(f"<mark>{escape(piece)}</mark>" if is_match else escape(piece) for piece, is_match in pieces)
+    heading = explanation.headings(hit)
+    lines = f"<strong>{escape(heading)}</strong> " if heading else ""
+    if hit.id != heading:
+        lines += f"<small><code>{escape(hit.id)}</code></small>"
+    path = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
+    return (
+        f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
+        f'<td dir="auto">{lines}<div>{text}</div>{path}</td></tr>'
+    )
 
 
 def fields_table(heading: str, fields: Mapping[str, Any], notes: Iterable[str] = ()) -> str:
@@ -215,25 +179,3 @@ def _edge(step: Mapping[str, Any] | None) -> str:
     tooltip = f' title="{escape(description)}"' if description else ""
     tail, head = ("–", "–") if step.get("entity") else ("←", "–") if is_backward(step) else ("–", "→")
     return f" <em{tooltip}>{tail}{escape(explanation.edge_name(step))} {float(step['weight']):.2f}{head}</em>"
-
-
-def show_lists() -> bool:
-    """Show lists of Documents from this package's retrievers as tables if they are the last expression of a cell.
-
-    Only lists annotated at the level "all", without a ``metadata_prefix``, become tables. The setting applies to the
-    complete notebook. Returns False if no IPython is running, so the same code can also run outside notebooks.
-    """
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    shell = get_ipython()
-    if shell is not None:
-        shell.display_formatter.formatters["text/html"].for_type(list, _list_html)
-    return shell is not None
-
-
-def _list_html(values: list[Any]) -> str | None:
-    required = {"score_breakdown", "retrieval_rank"}
-    is_scored = all(hasattr(each, "page_content") and required <= each.metadata.keys() for each in values)
-    return Table(values)._repr_html_() if values and is_scored else None

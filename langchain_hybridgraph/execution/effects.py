@@ -164,17 +164,11 @@ def failures_in(results: Sequence[Any]) -> list[Failure]:
 
 def ask(trace: Trace, call: Effect) -> Search[Any]:
     """Make a call and return its result; if it fails, record the reason in ``trace`` and return None."""
-    (result,) = replace_failures(trace, (yield [call]))
+    (result,) = yield [call]
+    if isinstance(result, Failure):
+        trace.record(result.source, result.error, result.reason)
+        return None
     return result
-
-
-def replace_failures(trace: Trace, results: Sequence[Any]) -> Sequence[Any]:
-    """Record the failures among the results of calls, and return the results with None for each of them."""
-    if Failure not in map(type, results):
-        return results
-    for failure in failures_in(results):
-        trace.record(failure.source, failure.error, failure.reason)
-    return [None if isinstance(result, Failure) else result for result in results]
 
 
 def ask_or_raise(*calls: Effect) -> Search[Sequence[Any]]:
@@ -267,22 +261,25 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
             jobs[place] = Job(call.run, call.lane or Lane(call.source), call.context or copy_context())
             submit(jobs[place])
     for place in inline:
-        call = calls[place]
-        try:  # _outcome is not used because it would add a stack frame to every call to an engine
-            results[place] = call.run() if call.context is None else call.context.run(call.run)
-        except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
-            results[place] = Failure(call.source, error)
+        results[place] = _outcome(calls[place])
     for place, job in jobs.items():
         call = calls[place]
         try:
             results[place] = job.result(_patience(deadline_of(call, deadline)))
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:  # noqa: BLE001 - see _outcome
             if isinstance(error, TimeoutError) and not job.done():
                 job.abandon()
                 results[place] = _late(call)
             else:
                 results[place] = Failure(call.source, error, isinstance(error, OverloadedError))
     return results
+
+
+def _outcome(call: Effect) -> Any:
+    try:
+        return call.run() if call.context is None else call.context.run(call.run)
+    except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
+        return Failure(call.source, error)
 
 
 def _patience(until: float | None) -> float | None:
@@ -300,13 +297,6 @@ class _SearchResult(NamedTuple, Generic[Result]):
     """The result of a finished search. An unfinished search has a list of next calls instead."""
 
     result: Result
-
-
-def _outcome(call: Effect) -> Any:
-    try:
-        return call.run() if call.context is None else call.context.run(call.run)
-    except Exception as error:  # noqa: BLE001 - see _run
-        return Failure(call.source, error)
 
 
 class _SearchRun(Generic[Result]):
@@ -390,7 +380,7 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
         return _late(call)
     try:
         return waiting.result()
-    except Exception as error:  # noqa: BLE001 - a source may raise any error; the search handles it
+    except Exception as error:  # noqa: BLE001 - see _outcome
         return Failure(call.source, error, isinstance(error, OverloadedError))
 
 
@@ -412,11 +402,12 @@ async def _on_worker(work: Callable[[], Result], lane: Lane, context: Context) -
 
 # Detection of native asynchronous methods.
 
-# Methods that do the work of a chat model, an embedding and a chat history, and of a retriever, a compressor and a
-# store.
-_WORK_METHODS = ("_agenerate", "aembed_query", "aget_messages")
-_WRAPPER_METHODS = ("_aget_relevant_documents", "acompress_documents", "asimilarity_search")
-_METHODS = (*_WORK_METHODS, *_WRAPPER_METHODS, "ainvoke")
+# Methods that do the work of an LLM, a chat model, an embedding, a chat history, a retriever, a compressor, a store and
+# any other Runnable.
+_METHODS = (
+    *("_acall", "_agenerate", "aembed_query", "aget_messages"),
+    *("_aget_relevant_documents", "acompress_documents", "asimilarity_search", "ainvoke"),
+)
 _PACKAGE = __name__.partition(".")[0]
 _DEPTH = 8
 
@@ -428,8 +419,8 @@ def is_asynchronous(thing: Any) -> bool:
     ``asyncio.run`` never returns, because it waits for that executor. Objects without native asynchronous methods
     should therefore be called on a worker.
 
-    LangChain's own chains and retrievers are treated as asynchronous if they contain a model, store or retriever that
-    is asynchronous. Unknown objects are treated as asynchronous.
+    LangChain's own chains and retrievers, and this package's models that wrap a chat model, are asynchronous if they
+    contain a model, store or retriever that is asynchronous. Unknown objects are treated as asynchronous.
     """
     return _is_asynchronous(thing, _DEPTH) is not False
 
@@ -439,32 +430,15 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
     kind = type(thing)
     name = next((name for name in _METHODS if hasattr(kind, name)), "")
     method = getattr(kind, name, None)
-    own: bool | None = None
-    if _runs_in_executor(method):
+    is_of_core = inspect.isfunction(method) and method.__module__.startswith("langchain_core.")
+    if is_of_core and "run_in_executor" in method.__code__.co_names:
         return False
-    if name == "_agenerate":  # the base class for simple LLMs calls another method, _acall
-        return not (_is_of_core(method) and _runs_in_executor(getattr(kind, "_acall", None)))
-    if name in _WORK_METHODS:
-        return True
-    if name == "ainvoke" and getattr(thing, "func", None) is not None:  # a RunnableLambda
-        own = getattr(thing, "afunc", None) is not None
-    elif name and not (name == "ainvoke" and _is_of_core(method)):
-        own = True
-    # LangChain's own objects, and this package's models that wrap a chat model, are asynchronous if their parts are.
+    own = None if not name or (name == "ainvoke" and is_of_core) else True
     package = kind.__module__.partition(".")[0]
-    if own is False or (own and not (name == "ainvoke" if package == _PACKAGE else package.startswith("langchain"))):
+    if not depth or not package.startswith("langchain") or (package == _PACKAGE and name != "ainvoke"):
         return own
-    parts = {_is_asynchronous(part, depth - 1) for part in _parts(thing)} - {None} if depth else set()
+    parts = {_is_asynchronous(part, depth - 1) for part in _parts(thing)} - {None}
     return any(parts) if parts else own
-
-
-def _runs_in_executor(method: Any) -> bool:
-    """Return whether ``method`` is LangChain's default, which only runs the synchronous method in an executor."""
-    return _is_of_core(method) and "run_in_executor" in method.__code__.co_names
-
-
-def _is_of_core(method: Any) -> bool:
-    return inspect.isfunction(method) and method.__module__.startswith("langchain_core.")
 
 
 def _parts(thing: Any) -> Iterator[Any]:

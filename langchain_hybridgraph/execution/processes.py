@@ -9,11 +9,12 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from itertools import chain, islice
-from queue import Empty, SimpleQueue
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 # Worker processes that share the work of one task.
 
@@ -70,96 +71,81 @@ def ordered_map(function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
     yield from map(function, every) if len(first) < FEW else pool.map(function, every)
 
 
+@dataclass(slots=True)
 class _Task(Generic[T, R]):
-    """One call to the function. ``results`` is empty until the call succeeds, and stays empty if it fails."""
+    """Input, the call of a worker, and the result if this process computed it while it waited, as a list."""
 
-    def __init__(self, function: Callable[[T], R], argument: T) -> None:
-        self.function = function
-        self.argument = argument
-        self.results: list[R] = []
-        self.done = threading.Event()
-
-    def compute(self) -> None:
-        """Compute the result in this process. An error is ignored here; it occurs again when the result is read."""
-        with suppress(Exception):
-            self.results = [self.function(self.argument)]
-        self.done.set()
+    argument: T
+    call: Future[list[R]]
+    results: list[R] = field(default_factory=list)
 
 
 class _Pool:
+    """Threads that each pass their tasks to a worker process of their own."""
+
     def __init__(self, count: int) -> None:
         self.count = count
-        self._tasks: SimpleQueue[_Task[Any, Any] | None] = SimpleQueue()
+        self._threads = ThreadPoolExecutor(max(1, count), "worker")
+        self._local = threading.local()
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._is_started = False
 
     def map(self, function: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
-        if not self._is_started:
-            self._is_started = True
-            self._start()
-        ahead: deque[_Task[T, R]] = deque()
+        tasks: deque[_Task[T, R]] = deque()
         remaining = iter(inputs)
         try:
             while True:
-                for argument in islice(remaining, _AHEAD * self.count - len(ahead)):
-                    ahead.append(_Task(function, argument))
-                    self._tasks.put(ahead[-1])
-                if not ahead:
+                for argument in islice(remaining, _AHEAD * self.count - len(tasks)):
+                    tasks.append(_Task(argument, self._threads.submit(self._compute, function, argument)))
+                if not tasks:
                     return
-                yield self._result(ahead.popleft())
+                for task in tasks:  # this process computes results, too, while it waits for the first one
+                    if tasks[0].call.done():
+                        break
+                    if task.call.cancel():
+                        with suppress(Exception):  # the error occurs again when the result is needed
+                            task.results = [function(task.argument)]
+                task = tasks.popleft()
+                results = task.results if task.call.cancelled() else task.call.result()
+                yield results[0] if results else function(task.argument)
         finally:
-            while self._next() is not None:  # drop the remaining tasks, because the caller has stopped
-                pass
+            for task in tasks:
+                task.call.cancel()
 
-    def _result(self, task: _Task[T, R]) -> R:
-        while not task.done.is_set():
-            other = self._next()
-            if other is None:
-                task.done.wait()
-            else:
-                other.compute()
-        return task.results[0] if task.results else task.function(task.argument)
-
-    def _next(self) -> _Task[Any, Any] | None:
+    def _compute(self, function: Callable[[T], R], argument: T) -> list[R]:
+        """Return the result as a list, or an empty list if the worker process failed to compute it."""
+        if not hasattr(self._local, "process"):
+            self._local.process = self._start()
+        process = self._local.process
         try:
-            return self._tasks.get_nowait()
-        except Empty:
-            return None
+            pickle.dump((function, argument), process.stdin, pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+            results: list[R] = pickle.load(process.stdout)  # noqa: S301 - written by our own process
+        except Exception:  # noqa: BLE001 - the process has ended or did not start, or the task cannot be sent
+            self._local.process = None
+            return []
+        return results
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[bytes] | None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        for _ in range(self.count):
-            with suppress(OSError):  # not permitted, or out of memory; the other workers compute the tasks
-                process = subprocess.Popen(
-                    [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": paths},
-                    start_new_session=True,  # only the parent process handles Ctrl-C
-                )
-                self._processes.append(process)
-                threading.Thread(target=self._run, args=(process,), name="worker", daemon=True).start()
-
-    def _run(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        while (task := self._tasks.get()) is not None:
-            try:
-                pickle.dump((task.function, task.argument), process.stdin, pickle.HIGHEST_PROTOCOL)
-                process.stdin.flush()
-                task.results = pickle.load(process.stdout)  # noqa: S301 - written by our own process
-            except Exception:  # noqa: BLE001 - the process has ended, or the task cannot be sent
-                process.kill()
-                process.wait()
-                return
-            finally:
-                task.done.set()
+        with suppress(OSError):  # not permitted, or out of memory
+            process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": paths},
+                start_new_session=True,  # only the parent process handles Ctrl-C
+            )
+            self._processes.append(process)
+            return process
+        return None
 
     def close(self) -> None:
         """Kill the processes, even while they are computing."""
         for process in self._processes:
-            self._tasks.put(None)
+            process.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for process in self._processes:
             process.kill()
             process.wait()
 

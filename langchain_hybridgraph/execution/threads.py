@@ -34,24 +34,11 @@ class ForkSafeLock:
 
     That thread does not exist in the child, and the data may be half changed there. Use the lock only for caches and
     counters, for which it does not matter if a change is lost or repeated.
-
-    >>> lock = ForkSafeLock()
-    >>> with lock:
-    ...     lock.acquire(blocking=False)
-    False
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         _locks.add(self)
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Try to acquire the lock within ``timeout`` seconds (-1: no limit); return whether this succeeded."""
-        return self._lock.acquire(blocking, timeout)
-
-    def release(self) -> None:
-        """Release the lock; raise RuntimeError if it is not held."""
-        self._lock.release()
 
     def __enter__(self) -> bool:
         return self._lock.acquire()

@@ -186,7 +186,7 @@ class _ModelSummariser:
     kind = "model"
 
     def __init__(self, llm: Any) -> None:
-        self._model = with_schema(llm, _FORM, "build_layers", include_raw=True)
+        self._model = with_schema(llm, _FORM, "build_layers")
 
     def __call__(self, directory: Directory) -> Summary:
         material = {

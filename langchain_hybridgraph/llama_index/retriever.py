@@ -28,7 +28,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, adrive, drive, offload
 from langchain_hybridgraph.llama_index.nodes import filter_from, text_of, to_chunk, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
-from langchain_hybridgraph.options.compressor import as_reranker
+from langchain_hybridgraph.options.objects import as_reranker
 from langchain_hybridgraph.records import Hit, in_scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever

@@ -1,12 +1,12 @@
-"""Validation of stores, documents, vectors and other arguments."""
+"""Options of a call, and validation of arguments."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import repeat
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from langchain_core.documents import Document
@@ -16,11 +16,89 @@ from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.groups import call_text
+from langchain_hybridgraph.options.groups import call_text, option_advice
 from langchain_hybridgraph.options.values import option_error
+from langchain_hybridgraph.records import Annotate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from langchain_hybridgraph.options.models import GraphOptions, MemoryOptions, SelectionOptions, TreeOptions
+
+
+# -- options of a call ------------------------------------------------------------------------------------------
+
+
+class FindSettings(TypedDict, total=False):
+    """Options of a hierarchical retriever's ``find`` and ``search``. A group changes only the options set in it."""
+
+    filter: Filter | Mapping[str, Any] | None
+    as_of: float | str | datetime | None
+    tenant: str | None
+    vector: Sequence[float] | None
+    semantic_weight: float | None
+    keyword_weight: float | None
+    min_score: float | None
+    max_tokens: int | None
+    annotate: Annotate | None
+    return_scores: bool | None
+    deadline_ms: float | None
+    selection: SelectionOptions | Mapping[str, Any] | None
+    mode: Any
+    score_threshold: float | None
+    tree: TreeOptions | Mapping[str, Any] | None
+
+
+class CallSettings(FindSettings, total=False):
+    """Options for a single call of any retriever, except ``k``.
+
+    A retriever raises TypeError for an option that only others accept: those of :data:`GRAPH_ONLY`,
+    :data:`MEMORY_ONLY` and :data:`TREE_ONLY`.
+    """
+
+    seed_ids: Sequence[str] | None
+    graph: GraphOptions | Mapping[str, Any] | None
+    labels: str | Sequence[str] | None
+    known_at: float | str | datetime | None
+    session: Any
+    session_id: str | None
+    memory: MemoryOptions | Mapping[str, Any] | None
+    target_uri: str | Sequence[str] | None
+
+
+Options = Mapping[str, Any]
+"""Options of one call, by name: those of :class:`CallSettings`, and ``k``."""
+
+GRAPH_ONLY = frozenset({"seed_ids", "graph"})
+"""Call options of a GraphRetriever and its subclasses."""
+MEMORY_ONLY = frozenset({"mode", "labels", "known_at", "session", "session_id", "memory"})
+"""Call options of a MemoryRetriever."""
+TREE_ONLY = frozenset({"mode", "score_threshold", "tree", "target_uri", "session"})
+"""Call options of a HierarchicalRetriever."""
+OF_ALL = frozenset({"k", *CallSettings.__annotations__}) - GRAPH_ONLY - MEMORY_ONLY - TREE_ONLY
+"""Call options of all retrievers."""
+
+HISTORY = "conversation_history"
+"""Name of the call option through which an AdvancedRetriever receives the conversation."""
+
+
+def unknown_options(
+    kind: type, values: Mapping[str, Any], all_names: Iterable[str], *, called: str | None = None
+) -> TypeError:
+    """Return the error for options that a call does not accept, with what to write instead.
+
+    ``values`` maps the rejected names to their values. ``called`` is the retriever's name, by default that of ``kind``.
+    """
+    names = sorted(all_names)
+    advice = [
+        option_advice(kind, name, value, names, lambda call: f"retriever.invoke(query, {call_text(call)})")
+        for name, value in values.items()
+    ]
+    message = f"{called or kind.__name__} does not take {shorten(', '.join(values), 500)} per call"
+    return TypeError("; ".join([message, *(shorten(each, 500) for each in dict.fromkeys(advice) if names)]))
+
+
+# -- arguments --------------------------------------------------------------------------------------------------
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
@@ -39,22 +117,6 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
             f"{name} must be a list of {what} as strings, got {value!r:.200}; write {name}={example!r:.200}"
         )
     return texts
-
-
-def check_labels(name: str, value: object) -> list[str]:
-    """Return the labels in the value of the option ``name``. A string is one label, and None means no labels.
-
-    Raises ConfigurationError for any other value that is not a collection of strings.
-
-    >>> check_labels("seed_labels", "Claim")
-    ['Claim']
-    """
-    labels = [value] if isinstance(value, str) else [] if value is None else value
-    if not isinstance(labels, Sequence | Set) or not all(isinstance(label, str) for label in labels):
-        raise ConfigurationError(
-            f"{name} must be a string or a list of strings, got {value!r:.200}; write {name}=['home', 'tea']"
-        )
-    return list(labels)
 
 
 def check_vector(value: object) -> NDArray[np.float32]:
@@ -120,15 +182,11 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
     if not names or names[0] not in ("vector_store", "retriever"):
         return  # a subclass of the user's own, with another constructor
     name, others = kind.__name__, ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
-    positions = 1 if len(arguments) > 1 and _is_weight(arguments[1]) else len(names)
-    if len(arguments) > positions:
-        values = arguments[positions:]
-        if isinstance(values[0], list | tuple):
-            values = (*values[0], *values[1:])  # the weights of an EnsembleRetriever
-        options = call_text(dict(zip(others, values, strict=False)))
+    if len(arguments) > len(names):
+        options = call_text(dict(zip(others, arguments[len(names) :], strict=False)))
         raise TypeError(
             f"{name} takes {' and '.join(names)} by position, and options by name, got {len(arguments)} positional "
-            f"arguments; write {name}({', '.join(names[:positions])}, {options})"
+            f"arguments; write {name}({', '.join(names)}, {options})"
         )
     if not arguments and settings and names[0] not in settings:
         retrievers = settings.get("retrievers")
@@ -137,21 +195,6 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
         raise TypeError(
             f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; "
             f"{advice or f'write {name}({names[0]}, …)'}"
-        )
-
-
-def _is_weight(value: object) -> bool:
-    values = value if isinstance(value, list | tuple) else [value]
-    return bool(values) and all(isinstance(each, int | float) for each in values)
-
-
-def check_by_name(k: object, others: Sequence[object]) -> None:
-    """Raise ConfigurationError if there are ``others``, arguments of ``retrieve`` that were passed by position."""
-    if others:
-        name = "filter" if isinstance(others[0], Mapping | Filter) else "…"
-        raise ConfigurationError(
-            f"retrieve takes the query and k by position, and options by name, got {others[0]!r:.80} as well; "
-            f"write retrieve(query, k={k!r}, {name}={others[0]!r:.80})"
         )
 
 
@@ -181,27 +224,15 @@ def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
 def _how_to_create(value: object, kind: str, over: str) -> str:
     """Return advice on creating a ``kind`` from this object; ``over`` creates one from a store."""
     this = "This is None" if value is None else f"This is an object of the class {type(value).__name__}"
-    advice = f"{this}; write {over}(store) with a HybridGraphStore or another VectorStore, such as Chroma"
     if isinstance(value, VectorStore):
-        advice = f"{this}, which is a store; write {over}(store)"
-    elif isinstance(value, VectorStoreRetriever):
-        advice = f"{this}; pass its store: {kind}(retriever.vectorstore)"
-    elif isinstance(value, BaseRetriever):
-        advice = f"{this}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
-    elif isinstance(value, type):
-        advice = f"This is the class {value.__name__}; pass an instance: {kind}({value.__name__}(…))"
-    elif type(value).__module__.partition(".")[0] == "chromadb":
-        chroma = (
-            f"Chroma(client=client, collection_name={getattr(value, 'name', '…')!r}, embedding_function=embeddings)"
-        )
-        advice = f"{this} of chromadb; open it with langchain_chroma: {over}({chroma})"
-    elif isinstance(value, str | Path):
-        path = repr(shorten(str(value), 200))
-        advice = f"This is the path {path}; open the index: {over}(HybridGraphStore({path}))"
-    elif isinstance(value, list | tuple) and value:
-        if all(isinstance(each, BaseRetriever) for each in value):
-            advice = f"These are retrievers; {_how_to_combine(kind, value, None)}"
-        else:
-            argument = "texts" if isinstance(value[0], str) else "documents"
-            advice = f"This is a list; write {kind}.from_{argument}({argument})"
-    return advice
+        return f"{this}, which is a store; write {over}(store)"
+    if isinstance(value, VectorStoreRetriever):
+        return f"{this}; pass its store: {kind}(retriever.vectorstore)"
+    if isinstance(value, BaseRetriever):
+        return f"{this}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
+    if isinstance(value, list | tuple) and value and all(isinstance(each, BaseRetriever) for each in value):
+        return f"These are retrievers; {_how_to_combine(kind, value, None)}"
+    return (
+        f"{this}; write {over}(store) with a HybridGraphStore or another VectorStore, such as Chroma, or "
+        f"{kind}.from_documents(documents)"
+    )

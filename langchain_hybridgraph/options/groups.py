@@ -46,22 +46,18 @@ class OptionGroup(OptionModel):
 
     def changed(self, changes: Self | Mapping[str, Any] | None) -> Self:
         """Return a copy with some options changed. Raises ConfigurationError for unknown names and invalid values."""
-        if changes is None:
-            return self
         kind = type(self)
         if isinstance(changes, kind):
-            values = {name: getattr(changes, name) for name in changes.model_fields_set}
-        elif isinstance(changes, Mapping):
-            values = {str(name): value for name, value in changes.items()}
-        else:
+            changes = {name: getattr(changes, name) for name in changes.model_fields_set}
+        if not isinstance(changes, Mapping | None):
             raise ConfigurationError(
                 f"expected {kind.__name__} or a mapping of its options, got {changes!r:.80}; "
                 f"the options are {', '.join(kind.model_fields)}"
             )
-        if not values:
+        if not changes:
             return self
         try:
-            return kind(**{name: getattr(self, name) for name in self.model_fields_set} | values)
+            return kind.model_validate({name: getattr(self, name) for name in self.model_fields_set} | {**changes})
         except ValidationError as error:
             raise ConfigurationError(error.errors(include_url=False)[0]["msg"]) from None
 
@@ -104,11 +100,6 @@ def groups_of(kind: type) -> dict[str, type[OptionGroup]]:
     }
 
 
-def group_with(kind: type, name: str) -> str | None:
-    """Return the name of the group that contains this option, or None if there is no such group."""
-    return next((group for group, options in groups_of(kind).items() if name in options.model_fields), None)
-
-
 def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
     """Validate the options of ``kind`` with pydantic's ``handler``, as its wrap validator.
 
@@ -135,7 +126,7 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
 
 
 def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    groups, names = groups_of(kind), kind.model_fields
+    names = kind.model_fields
     first = "retriever" if "retriever" in names else "vector_store"
 
     def example(call: Mapping[str, Any]) -> str:
@@ -143,23 +134,15 @@ def _problems(kind: type[BaseModel], options: Mapping[str, Any]) -> Iterator[Ini
 
     for name, value in options.items():
         if name not in names:
-            yield _unknown_option(kind, name, value, option_advice(kind, str(name), value, names, example))
+            advice = option_advice(kind, str(name), value, names, example)
+            message = f"{kind.__name__} has no option {shorten(str(name), 100)!r}; {advice}"
+            yield _problem_of(message, (str(name),), value)
             continue
         # Without this check, pydantic would convert a string or a bool to a number, and a string to a bool.
         annotation = names[name].annotation
         converted: Any = (str, bool) if is_number(annotation) else str if annotation is bool else ()
         if isinstance(value, converted):
             yield _problem_of(wrong_value(kind, name, value), (name,), value)
-        elif name in groups and isinstance(value, Mapping):
-            group = groups[name]
-            for inner, setting in value.items():
-                if inner in names and inner not in group.model_fields:
-                    advice = f"write {kind.__name__}(…, {inner}={setting!r:.80})"
-                    yield _unknown_option(group, inner, setting, advice)
-
-
-def _unknown_option(kind: type[BaseModel], name: str, value: object, advice: str) -> InitErrorDetails:
-    return _problem_of(f"{kind.__name__} has no option {shorten(str(name), 100)!r}; {advice}", (str(name),), value)
 
 
 def _problem_of(message: str, loc: tuple[int | str, ...], value: object) -> InitErrorDetails:
@@ -174,75 +157,37 @@ def option_advice(
 
     ``example`` returns the code of a call with the options that are passed to it.
     """
-    group, place = group_with(kind, name), place_of(name)
-    if group in names:
-        return f"{name} is an option of {group}=: write {example({str(group): {name: value}})}"
+    grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
+    if grouped.get(name) in names:
+        group = grouped[name]
+        return f"{name} is an option of {group}=: write {example({group: {name: value}})}"
     options = translated(name, value)
     if options is not None and options.keys() <= {*names}:
-        return f"write {example(options)}" + (f"; {name} is an option of {place}" if place else "")
-    if {"graph", "traversal"} & {*names} and (forms := stage_forms({name: value})):
-        return f"write {example({'graph': forms} if 'graph' in names else forms)}"
-    if name in getattr(kind, "model_fields", ()) or place is not None:
-        return f"{name} is an option of {place or kind.__name__}"
-    grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
+        return f"write {example(options)}"
+    if {"graph", "traversal"} & {*names} and (form := stage_form(name, value)):
+        return f"write {example({'graph': form} if 'graph' in names else form)}"
+    if name in getattr(kind, "model_fields", ()):
+        return f"{name} is an option of the constructor"
     if (similar := similar_name(name, [*sorted(names), *grouped])) is not None:
         return f"did you mean {similar!r}?" + (f" It is an option of {grouped[similar]}=" if similar in grouped else "")
     return f"the options are {', '.join(sorted(names))}"
 
 
-# -- names of other places and of other libraries -------------------------------------------------------------
+# -- names of other libraries ---------------------------------------------------------------------------------
 
 
-RETRIEVERS: dict[str, tuple[type[BaseModel], ...]] = {}
-"""Classes with the options that each retriever adds to those of its base classes. They contain groups, so the module
-that declares them fills this table.
-"""
+def stage_form(name: str, value: object) -> dict[str, dict[str, object]]:
+    """Return the option of ``graph=`` that configures a traversal or a score with this parameter, or {} if none does.
 
-
-def place_of(name: str) -> str | None:
-    """Return the retriever or option group that takes an option, or None if no retriever has this option.
-
-    >>> from langchain_hybridgraph.options.models import MemoryFields
-    >>> place_of("date_boost"), place_of("preset"), place_of("colour")
-    ('memory= of MemoryRetriever', 'GraphRetriever', None)
+    >>> stage_form("max_hops", 1), stage_form("tau", 0.5), stage_form("colour", "red")
+    ({'traversal': {'type': 'bfs', 'max_hops': 1}}, {'score': {'type': 'distance_decay', 'tau': 0.5}}, {})
     """
-    for retriever, kinds in RETRIEVERS.items():
-        for kind in kinds:
-            if name in kind.model_fields:
-                return retriever
-            if (group := group_with(kind, name)) is not None:
-                return f"{group}= of {retriever}"
-    return None
-
-
-def stage_forms(options: Mapping[str, object]) -> dict[str, dict[str, object]]:
-    """Return mappings that configure the traversal and the score with these parameters.
-
-    The keys of the result are ``traversal`` and ``score``. Names of older interfaces, such as
-    ``bidirectional``, are recognised as well. Names that belong neither to a traversal nor to a score are left out.
-
-    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["traversal"]
-    {'type': 'bfs', 'max_hops': 1, 'direction': 'both'}
-    >>> stage_forms({"max_hops": 1, "direction": "both", "tau": 0.5, "colour": "red"})["score"]
-    {'type': 'distance_decay', 'tau': 0.5}
-    """
-    parameters: dict[str, object] = {}
-    for name, value in options.items():
-        if name == "bidirectional":
-            parameters["direction"] = "both" if value else "out"
-        elif name in ("relation_filter", "relations"):
-            parameters["relations"] = [value] if isinstance(value, str) else value
-        else:
-            parameters["min_weight" if name == "min_traversal_score" else name] = value
-    forms: dict[str, dict[str, object]] = {}
+    name = "min_weight" if name == "min_traversal_score" else name
     for what, kinds in (("traversal", TRAVERSALS), ("score", GRAPH_SCORES)):
-        matching = {
-            kind: [name for name in parameters if name in parameters_of(stage)] for kind, stage in kinds.items()
-        }
-        kind = max(matching, key=lambda each: len(matching[each]))
-        if matching[kind]:
-            forms[what] = {"type": kind} | {name: parameters.pop(name) for name in matching[kind]}
-    return forms
+        for kind, stage in kinds.items():
+            if name in parameters_of(stage):
+                return {what: {"type": kind, name: value}}
+    return {}
 
 
 # Options of other libraries, with the option of this package that has the same meaning.

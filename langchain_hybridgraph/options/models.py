@@ -21,10 +21,8 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory_scores import Hotness, Novelty
 from langchain_hybridgraph.options import values
-from langchain_hybridgraph.options.arguments import check_labels
-from langchain_hybridgraph.options.compressor import as_reranker
-from langchain_hybridgraph.options.conversations import EXPANDERS, PLANNERS, RERANKERS
-from langchain_hybridgraph.options.groups import RETRIEVERS, GroupOf, OptionGroup, OptionModel, group_field
+from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, OptionModel, group_field
+from langchain_hybridgraph.options.objects import EXPANDERS, PLANNERS, RERANKERS, as_reranker
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
 from langchain_hybridgraph.search import scores
@@ -50,7 +48,7 @@ def _time(value: Any) -> Any:
 
 
 def _labels(name: str, value: Any) -> frozenset[str]:
-    return frozenset(check_labels(name, value))
+    return frozenset(values.check_labels(name, value))
 
 
 def _language(value: Any) -> str:
@@ -454,12 +452,3 @@ class ConversationFields(OptionModel):
     """Whether to search for the original question, too; unset: only if the rewrite may be wrong."""
     get_session_history: Callable[[str], Any] | None = None
     """Function that returns the history of a session, by its id."""
-
-
-RETRIEVERS.update(
-    HybridRetriever=(PipelineFields, HybridFields),
-    GraphRetriever=(GraphFields,),
-    MemoryRetriever=(MemoryFields,),
-    HierarchicalRetriever=(HierarchicalFields,),
-    AdvancedRetriever=(ConversationFields,),
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
@@ -20,7 +19,6 @@ from langchain_hybridgraph import registry
 from langchain_hybridgraph.errors import ConfigurationError, number_in_range, quote_value
 
 _BOUNDS = {Ge: "ge", Gt: "gt", Le: "le", Lt: "lt"}
-_PLURALS = {str: "strings", float: "numbers", int: "integers"}
 
 
 # -- notations of objects -------------------------------------------------------------------------------------
@@ -131,8 +129,6 @@ def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dic
 
 def parameters_notation(what: str, kind: Callable[..., Any], description: str, *numbers: Mapping[str, Any]) -> Notation:
     """Return the notation of an object of one class: a mapping of parameters or, with ``numbers``, the first one."""
-    schema = _parameters_schema(kind)
-    schema["properties"].pop("counter", None)  # a function, which a file cannot contain
 
     def create(value: Any) -> Any:
         if isinstance(value, kind):  # type: ignore[arg-type]  # a class
@@ -144,12 +140,7 @@ def parameters_notation(what: str, kind: Callable[..., Any], description: str, *
         name = getattr(kind, "__name__", what)
         raise ConfigurationError(f"{what} must be {description}, a {name} or None, got {value!r}")
 
-    def check(value: Any) -> None:
-        if isinstance(value, Mapping) and "counter" in value:
-            raise ConfigurationError(f"a counter is a function, so it cannot be a setting; pass {what}= in code")
-        create(value)
-
-    return Notation(description, create, [*numbers, schema], check)
+    return Notation(description, create, [*numbers, _parameters_schema(kind)])
 
 
 def typed_notation(description: str, annotation: Any, convert: Callable[[Any], Any]) -> Notation:
@@ -159,12 +150,8 @@ def typed_notation(description: str, annotation: Any, convert: Callable[[Any], A
     def create(value: Any) -> Any:
         try:
             return convert(adapter.validate_python(value, strict=True))
-        except ValidationError as error:
-            first = error.errors()[0]
-            names = re.findall(r"'(\w+)'", first["ctx"]["expected"]) if first["type"] == "literal_error" else []
-            near = registry.similar_name(first["input"], names)
-            hint = "" if near is None else f"; did you mean {near!r}?"
-            raise ConfigurationError(f"must be {description}, got {value!r}{hint}") from None
+        except ValidationError:
+            raise ConfigurationError(f"must be {description}, got {value!r}") from None
 
     return Notation(description, create, [adapter.json_schema()], rejects_none=True)
 
@@ -172,19 +159,17 @@ def typed_notation(description: str, annotation: Any, convert: Callable[[Any], A
 # -- descriptions of plain values -----------------------------------------------------------------------------
 
 
-def expected_value(option: FieldInfo, *, in_file: bool = False) -> str:
-    """Return a phrase that describes the values of an option, to complete "must be …".
-
-    With ``in_file``, the values are described as they are written in a settings file, where unset is not a value.
+def expected_value(option: FieldInfo) -> str:
+    """Return a phrase that describes the values of an option, to complete "must be …"; None is left out.
 
     >>> from langchain_hybridgraph.options.models import SelectionOptions
     >>> expected_value(SelectionOptions.model_fields["overfetch"])
     'an integer ≥ 1'
     >>> expected_value(SelectionOptions.model_fields["mmr_lambda"])
-    'a number from 0 to 1, or None'
+    'a number from 0 to 1'
     """
     notation = notation_of(option)
-    return notation.description if notation else _described(option.annotation, bounds_of(option.metadata), in_file)
+    return notation.description if notation else _described(option.annotation, bounds_of(option.metadata))
 
 
 def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
@@ -196,8 +181,8 @@ def bounds_of(metadata: Iterable[object]) -> dict[str, float]:
 def one_of(values: Iterable[object]) -> str:
     """Return a string that lists the values as alternatives.
 
-    >>> one_of(["'auto'", "'never'", "a number"])
-    "'auto', 'never' or a number"
+    >>> one_of(["auto", "never", "a number"])
+    'auto, never or a number'
     """
     *others, last = map(str, values)
     return f"{', '.join(others)} or {last}" if others else last
@@ -225,32 +210,19 @@ def _members(annotation: object) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
-def _described(annotation: Any, bounds: Mapping[str, float], in_file: bool) -> str:
+def _described(annotation: Any, bounds: Mapping[str, float]) -> str:
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
-        return _described(inner, {**bounds, **bounds_of(metadata)}, in_file)
+        return _described(inner, {**bounds, **bounds_of(metadata)})
     if get_origin(annotation) in (Union, UnionType, Literal):
-        names = [name if in_file else repr(name) for name in literals(annotation)]
         others = [each for each in _members(annotation) if get_origin(each) is not Literal and each is not NoneType]
-        is_optional = NoneType in get_args(annotation) and not in_file
-        return one_of([*names, *(_described(each, bounds, in_file) for each in others)]) + ", or None" * is_optional
+        return one_of([*literals(annotation), *(_described(each, bounds) for each in others)])
     if annotation in (int, float):
         return number_in_range("an integer" if annotation is int else "a number", bounds)
-    if annotation is bool:
-        return "true or false" if in_file else "True or False"
-    return {str: "a string", Path: "a path"}.get(annotation) or _described_type(annotation)
-
-
-def _described_type(annotation: Any) -> str:
     kind = get_origin(annotation) or annotation
-    if kind is Callable:
-        return "a function"
-    if not isinstance(kind, type):
-        return "another value"
-    if issubclass(kind, Mapping):
-        return "a mapping"
-    if issubclass(kind, Sequence | Set):
-        return f"a list of {next((_PLURALS[each] for each in get_args(annotation) if each in _PLURALS), 'values')}"
+    names = {bool: "true or false", str: "a string", Path: "a path", Callable: "a function", Sequence: "a list"}
+    if kind in names or not isinstance(kind, type):
+        return names.get(kind, "another value")
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     parts = " or a mapping of its options" if issubclass(kind, BaseModel) else ""
     return f"{article} {kind.__name__}{parts}"
@@ -261,15 +233,13 @@ def _described_type(annotation: Any) -> str:
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> None:
     """Raise ConfigurationError for a value in a call that is not valid for the field ``name`` of ``kind``."""
-    option = kind.model_fields[name]
+    # Pydantic converts strings and bools to numbers, and with strict=True it rejects NumPy's numbers.
+    is_valid = not (isinstance(value, str | bool) and is_number(kind.model_fields[name].annotation))
     try:
-        # Pydantic converts strings and bools to numbers, and with strict=True it rejects NumPy's numbers.
-        is_wrong_type = isinstance(value, str | bool) and is_number(option.annotation)
-        if not is_wrong_type:
-            _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
+        _adapter(kind, name).validate_python(value, strict=isinstance(value, str))
     except ValidationError:
-        is_wrong_type = True
-    if is_wrong_type:
+        is_valid = False
+    if not is_valid:
         raise ConfigurationError(wrong_value(kind, name, value))
 
 
@@ -285,20 +255,30 @@ def wrong_value(kind: type[BaseModel], name: str, value: object) -> str:
 
     >>> from langchain_hybridgraph.options.models import PipelineFields
     >>> wrong_value(PipelineFields, "k", -1)
-    'k must be an integer ≥ 0, got -1; the default is 10'
-    >>> wrong_value(PipelineFields, "k", "5")
-    "k must be an integer ≥ 0, got '5'; write k=5"
+    'k must be an integer ≥ 0, got -1'
     >>> wrong_value(PipelineFields, "on_error", "degraded")
-    "on_error must be 'degrade', 'empty' or 'raise', got 'degraded'; did you mean 'degrade'?"
+    "on_error must be degrade, empty or raise, got 'degraded'; did you mean 'degrade'?"
     """
     option = kind.model_fields[name]
-    message = f"{name} must be {expected_value(option)}, got {quote_value(value)}"
-    if isinstance(value, str) and is_number(option.annotation) and value.strip().isdecimal():
-        return f"{message}; write {name}={value.strip()}"
-    if isinstance(value, str) and (similar := registry.similar_name(value, literals(option.annotation))) is not None:
-        return f"{message}; did you mean {similar!r}?"
-    default = option.default
-    return f"{message}; the default is {default!r}" if isinstance(default, str | int | float) else message
+    similar = registry.similar_name(value, literals(option.annotation)) if isinstance(value, str) else None
+    hint = "" if similar is None else f"; did you mean {similar!r}?"
+    return f"{name} must be {expected_value(option)}, got {quote_value(value)}{hint}"
+
+
+def check_labels(name: str, value: object) -> list[str]:
+    """Return the labels in the value of the option ``name``. A string is one label, and None means no labels.
+
+    Raises ConfigurationError for any other value that is not a collection of strings.
+
+    >>> check_labels("seed_labels", "Claim")
+    ['Claim']
+    """
+    labels = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(labels, Sequence | Set) or not all(isinstance(label, str) for label in labels):
+        raise ConfigurationError(
+            f"{name} must be a string or a list of strings, got {value!r:.200}; write {name}=['home', 'tea']"
+        )
+    return list(labels)
 
 
 OPTION_ERROR = "retriever_option"

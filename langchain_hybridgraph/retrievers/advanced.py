@@ -6,7 +6,7 @@ import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
@@ -20,10 +20,9 @@ from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments,
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, Trace, deadline_in
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.arguments import check_first
-from langchain_hybridgraph.options.calls import HISTORY
-from langchain_hybridgraph.options.conversations import ConversationCall, Input, read
+from langchain_hybridgraph.options.arguments import HISTORY, check_first
 from langchain_hybridgraph.options.models import ConversationFields
+from langchain_hybridgraph.options.objects import ConversationCall, Input, read
 from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Annotate, query_error
 from langchain_hybridgraph.retrievers.advanced_search import DEFAULT_SESSION, ConversationSearch
@@ -167,13 +166,13 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
-    def retrieve(self, query: str | None, k: int | None = None, *others: Never, **options: Any) -> Result:
+    def retrieve(self, query: str | None, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`; the history is ``conversation_history=`` here."""
-        return self._run(self._prepare(query, with_k(options, k, others)))
+        return self._run(self._prepare(query, with_k(options, k)))
 
-    async def aretrieve(self, query: str | None, k: int | None = None, *others: Never, **options: Any) -> Result:
+    async def aretrieve(self, query: str | None, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k, others)))
+        return await self._arun(self._prepare(query, with_k(options, k)))
 
     def retrieve_with_context(
         self, query: str | None, conversation_history: Any = None, k: int | None = None, **options: Any

@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.adapters.documents import annotate, chunk_id, score_notes
+from langchain_hybridgraph.adapters.documents import annotate, chunk_id
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution.effects import (
     Effect,
@@ -30,12 +30,12 @@ from langchain_hybridgraph.execution.effects import (
 )
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import check_vector
-from langchain_hybridgraph.options.conversations import ConversationCall
-from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId
+from langchain_hybridgraph.options.objects import ConversationCall
+from langchain_hybridgraph.records import FusedCandidate, Hit, Ranking, ScoredId
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
 from langchain_hybridgraph.search.conversation import ExpandedQuery, Turn, expander_call, is_small_talk, turns
-from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
+from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.planner import has_messages, messages_call
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 
@@ -152,13 +152,9 @@ class ConversationSearch:
         weight = expanded_query.weight if expanded_query.sure else expanded_query.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
         k = max(map(len, results.values())) if call.k is None else call.k
-        hits: list[Hit] = []
-        if min_score is None:
-            documents = fused_by_rank(results, weights, k, call.level)
-        else:
-            hits = fused_by_score(results, weights, k, min_score)
-            method = str(next(iter(results.values())).plan["method"])
-            documents = annotate(hits, method, prefix=self.inner.prefix, level=call.level)
+        hits = fused_hits(results, weights, k, min_score or 0.0)
+        method = str(next(iter(results.values())).plan.get("method") or "other")
+        documents = annotate(hits, method, prefix=self.inner.prefix, level=call.level)
         for reason in (reason for one in results.values() for reason in one.degraded):
             call.trace.degrade(reason)
         estimates = [one.answerability for one in results.values() if one.answerability is not None]
@@ -298,26 +294,37 @@ def _successful(answers: Mapping[str, Result | Failure], trace: Trace) -> dict[s
     return results
 
 
-def fused_by_score(results: Mapping[str, Result], weights: Mapping[str, float], k: int, min_score: float) -> list[Hit]:
+def fused_hits(results: Mapping[str, Result], weights: Mapping[str, float], k: int, min_score: float) -> list[Hit]:
     """Return the k best hits by the weighted mean of their scores in the searches, which is at least ``min_score``.
 
     A hit has the score 0 in a search that did not find it. The mean is computed from the uncalibrated scores, and then
-    calibrated.
+    calibrated. The Documents of other libraries' retrievers have the score 61 / (60 + rank), so the mean is that of
+    weighted reciprocal rank fusion.
     """
+    hits_by_id = {name: _hits_by_id(name, result) for name, result in results.items()}
     rankings = []
-    for name, result in results.items():
-        entries = [ScoredId(hit.id, hit.score / _unit(result)) for hit in result.hits]
-        rankings.append(_ranking(name, weights[name], entries))
+    for name, hits in hits_by_id.items():
+        scores = {hit.id: hit.score / _unit(results[name]) for hit in hits.values()}
+        entries = [ScoredId(id, score) for id, score in scores.items()]
+        rankings.append(Ranking(name, weights[name], entries, scores, bound=1.0))
     firsts = {one.source: weights[one.source] * one.entries[0].score for one in rankings if one.entries}
     total = math.fsum(firsts.values())
     unit = math.fsum(first * _unit(results[name]) for name, first in firsts.items()) / total if total else 1.0
-    hits_by_id = {name: {hit.id: hit for hit in one.hits} for name, one in results.items()}
     best = ConvexCombination(normalize="bound")(rankings)
     return [
         _fused_hit(one, unit, {name: hits[one.id] for name, hits in hits_by_id.items() if one.id in hits})
         for one in best[:k]
         if min(1.0, unit * one.score) >= min_score
     ]
+
+
+def _hits_by_id(name: str, result: Result) -> dict[str, Hit]:
+    hits: dict[str, Hit] = {hit.id: hit for hit in result.hits}
+    for rank, document in enumerate([] if hits else result, start=1):
+        chunk = Chunk(chunk_id(document), document.page_content, document.metadata)
+        score = 61 / (60 + rank)
+        hits.setdefault(chunk.id, Hit(chunk, score, name, {name: score}, path=(chunk.id,), found_by=(name,)))
+    return hits
 
 
 def _fused_hit(fused: FusedCandidate, unit: float, hits: Mapping[str, Hit]) -> Hit:
@@ -340,36 +347,3 @@ def _fused_hit(fused: FusedCandidate, unit: float, hits: Mapping[str, Hit]) -> H
         rerank_score=other.rerank_score if first.rerank_score is None else first.rerank_score,
         found_by=tuple(dict.fromkeys([*first.found_by, *other.found_by])),
     )
-
-
-def fused_by_rank(
-    results: Mapping[str, Result], weights: Mapping[str, float], k: int, level: Annotate
-) -> list[Document]:
-    """Return the k best Documents by weighted reciprocal rank, with the metadata of this level of annotation.
-
-    A Document is that of the first search that found it; at the level "all", it has the metadata of all searches.
-    """
-    documents_by_id: dict[str, list[Document]] = defaultdict(list)
-    rankings = []
-    for name, result in results.items():
-        ids = [chunk_id(document) for document in result]
-        rankings.append(_ranking(name, weights[name], [ScoredId(id, 1.0) for id in ids]))
-        for id, document in zip(ids, result, strict=True):
-            documents_by_id[id].append(document)
-    documents = []
-    for rank, one in enumerate(ReciprocalRankFusion()(rankings)[:k], start=1):
-        first, *others = documents_by_id[one.id]
-        metadata = dict(first.metadata)
-        if level == "all":
-            for other in others:
-                metadata |= {key: value for key, value in other.metadata.items() if metadata.get(key) is None}
-            source = "fused" if len(one.parts) > 1 else next(iter(one.parts))
-            metadata |= {"retrieval_rank": rank, "retrieval_source": source, "score_breakdown": dict(one.parts)}
-        if level != "none":
-            metadata |= score_notes(one.score)
-        documents.append(first.model_copy(update={"metadata": metadata}))
-    return documents
-
-
-def _ranking(name: str, weight: float, entries: Sequence[ScoredId]) -> Ranking:
-    return Ranking(name, weight, entries, {entry.id: entry.score for entry in entries}, bound=1.0)

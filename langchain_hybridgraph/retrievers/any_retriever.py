@@ -18,7 +18,7 @@ from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_d
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.options.calls import unknown_options
+from langchain_hybridgraph.options.arguments import unknown_options
 from langchain_hybridgraph.records import Annotate, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import Callbacks, PipelineRetriever, child_run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Generator, Iterable, Mapping, Set, Sized
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManager,
@@ -27,8 +27,14 @@ from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.options.arguments import check_by_name, check_positions, check_vector
-from langchain_hybridgraph.options.calls import OF_ALL, CallSettings, Options, unknown_options
+from langchain_hybridgraph.options.arguments import (
+    OF_ALL,
+    CallSettings,
+    Options,
+    check_positions,
+    check_vector,
+    unknown_options,
+)
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.options.values import check_value, is_plain
@@ -223,7 +229,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     # -- retrieving -----------------------------------------------------------------------------------------
 
     def retrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[CallSettings]
+        self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """Return the k best Documents, with ``degraded``, ``took_ms``, ``plan`` and ``hits``.
 
@@ -231,13 +237,13 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         passed. Raises RetrievalError if no source could answer, FilterError for an invalid filter, TenantError if the
         call's tenant is not the retriever's, TypeError for an unknown option, and ValueError for other invalid options.
         """
-        return self._run(self._prepare(query, with_k(options, k, others)))
+        return self._run(self._prepare(query, with_k(options, k)))
 
     async def aretrieve(
-        self, query: str | None, k: int | None = None, *others: Never, **options: Unpack[CallSettings]
+        self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]
     ) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k, others)))
+        return await self._arun(self._prepare(query, with_k(options, k)))
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
         """Explain the answer of :meth:`retrieve` in words. For an existing answer, use ``display.explain_result``."""
@@ -427,9 +433,8 @@ def _traversal_name(traversal: Traversal) -> str:
     return name_of(traversal, TRAVERSALS)
 
 
-def with_k(options: Mapping[str, Any], k: int | None, others: Sequence[object] = ()) -> Options:
-    """Return the options with k and a level of annotation; ``others``, arguments after k, are an error."""
-    check_by_name(k, others)
+def with_k(options: Mapping[str, Any], k: int | None) -> Options:
+    """Return the options with k and a level of annotation."""
     return {**options, "k": k, "annotate": options.get("annotate") or "all"}
 
 

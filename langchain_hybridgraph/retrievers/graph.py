@@ -13,8 +13,7 @@ from pydantic import PrivateAttr
 from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.options.arguments import check_texts
-from langchain_hybridgraph.options.calls import GRAPH_ONLY, CallSettings, Options
+from langchain_hybridgraph.options.arguments import GRAPH_ONLY, CallSettings, Options, check_texts
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
-from langchain_hybridgraph.options.calls import TREE_ONLY, FindSettings, Options
+from langchain_hybridgraph.options.arguments import TREE_ONLY, FindSettings, Options
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Scope, query_error
@@ -21,7 +21,6 @@ from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
-from langchain_hybridgraph.search.tree import BestFirstSettings
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.tree import Tree
@@ -200,8 +199,10 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         prepared_search = super()._prepare(query, common, callbacks)
         session = options.get("session")
         mode = self.mode if options.get("mode") is None else options.get("mode")
-        check_value(type(self), "mode", mode)
         threshold = options.get("score_threshold")
+        threshold = self.score_threshold if threshold is None else threshold
+        check_value(type(self), "mode", mode)
+        check_value(type(self), "score_threshold", threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
         call = hierarchy.HierarchicalCall(
             query=prepared_search.query,
@@ -219,12 +220,9 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             directories=contexts if tree.include_directories is None else tree.include_directories,
             relate=contexts,
             per_type=per_type,
-            descent=BestFirstSettings(
-                k=max(prepared_search.query.k, 1),
-                alpha=tree.alpha,
-                max_rounds=tree.max_rounds,
-                threshold=self.score_threshold if threshold is None else threshold,
-            ),
+            alpha=tree.alpha,
+            max_rounds=tree.max_rounds,
+            threshold=threshold,
         )
         return replace(prepared_search, tree_call=call)
 
@@ -256,8 +254,5 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
         trace.results = hits_of(hits)
-        described = prepared_search.plan() | {
-            "queries": [each.plan() for each in answer.query_results],
-            "reasoning": answer.query_plan.reasoning,
-        }
+        described = prepared_search.plan() | {"queries": [each.plan() for each in answer.query_results]}
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)

@@ -18,11 +18,11 @@ from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory_scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
-from langchain_hybridgraph.options.arguments import check_labels
-from langchain_hybridgraph.options.calls import MEMORY_ONLY, Options
-from langchain_hybridgraph.options.conversations import session_in
+from langchain_hybridgraph.options.arguments import MEMORY_ONLY, Options
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.objects import session_in
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
+from langchain_hybridgraph.options.values import check_labels
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline

@@ -17,7 +17,6 @@ from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     check_timeout,
-    find_json,
     model_call,
     prompt_messages,
     strip_reasoning,
@@ -72,7 +71,6 @@ def turns(history: Any, query: str = "") -> list[Turn]:
 
     - a string, which may begin with its speaker, such as ``"User: …"``
     - a (role, text) pair
-    - a pair of a question and its answer
     - a mapping with ``role`` and ``content`` (or ``text``)
     - a LangChain message
 
@@ -88,43 +86,23 @@ def turns(history: Any, query: str = "") -> list[Turn]:
     Turn(speaker='assistant', text='A roadster', line='Assistant: A roadster')
     Turn(speaker='user', text='how fast', line='User: how fast')
     """
-    result = list(_turns(_items(history)))
-    if result and result[-1].speaker in (USER, "") and result[-1].text == query.strip():
-        result.pop()
-    return result
-
-
-def _items(history: Any) -> Iterator[tuple[int, Any]]:
-    if history is None:
-        return
     if isinstance(history, Mapping) and "messages" in history:
         history = history["messages"]
     elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
         history = history.messages
-    if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence):
+    if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence | None):
         raise ConfigurationError(f"the history is {quote_value(history)}; {_EXPECTED}")
-    first = min(_FIRST, len(history))
-    last = max(first, len(history) - _LAST)
-    for place in (*range(first), *range(last, len(history))):
-        yield place, history[place]
-
-
-def _turns(items: Iterator[tuple[int, Any]]) -> Iterator[Turn]:
-    for place, item in items:
-        if _is_question_and_answer(item):
-            yield from _turns(enumerate([(USER, item[0]), (ASSISTANT, item[1])]))
-            continue
+    items = list(enumerate(history or ()))
+    result = []
+    for place, item in items if len(items) <= _FIRST + _LAST else [*items[:_FIRST], *items[-_LAST:]]:
         role, content, line = _parts(item, place)
         text = " ".join(_texts(content)).strip()
         if text and role.lower() not in SKIPPED_ROLES:
             speaker = SPEAKERS.get(role.lower(), role)
-            yield Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text))
-
-
-def _is_question_and_answer(item: Any) -> bool:
-    """Return whether an item is a pair of a question and its answer; a role has no space or question mark."""
-    is_pair = isinstance(item, (tuple, list)) and len(item) == 2 and all(isinstance(part, str) for part in item)
-    return is_pair and any(sign in item[0].strip() for sign in (" ", "?", "？"))
+            result.append(Turn(speaker, text, line or (f"{speaker.capitalize()}: {text}" if speaker else text)))
+    if result and result[-1].speaker in (USER, "") and result[-1].text == query.strip():
+        result.pop()
+    return result
 
 
 def _parts(item: Any, place: int) -> tuple[str, Any, str]:
@@ -132,17 +110,14 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
     if isinstance(item, str):
         label = LABEL.match(item)
         return (label[1], item[label.end() :], item.strip()) if label else ("", item, item.strip())
-    if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str):
+    if isinstance(item, (tuple, list)) and len(item) == 2 and isinstance(item[0], str) and " " not in item[0].strip():
         return item[0], item[1], ""
     if isinstance(item, Mapping) and not item.keys().isdisjoint(_CONTENTS):
         content = next((item[key] for key in _CONTENTS[:2] if item.get(key) is not None), None)
         return str(item.get("role") or item.get("type") or ""), content, ""
     if hasattr(item, "content") and isinstance(kind := getattr(item, "type", None), str):
-        return (
-            (str(getattr(item, "role", "")) if kind == "chat" else kind).removesuffix("MessageChunk"),
-            item.content,
-            "",
-        )
+        role = str(getattr(item, "role", "")) if kind == "chat" else kind
+        return role.removesuffix("MessageChunk"), item.content, ""
     raise ConfigurationError(f"item {place} of the history is {quote_value(item)}; {_EXPECTED}")
 
 
@@ -186,14 +161,12 @@ If it has a method ``acall``, this is awaited in an event loop.
 """
 
 
-def expander_call(
-    expander: Any, query: str, history: Sequence[Turn], source: str = "expander", deadline: float | None = None
-) -> Effect:
+def expander_call(expander: Any, query: str, history: Sequence[Turn], deadline: float | None = None) -> Effect:
     """Return an Effect that calls an expander."""
     awaited = partial(expander.acall, query, history) if hasattr(expander, "acall") else None
     quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
     run, lane = partial(expander, query, history), lane_of("expander", expander)
-    return Effect(source, run, awaited, quick=quick, lane=lane, deadline=deadline)
+    return Effect("expander", run, awaited, quick=quick, lane=lane, deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,50 +388,26 @@ def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
 # Expander that rewrites questions with a chat model.
 
 _LONGEST = 1_000
-_FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 # "Question:", "Sure! Here is the rewritten question:", "**Standalone query:**"
-_LABEL = re.compile(
-    r"[*_#>\s]*(?:(?:sure|certainly|of course|okay|ok)\b[,.!]?\s*)?"
-    r"(?:(?:here(?:'s| is)|this is)\s)?(?:the |your |a |my )?"
-    r"(?:(?:re-?written|re-?phrased|re-?formulated|stand-?alone|self-contained|clarified|new|final|user(?:'s)?|"
-    r"follow-up|search|output)\s){0,3}(?:question|query|version|rewrite|answer|output)(?: is| would be)?"
-    r"[*_\s]*[:：][*_\s]*",
-    re.IGNORECASE,
-)
-_REFUSAL = re.compile(
-    r"(?:(?:i'm|im|i am|we are) (?:sorry|unable|not able|afraid|an? (?:ai|assistant|language model))\b|"
-    r"sorry\b|my apologies\b|unfortunately\b|as an? (?:ai|assistant|(?:large )?language model)\b|"
-    r"(?:i|we) (?:can(?:not|'?t| not)|could(?: not|n'?t)|won'?t|will not|do(?: not|n'?t)|apologi[sz]e)\b|"
-    r"(?:es tut mir leid|leider|ich kann (?:nicht|diese|die|das|ihnen|dir|keine)|entschuldigung|je ne peux|"
-    r"(?:je suis )?désolée?|lo siento|no puedo|mi dispiace|non posso|desculpe|não posso|sinto muito|извините|"
-    r"я не могу|к сожалению)\b|很?抱歉|对不起|對不起|我无法|我無法|我不能|申し訳|すみません)",
-    re.IGNORECASE,
-)
+_LABEL = re.compile(r"(?:[^\n:：?？]{0,60}\b)?(?:question|query)(?: is)?[*_ ]*[:：]", re.IGNORECASE)
 
 
-def question_in(answer: Any, query: str, longest: int = _LONGEST) -> str:
+def question_in(answer: Any, longest: int = _LONGEST) -> str:
     """Return the question in a model's answer, without the text that models put around it.
 
-    ``answer`` is a string or a message. Reasoning (``<think>``), code fences, JSON, labels ("Rewritten question:"),
-    quotation marks and everything after the first paragraph are removed. Raises ValueError if the rest is empty, is
-    longer than ``longest`` characters, or is a refusal (unless ``query`` itself begins like one).
+    ``answer`` is a string or a message. Reasoning (``<think>``), labels ("Rewritten question:"), quotation marks and
+    everything after the first paragraph are removed. Raises ValueError if the rest is empty or is longer than
+    ``longest`` characters.
 
-    >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"', "its price?")
+    >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"')
     'What does the roadster cost?'
     """
     raw = replace_surrogates(str(answer if isinstance(answer, str) else getattr(answer, "text", "")))
     text = strip_reasoning(raw)
-    if fence := _FENCE.search(text):
-        text = fence[1]
-    text = text.strip("` \n")
-    if text[:1] in ("{", "[") and (value := find_json(text)) is not None:
-        values = list(value.values()) if isinstance(value, Mapping) else value
-        text = next((each for each in reversed(values) if isinstance(each, str)), "")
     text = text[label.end() :] if (label := _LABEL.match(text)) else text
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
-    text = " ".join(first.strip("\"'“”„«»‘’*_ \n").split())
-    is_refusal = _REFUSAL.match(text.replace("’", "'")) and not _REFUSAL.match(query.strip().replace("’", "'"))
-    if not text or len(text) > longest or is_refusal:
+    text = " ".join(first.strip("`\"'“”„«»‘’*_ \n").split())
+    if not text or len(text) > longest:
         raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
     return text
 
@@ -520,7 +469,7 @@ class LLMRewrite:
         ainvoke = getattr(self.llm, "ainvoke", None)
         (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))
         longest = _EXTRA_CHARACTERS + len(query) + sum(len(turn["text"]) for turn in conversation)
-        return ExpandedQuery(question_in(answer, query, min(longest, _LONGEST)), weight=0.8)
+        return ExpandedQuery(question_in(answer, min(longest, _LONGEST)), weight=0.8)
 
 
 # Detection of small talk, which needs no search.

@@ -16,7 +16,7 @@ from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
 from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, name_of
-from langchain_hybridgraph.registry import from_config, to_config
+from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search import scores, traversals
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
@@ -390,14 +390,3 @@ def traversal_from(form: str | Mapping[str, Any] | traversals.Traversal) -> trav
     3
     """
     return from_config("traversal", form, TRAVERSALS, lambda one: callable(getattr(one, "traverse", None)))
-
-
-def traversal_form(traversal: traversals.Traversal) -> dict[str, Any]:
-    """Return a traversal as a mapping for :func:`traversal_from`. Sets become sorted lists.
-
-    Raises ConfigurationError for an object whose class is not in :data:`TRAVERSALS`.
-
-    >>> traversal_form(traversals.BFS(relations={"cites"}))["relations"]
-    ['cites']
-    """
-    return to_config("traversal", traversal, TRAVERSALS)

@@ -17,7 +17,7 @@ from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import degradation, warnings_in
 from langchain_hybridgraph.display.html import fields_table
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, replace_failures, together
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.search.candidate_stages import listed_candidates
@@ -33,7 +33,7 @@ from langchain_hybridgraph.search.planner import (
     TypedQuery,
     plan_queries,
 )
-from langchain_hybridgraph.search.tree import TOP, BestFirstSettings, QueryTree, descend, summaries_of
+from langchain_hybridgraph.search.tree import TOP, Descent, QueryTree, summaries_of
 from langchain_hybridgraph.search.verdict import report_emptiness
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 from langchain_hybridgraph.text.sentences import OVERVIEW_LENGTH, abstract_of
@@ -320,7 +320,9 @@ class HierarchicalCall:
     directories: bool
     relate: bool
     per_type: bool
-    descent: BestFirstSettings
+    alpha: float
+    max_rounds: int
+    threshold: float
 
 
 def answer_call(request: HierarchicalCall) -> Search[FindResult]:
@@ -454,9 +456,10 @@ def _descend(
         yield from nodes.add_scores(list(map(nodes.below, starts)))
         levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
-        descent = yield from descend(named_roots, levels, nodes.score_children, request.descent)
+        descent = Descent(max(request.query.k, 1), request.alpha, request.max_rounds, request.threshold)
+        yield from descent.run(named_roots, levels, nodes.score_children)
     trace.degrade("converged-early" if descent.converged else None)
-    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.descent.alpha)
+    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.alpha)
     return [_context(node, hit, tree, request) for node, hit in hits], descent.opened
 
 
@@ -556,7 +559,8 @@ def _describe(
         calls.append(Effect("catalog", partial(store.read, firsts, scope, {}), quick=True))
     if request.relate and hasattr(store, "edges"):
         calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
-    results = replace_failures(request.trace, (yield calls))
+    run = SearchContext(request.query, request.pipeline, request.trace)
+    results = run.replace_failures((yield calls))
     by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
     chunks_by_id |= by_source.get("catalog") or {}
     leaving: dict[str, list[Edge]] = {}

@@ -16,7 +16,6 @@ from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     answer_schema,
     check_timeout,
-    find_json,
     list_schema,
     model_call,
     parse_answer,
@@ -75,8 +74,8 @@ class TypedQuery(Serializable):
 class QueryPlan(Serializable, Sequence[TypedQuery]):
     """Sequence of queries to run, equal to any sequence of the same queries. If it is empty, nothing is searched for.
 
-    ``reasoning`` is a model's explanation of the queries. If the planner failed, the plan contains only the raw query,
-    ``degraded`` contains ``planner-failed``, and ``error`` is the error message.
+    If the planner failed, the plan contains only the raw query, ``degraded`` contains ``planner-failed``, and ``error``
+    is the error message.
 
     >>> plan = QueryPlan((TypedQuery("install Chroma", SKILL),))
     >>> plan == [TypedQuery("install Chroma", SKILL)], plan.degraded
@@ -86,7 +85,6 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     queries: tuple[TypedQuery, ...]
     degraded: tuple[str, ...] = ()
     error: str = ""
-    reasoning: str = ""
 
     @classmethod
     def raw(cls, query: str, error: BaseException) -> QueryPlan:
@@ -141,10 +139,6 @@ _USUAL_PRIORITY = 3
 _FORM = answer_schema(
     "QueryPlan",
     "The queries to search for; an empty list for small talk.",
-    reasoning={
-        "type": "string",
-        "description": "One or two sentences: what the message needs, and why these queries were chosen.",
-    },
     queries={"description": "0 to 5 queries."}
     | list_schema(
         query={"type": "string", "description": "Self-contained search query."},
@@ -194,7 +188,7 @@ class QueryPlanner:
         method: str | None = None,
     ) -> None:
         check_timeout("QueryPlanner", timeout, TIMEOUT)
-        self._model = with_schema(llm, _FORM, "QueryPlanner", include_raw=True, method=method)
+        self._model = with_schema(llm, _FORM, "QueryPlanner", method)
         self._types = {name.casefold(): name for name in types}
         self._instructions = _instructions(types)
         self.timeout = timeout
@@ -223,28 +217,27 @@ class QueryPlanner:
             (answer,) = yield from effects.ask_or_raise(
                 model_call("planner", self, model.invoke, model.ainvoke, question)
             )
-            plan = parse_answer(answer)
-            return QueryPlan(self._queries(plan), reasoning=_reasoning(plan))
+            return QueryPlan(self._queries(parse_answer(answer)))
         except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
             return QueryPlan.raw(query, error)
 
     def _queries(self, answer: Any) -> tuple[TypedQuery, ...]:
-        items = _items(answer)
-        queries = [query for item in items if (query := self._query(item)) is not None]
-        if items and not queries:
-            raise ValueError(f"there is no query in the model's answer: {shorten(str(items), 200)}")
+        items = answer.get("queries") if isinstance(answer, Mapping) else answer
+        queries = [query for item in items if (query := self._query(item))] if isinstance(items, list) else []
+        if items != [] and not queries:
+            raise ValueError(f"there is no query in the model's answer: {shorten(str(answer), 200)}")
         return best(queries)
 
     def _query(self, item: Any) -> TypedQuery | None:
-        fields = item if isinstance(item, Mapping) else {"query": item}
-        text = fields.get("query")
+        text = item.get("query") if isinstance(item, Mapping) else None
         if not isinstance(text, str) or not text.strip():
             return None
+        priority = parse_number(item.get("priority"))
         return TypedQuery(
             shorten(" ".join(text.split()), _LONGEST_QUERY),
-            self._types.get(str(fields.get("context_type")).strip().casefold()),
-            shorten(" ".join(str(fields.get("intent") or "").split()), 200),
-            _priority(fields.get("priority")),
+            self._types.get(str(item.get("context_type")).strip().casefold()),
+            shorten(" ".join(str(item.get("intent") or "").split()), 200),
+            _USUAL_PRIORITY if priority is None else round(min(5.0, max(1.0, priority))),
         )
 
 
@@ -259,32 +252,9 @@ def _instructions(types: Mapping[str, str]) -> str:
         "and small talk need no query: give an empty list.\n"
         "The input is JSON: a summary of the conversation, its latest messages, and the message to answer. "
         f"{DATA_ONLY} Answer only with JSON:\n"
-        '{"reasoning": "what the message needs", "queries": '
-        '[{"query": "…", "context_type": "…", "intent": "what the query should find", "priority": 1}]}\n'
+        '{"queries": [{"query": "…", "context_type": "…", "intent": "what the query should find", "priority": 1}]}\n'
         "Priorities are from 1 (necessary for the answer) to 5 (may help)."
     )
-
-
-def _reasoning(answer: Any) -> str:
-    reasoning = answer.get("reasoning") if isinstance(answer, Mapping) else None
-    return shorten(" ".join(reasoning.split()), _LONGEST_QUERY) if isinstance(reasoning, str) else ""
-
-
-def _items(answer: Any) -> list[Any]:
-    """Return those parts of the model's answer that may be queries; raise ValueError if it is not a list of queries."""
-    value = find_json(answer) if isinstance(answer, str) else answer
-    if isinstance(value, Mapping) and "queries" in value:
-        return _items(value["queries"])
-    if isinstance(value, Mapping) and "query" in value:
-        return [value]
-    if isinstance(value, list):
-        return value
-    raise ValueError(f"the model's answer is not a list of queries: {shorten(str(answer), 200)}")
-
-
-def _priority(value: Any) -> int:
-    number = parse_number(value)
-    return _USUAL_PRIORITY if number is None else round(min(5.0, max(1.0, number)))
 
 
 # Planner that creates queries by rules.

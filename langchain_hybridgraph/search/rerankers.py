@@ -296,7 +296,7 @@ class LLMReranker:
                 "batch_size and workers must be at least 1, and max_characters at least 10"
             )
         check_timeout("LLMReranker", timeout, TIMEOUT)
-        self._model = with_schema(llm, _FORM, "LLMReranker", include_raw=True, method=method)
+        self._model = with_schema(llm, _FORM, "LLMReranker", method)
         self.batch_size = batch_size
         self.max_characters = max_characters
         self.workers = workers

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import StoreError, check_number, check_whole_number
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, ask
+from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.execution.effects import Effect, Search, Trace
 from langchain_hybridgraph.records import FusedCandidate, Hit, Scope
 from langchain_hybridgraph.search.candidate_stages import add_scores, fuse, gather, rank
 from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, look_up_originals
@@ -83,108 +83,69 @@ class ReachedNode(NamedTuple):
     directory_value: float | None
 
 
-class DescentResult(NamedTuple):
-    """Result of a search of the tree: the reached nodes, best first, ties by name.
-
-    ``opened`` is the number of opened directories. ``converged`` is set if the search ended early because its best
-    nodes did not change.
-    """
-
-    nodes: tuple[ReachedNode, ...]
-    opened: int
-    converged: bool
-
-
-@dataclass(frozen=True)
-class BestFirstSettings:
-    """Settings of a best-first search of a tree.
+class Descent:
+    """Best-first search of a tree.
 
     The value of a child is ``alpha`` · its own score + (1 − ``alpha``) · the value of its directory, or its own score
-    if the directory has no value. The result contains only nodes whose value is above ``threshold``. A directory is not
-    opened if its value is 0, or if nothing in it could be above the threshold. Only the max(2 k, 20) best children of
-    each directory are considered.
+    if the directory has no value. Only nodes with a value above ``threshold`` are recorded. A directory is not opened
+    if its value is 0, or if nothing in it could be above the threshold. Only the max(2 k, 20) best children of each
+    directory are considered.
 
-    Once it has found ``k`` nodes, the search ends early if opening ``max_rounds`` directories in a row does not change
-    the best ``k``. Raises ConfigurationError for values outside their ranges.
+    Once it has found ``k`` nodes, the search ends early (``converged``) if opening ``max_rounds`` directories in a row
+    does not change the best ``k``. ``opened`` is the number of opened directories.
     """
 
-    k: int
-    alpha: float = 0.5
-    max_rounds: int = 3
-    threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, ge=0, le=1)
-        check_whole_number("max_rounds", self.max_rounds, least=1)
-        check_number("score_threshold", self.threshold, ge=0, le=1)
-
-
-def descend(
-    roots: Sequence[tuple[int, str]],
-    starts: ScoredLevel,
-    score_children: Callable[[int], Search[ScoredLevel | None]],
-    settings: BestFirstSettings,
-) -> Search[DescentResult]:
-    """Search the tree for the best nodes, beginning with the nodes in ``starts``.
-
-    ``roots`` are pairs of a node and its name. They are opened only when no directory with a known value is left to
-    open. ``score_children`` returns the scores of a directory's children, or None if it has no children. Every
-    directory is opened at most once, even in a loop. A node that is reached several times keeps its best value.
-
-    >>> own = np.array([0.0, 0.8, 0.9])
-    >>> def level(nodes):
-    ...     names, every = list(map(str, nodes)), np.ones(len(nodes), bool)
-    ...     return ScoredLevel(np.array(nodes, int), names, own[nodes], own[nodes], every, every)
-    >>> def score_children(node):
-    ...     return level([node + 1]) if node < 2 else None
-    ...     yield
-    >>> search = descend([(0, "")], level([]), score_children, BestFirstSettings(k=2))
-    >>> try:
-    ...     next(search)
-    ... except StopIteration as stop:
-    ...     print([(each.node, round(each.value, 2)) for each in stop.value.nodes])
-    [(2, 0.85), (1, 0.8)]
-    """
-    k, descent = settings.k, _Descent(settings)
-    new = descent.add(starts, None)
-    for node, name in roots:
-        descent.queue(node, name, _UNKNOWN)
-    opened = unchanged = 0
-    best: list[int] = []
-    while unchanged < settings.max_rounds and (directory := descent.next()) is not None:
-        level = yield from score_children(directory)
-        if level is None:
-            continue
-        width = max(2 * k, 20)
-        value = descent.values[directory]
-        new |= descent.add(
-            level.best(width) if len(level.nodes) > width else level, None if value == _UNKNOWN else value
-        )
-        opened += 1
-        # A node's value never falls, so only new or improved nodes can change the best k.
-        previous, best = best, descent.ordered({*best, *new})[:k]
-        unchanged = unchanged + 1 if len(best) == k and set(best) == set(previous) else 0
-        new = set()
-    nodes = tuple(map(descent.reached_nodes.__getitem__, descent.ordered(descent.reached_nodes)))
-    return DescentResult(nodes, opened, unchanged == settings.max_rounds)
-
-
-class _Descent:
-    """The reached nodes, and a queue of directories: best first, those without a value last."""
-
-    def __init__(self, settings: BestFirstSettings) -> None:
-        self.reached_nodes: dict[int, ReachedNode] = {}
-        self.values: dict[int, float] = {}  # of the directories that are or were in the queue
-        self._settings = settings
-        self._waiting: list[tuple[float, str, int]] = []
+    def __init__(self, k: int, alpha: float = 0.5, max_rounds: int = 3, threshold: float = 0.0) -> None:
+        self.opened = 0
+        self.converged = False
+        self._k, self._alpha, self._max_rounds, self._threshold = k, alpha, max_rounds, threshold
+        self._reached_nodes: dict[int, ReachedNode] = {}
+        self._values: dict[int, float] = {}  # of the directories that are or were in the queue
+        self._waiting: list[tuple[float, str, int]] = []  # the best first, those without a value last
         self._opened: set[int] = set()
 
-    def ordered(self, nodes: Iterable[int]) -> list[int]:
-        """Return reached nodes, best first, ties by name."""
-        entries = map(self.reached_nodes.__getitem__, nodes)
-        return [each.node for each in sorted(entries, key=lambda each: (-round(each.value, _DECIMALS), each.name))]
+    @property
+    def nodes(self) -> list[ReachedNode]:
+        """Recorded nodes, best first, ties by name."""
+        return self._ordered(self._reached_nodes)
 
-    def next(self) -> int | None:
+    def run(
+        self,
+        roots: Sequence[tuple[int, str]],
+        starts: ScoredLevel,
+        score_children: Callable[[int], Search[ScoredLevel | None]],
+    ) -> Search[None]:
+        """Search the tree for the best nodes, beginning with the nodes in ``starts``.
+
+        ``roots`` are pairs of a node and its name. They are opened only when no directory with a known value is left to
+        open. ``score_children`` returns the scores of a directory's children, or None if it has no children. Every
+        directory is opened at most once, even in a loop. A node that is reached several times keeps its best value.
+        """
+        new = self._add(starts, None)
+        for node, name in roots:
+            self._queue(node, name, _UNKNOWN)
+        unchanged = 0
+        best: set[int] = set()
+        while unchanged < self._max_rounds and (directory := self._next()) is not None:
+            level = yield from score_children(directory)
+            if level is None:
+                continue
+            width = max(2 * self._k, 20)
+            value = self._values[directory]
+            level = level.best(width) if len(level.nodes) > width else level
+            new |= self._add(level, None if value == _UNKNOWN else value)
+            self.opened += 1
+            # A node's value never falls, so only new or improved nodes can change the best k.
+            previous, best = best, {each.node for each in self._ordered(best | new)[: self._k]}
+            unchanged = unchanged + 1 if len(best) == self._k and best == previous else 0
+            new = set()
+        self.converged = unchanged == self._max_rounds
+
+    def _ordered(self, nodes: Iterable[int]) -> list[ReachedNode]:
+        entries = map(self._reached_nodes.__getitem__, nodes)
+        return sorted(entries, key=lambda each: (-round(each.value, _DECIMALS), each.name))
+
+    def _next(self) -> int | None:
         """Remove the best unopened directory from the queue, record it as opened, and return it, or None."""
         while self._waiting:
             node = heapq.heappop(self._waiting)[2]
@@ -193,32 +154,32 @@ class _Descent:
                 return node
         return None
 
-    def queue(self, node: int, name: str, value: float) -> None:
+    def _queue(self, node: int, name: str, value: float) -> None:
         """Queue a directory, unless it has been opened or is queued with a value that is at least as good."""
         priority = round(value, _DECIMALS)
-        if node not in self._opened and priority > round(self.values.get(node, -2.0), _DECIMALS):
-            self.values[node] = value
+        if node not in self._opened and priority > round(self._values.get(node, -2.0), _DECIMALS):
+            self._values[node] = value
             heapq.heappush(self._waiting, (-priority, name, node))
 
-    def add(self, level: ScoredLevel, directory_value: float | None) -> set[int]:
+    def _add(self, level: ScoredLevel, directory_value: float | None) -> set[int]:
         """Record the nodes with a value above the threshold, and queue the directories that may contain such nodes.
 
         Return the recorded nodes whose value is new or higher than before.
         """
-        alpha, threshold = self._settings.alpha, self._settings.threshold
+        alpha, threshold = self._alpha, self._threshold
         nodes, names, owns = level.nodes.tolist(), level.names, level.answer_scores.tolist()
         values = _mixed(level.answer_scores, directory_value, alpha)
         new = set()
         for place in np.flatnonzero(level.may_answer & (values > threshold)).tolist():
             node = ReachedNode(nodes[place], names[place], float(values[place]), owns[place], directory_value)
-            if node.node not in self.reached_nodes or node.value > self.reached_nodes[node.node].value:
-                self.reached_nodes[node.node] = node
+            if node.node not in self._reached_nodes or node.value > self._reached_nodes[node.node].value:
+                self._reached_nodes[node.node] = node
                 new.add(node.node)
         descent_scores = _mixed(level.descent_scores, directory_value, alpha)
         # A child can exceed the threshold only if a perfect child would, or if the directory's value is unknown.
         hopeful = np.isnan(descent_scores) | ((descent_scores > 0) & (_mixed(1.0, descent_scores, alpha) > threshold))
         for place in np.flatnonzero(level.has_children & hopeful).tolist():
-            self.queue(nodes[place], names[place], float(np.nan_to_num(descent_scores[place], nan=_UNKNOWN)))
+            self._queue(nodes[place], names[place], float(np.nan_to_num(descent_scores[place], nan=_UNKNOWN)))
         return new
 
 
@@ -516,7 +477,7 @@ class QueryTree:
         originals = {id: chunk for id, chunk in now.items() if chunk is not None}
         existing = [id for id in best.values() if now.get(id, True) is not None]
         call = Effect("catalog", partial(store.read, existing, self._run.query.scope, originals), quick=True)
-        chunks_by_id = yield from ask(self._trace, call)
+        chunks_by_id = yield from self._run.ask(call)
         if chunks_by_id is None:
             return {}
         overviews = self._overviews([self.tree.uri(node) for node, _ in scored_nodes if node not in best])

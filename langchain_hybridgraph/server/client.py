@@ -19,8 +19,8 @@ from pydantic import ConfigDict, Field, PrivateAttr, SecretStr
 
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError, quote_value
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.calls import HISTORY
-from langchain_hybridgraph.options.conversations import read, session_in
+from langchain_hybridgraph.options.arguments import HISTORY
+from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, HandOut, StreamingRetriever

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.calls import HISTORY, CallSettings, unknown_options
+from langchain_hybridgraph.options.arguments import HISTORY, CallSettings, unknown_options
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of
 from langchain_hybridgraph.options.values import OPTION_ERROR, is_plain, notation_of, wrong_value
 from langchain_hybridgraph.registry import nearest

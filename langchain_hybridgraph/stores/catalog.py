@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import chunk_uri, context_type_of
-from langchain_hybridgraph.errors import NotAnIndexError
+from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
 from langchain_hybridgraph.records import Edge, digest
-from langchain_hybridgraph.stores.catalog_writes import count_edges
+from langchain_hybridgraph.stores.catalog_writes import trim_graph_changes
 from langchain_hybridgraph.stores.chunk_rows import (
     CHUNK,
     GRAPH,
@@ -29,7 +34,10 @@ from langchain_hybridgraph.stores.chunk_rows import (
     parse_metadata,
     text_hash,
 )
-from langchain_hybridgraph.stores.connections import CatalogConnections, UndecodableTextError
+from langchain_hybridgraph.stores.writer_lock import gate
+
+# Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
+FORMAT_VERSION = 6
 
 _NUMERIC_FACTS, _TEXT_FACTS = ("version", "next_row", "floor", "generation", "graph_floor"), {"tenancy", "language"}
 _RAW_COLUMNS = ("tenant", "id", "uri", "context_type", "kind", "document", "parent", "metadata", "text")
@@ -53,9 +61,7 @@ _STATES_AT_ONCE = 10_000
 _TIME = "iif({0} IS NULL, 'null', replace(printf('%!.17g', {0}), 'Inf', 'Infinity'))"
 _TIMES = f"'[' || ifnull(group_concat({_TIME}), '') || ']'"
 EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
-_COLUMNS = (
-    "row, tenant, id, kind, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
-)
+_COLUMNS = "row, tenant, id, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
 _STORED = "nodes CROSS JOIN learned l USING (node)"
 # The validity as it was known at a time: the values stored with the first change after that time.
 _COLUMNS_THEN = _COLUMNS.replace("l.valid_from", "iif(p.node, p.valid_from, l.valid_from)").replace(
@@ -80,24 +86,239 @@ class DamagedNode(NamedTuple):
     context_type: str | None = None
 
 
-class DamagedNodes(NamedTuple):
-    """Damaged nodes: those that are not valid UTF-8, and those with other texts or metadata than were written."""
+class Catalog:
+    """A pool of connections to the database: any number of reading threads, one writer.
 
-    undecodable: list[DamagedNode]
-    altered: list[DamagedNode]
+    With ``path`` None, the database is in memory. Raises NotAnIndexError if the file is missing or not a catalog, and
+    FormatVersionError for another version's.
+    """
 
+    def __init__(self, path: Path | None, *, create: bool = False) -> None:
+        self._path = path
+        self._uri = "" if path is None else path.resolve().as_uri()
+        self._log = path and path.with_name(f"{path.name}-wal")
+        self._opened: tuple[int, int] | None = None  # device and inode of the file
+        self._pool: list[tuple[str, sqlite3.Connection]] = []
+        self._lock = threading.RLock()
+        self._snapshot = threading.local()
+        self.has_undecodable_texts = False
+        """Whether a read has met a text that is not valid UTF-8; its damaged bytes are replaced by U+FFFD."""
+        _catalogs.add(self)
+        self._closed = False
+        self._is_writable = path is None or (
+            os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+        )
+        if path is not None and not create and not path.exists():
+            raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
+        # A database in memory exists only in this connection.
+        with gate.use():
+            self._memory = self._connect(":memory:") if path is None else None
+        try:
+            with self._borrowed() as connection:
+                if create:
+                    schema = Path(__file__).with_name("schema.sql").read_text("utf-8")
+                    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}COMMIT;")
+                self._check_format(connection)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.OperationalError):
+                raise StoreError(f"the catalog {path} cannot be opened: {error}") from error
+            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
+                raise self._damaged("its schema" if isinstance(error, UnicodeDecodeError) else str(error)) from None
+            raise
+        self._opened = self._place()
 
-class Catalog(CatalogConnections):
-    """Read access to the catalog's database. Each statement reads the state of a single commit."""
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version == 0:
+            raise NotAnIndexError(f"{self._path} is a SQLite database, but not a catalog of this package")
+        if version != FORMAT_VERSION:
+            raise FormatVersionError(
+                f"the index has format {version}, but this version of langchain-hybridgraph reads format "
+                f"{FORMAT_VERSION}: ingest the documents into a new folder, or read a newer format with "
+                'pip install --upgrade "langchain-hybridgraph"'
+            )
+
+    def _damaged(self, cause: str) -> NotAnIndexError:
+        return NotAnIndexError(
+            f"{self._path} is not a catalog or is damaged ({cause}): restore the index from a backup, or ingest into a "
+            "new folder"
+        )
+
+    # -- connections ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection for SELECT statements; inside :meth:`snapshot`, all of them read the same commit."""
+        snapshot_connection: sqlite3.Connection | None = getattr(self._snapshot, "connection", None)
+        try:
+            if snapshot_connection is not None:
+                yield snapshot_connection
+            else:
+                with self._borrowed() as connection:
+                    yield connection
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            cause = error if isinstance(error, sqlite3.Error) else "its schema is damaged"
+            raise StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {cause}") from error
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Make all reads of this thread within the ``with`` block use the same commit, despite concurrent writes."""
+        if getattr(self._snapshot, "connection", None) is not None:
+            yield  # a nested call uses the outer snapshot
+            return
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            self._snapshot.connection = connection
+            try:
+                yield
+            finally:
+                self._snapshot.connection = None
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection for one transaction: committed to disk at the end, rolled back on any error."""
+        with self._lock, self._borrowed() as connection:
+            self._check_place()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                trim_graph_changes(connection)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(
+                        f"none of this batch was written to {self._path or 'the index in memory'}: {error}; write it "
+                        "again once the cause is fixed"
+                    ) from error
+                raise
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return all rows of a SELECT statement."""
+        """Return all rows of a SELECT statement, which reads the state of a single commit."""
+        with self.reading() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the database to a new file, while others may read and write it."""
         try:
-            with self.reading() as connection:
-                return connection.execute(sql, values).fetchall()
-        except UndecodableTextError:
-            with self.reading() as connection:
-                return connection.execute(sql, values).fetchall()
+            with self._borrowed() as connection, closing(sqlite3.connect(path)) as copy:
+                connection.backup(copy)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path} cannot be written: {error}") from error
+
+    def checkpoint(self, mode: str = "TRUNCATE") -> None:
+        """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
+
+        With ``mode="PASSIVE"``, it is not emptied, so there is no wait for readers.
+        """
+        with self._lock, self._borrowed() as connection:
+            connection.execute(f"PRAGMA wal_checkpoint({mode})")
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed when they are returned."""
+        with self._lock, gate.use():
+            self._closed = True
+            self.close_idle()
+            if self._memory is not None:
+                self._memory.close()
+
+    def close_idle(self) -> None:
+        """Close the connections to the file that are not in use."""
+        pool, self._pool = self._pool, []
+        for _, connection in pool:
+            connection.close()
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        if gate.is_lost:
+            raise StoreError(
+                f"{self._path or 'the index in memory'} cannot be used in process {os.getpid()}, which was forked "
+                "while another thread was using an index, or opening or closing one, so SQLite may fail here: start "
+                "workers with spawn or forkserver, or fork while no thread reads or writes"
+            )
+        if self._memory is not None:
+            with self._lock, gate.use():
+                yield self._memory
+            return
+        with gate.use():
+            self._check_place(may_be_gone=True)
+            address = self._address()
+            connection = self._pooled(address) or self._connect(address)
+            try:
+                yield connection
+            finally:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._pool.append((address, connection))
+
+    def _pooled(self, address: str) -> sqlite3.Connection | None:
+        """Return an idle connection to this address, or None; close those to others."""
+        while True:
+            try:
+                other, connection = self._pool.pop()
+            except IndexError:
+                return None
+            if other == address:
+                return connection
+            connection.close()
+
+    def _check_place(self, *, may_be_gone: bool = False) -> None:
+        """Raise StoreError if the file is not the one that was opened; it may be deleted if ``may_be_gone``."""
+        place = self._place()
+        if self._path is None or self._opened is None or place == self._opened or (place is None and may_be_gone):
+            return
+        raise StoreError(
+            f"the index {self._path.parent} was deleted or replaced while it was open: close this store and open the "
+            "folder again"
+        )
+
+    def _place(self) -> tuple[int, int] | None:
+        try:
+            status = None if self._path is None else self._path.stat()
+        except OSError:
+            return None
+        return None if status is None else (status.st_dev, status.st_ino)
+
+    def _address(self) -> str:
+        """Return the URI of the database; in a folder without write permission, it changes with the file's state."""
+        assert self._path is not None
+        assert self._log is not None
+        if self._is_writable:
+            return self._uri
+        # WAL needs a file for shared memory, which cannot be created in such a folder. The file exists if another user
+        # is writing now or has left a log with commits. Without a log, the file is read as immutable; a connection
+        # would not notice its changes, so each state of the file has another address.
+        with suppress(FileNotFoundError):
+            if self._log.stat().st_size > 0:
+                return f"{self._uri}?mode=ro"
+        status = self._path.stat()
+        return f"{self._uri}?immutable=1&state={status.st_mtime_ns}-{status.st_size}"
+
+    def _connect(self, address: str) -> sqlite3.Connection:
+        self._check_place()
+        try:
+            connection = sqlite3.connect(
+                address, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True
+            )
+        except sqlite3.OperationalError as error:
+            raise ReadOnlyError(f"{self._path} cannot be opened: {error}") from error
+        connection.text_factory = self._decode
+        connection.execute("PRAGMA temp_store = MEMORY")
+        if self._is_writable:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _decode(self, text: bytes) -> str:
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            self.has_undecodable_texts = True
+            return text.decode(errors="replace")
 
     # -- facts ----------------------------------------------------------------------------------------------
 
@@ -105,25 +326,20 @@ class Catalog(CatalogConnections):
         """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
         facts = dict(self.query("SELECT name, value FROM about"))
         if not facts.keys() >= _TEXT_FACTS or not all(isinstance(facts.get(name), int) for name in _NUMERIC_FACTS):
-            raise self._damaged_facts()
+            raise self._damaged("a fact about the index")
         return facts
-
-    def _damaged_facts(self) -> NotAnIndexError:
-        return NotAnIndexError(
-            f"{self._path} is not a catalog (a fact about the index is damaged): restore the index from a backup"
-        )
 
     def version(self) -> int:
         """Return the catalog's version: the number of the last commit that changed chunks or vectors."""
         try:
             return int(self.query("SELECT value FROM about WHERE name = 'version'")[0][0])
         except (IndexError, ValueError):
-            raise self._damaged_facts() from None
+            raise self._damaged("a fact about the index") from None
 
     def age(self) -> float:
         """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""
         times = []
-        for path in () if self._path is None else (self._path, self._path.with_name(f"{self._path.name}-wal")):
+        for path in filter(None, (self._path, self._log)):
             with suppress(FileNotFoundError):
                 times.append(path.stat().st_mtime)
         return time.time() - max(times) if times else 0.0
@@ -152,10 +368,6 @@ class Catalog(CatalogConnections):
     def iterate(self, start: int = 0, stop: int = 1 << 62) -> Iterator[StoredChunk]:
         """Yield all chunks with a row in [start, stop), sorted by row."""
         return chain.from_iterable(self.pages(start, stop))
-
-    def texts(self, start: int = 0) -> Iterator[tuple[int, str]]:
-        """Yield the row and text of all chunks, starting at row ``start``, sorted by row."""
-        return ((entry.row or 0, entry.text) for entry in self.iterate(start))
 
     def row_states(self, tenant: str, end: int, rows: Sequence[int] | None = None) -> Iterator[RowStates]:
         """Yield the states of a tenant's chunks in these rows (None: all below ``end``), without deleted ones."""
@@ -247,46 +459,48 @@ class Catalog(CatalogConnections):
 
     def edge_faults(self) -> list[str]:
         """Return messages about edges that cannot have been written."""
-        with self.reading() as connection:
-            dangling = connection.execute(f"SELECT count(*) FROM edges WHERE {LOST_EDGES}").fetchone()[0]
-            wrong = connection.execute(f"SELECT count(*) FROM edges WHERE {INVALID_EDGES}").fetchone()[0]
-        faults = [f"{dangling} edges point to missing nodes"] if dangling else []
-        what = "have no weight, are never valid, or lead to themselves or another tenant"
-        return faults + ([f"{wrong} edges {what}"] if wrong else [])
+        kinds = {
+            LOST_EDGES: "point to missing nodes",
+            INVALID_EDGES: "have no weight, are never valid, or lead to themselves or another tenant",
+        }
+        counts = {what: self.query(f"SELECT count(*) FROM edges WHERE {kind}")[0][0] for kind, what in kinds.items()}
+        return [f"{count} edges {what}" for what, count in counts.items() if count]
 
-    def damaged_nodes(self) -> DamagedNodes:
-        """Read all texts, ids and metadata, and return the nodes that have been damaged."""
-        damaged = DamagedNodes([], [])
+    def damaged_nodes(self) -> tuple[list[DamagedNode], list[DamagedNode]]:
+        """Read all nodes; return those that are not valid UTF-8, and those with another text or other metadata."""
+        undecodable, altered = list[DamagedNode](), list[DamagedNode]()
         with self.reading() as connection:
             for node, row, hash, content_hash, *values in connection.execute(_RAW_NODES):
                 try:
                     contents: list[Any] = [None if raw is None else raw.decode() for raw in values]
                 except UnicodeDecodeError:
                     tenant, id = (raw.decode(errors="replace") for raw in values[:2])
-                    damaged.undecodable.append(DamagedNode(node, row, tenant, id))
+                    undecodable.append(DamagedNode(node, row, tenant, id))
                     continue
                 tenant, id, *place, kind, document, parent, metadata, text = contents
                 if text is None:
                     continue
                 parsed = None if metadata is None else parse_metadata(metadata)
                 is_as_written = content_hash in (b"", digest(kind, document or "", parent or "", metadata or "", text))
-                uri, context_type = None, None
+                present: list[str | None] = [None, None]
                 if row is not None:
-                    uri = chunk_uri(id, document or "", parsed or {})
-                    context_type = context_type_of(parsed or {})
-                if (parsed is None, is_as_written, text_hash(text), place) != (False, True, hash, [uri, context_type]):
+                    present = [chunk_uri(id, document or "", parsed or {}), context_type_of(parsed or {})]
+                if parsed is None or not is_as_written or text_hash(text) != hash or place != present:
                     readable = "{}" if parsed is None else metadata
-                    damaged.altered.append(
-                        DamagedNode(node, row, tenant, id, text_hash(text), readable, uri, context_type)
-                    )
-        return damaged
+                    altered.append(DamagedNode(node, row, tenant, id, text_hash(text), readable, *present))
+        return undecodable, altered
 
     def altered_values(self) -> list[DamagedNode]:
         """Return the nodes with an edge or a learned value that has been damaged, as :meth:`damage` shows."""
         sql = f"SELECT node, row, tenant, id FROM nodes WHERE node IN ({_ALTERED_VALUES})"
         return [DamagedNode(*values) for values in self.query(sql)]
 
-    def count_edges(self) -> int:
-        """Return the number of edges of all tenants."""
-        with self.reading() as connection:
-            return count_edges(connection)
+
+_catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()
+
+
+def hold_connections(deadline: float) -> None:
+    """Wait until no thread uses a connection, at most until ``deadline``, and close those that are not in use."""
+    gate.hold(deadline)
+    for catalog in list(_catalogs):
+        catalog.close_idle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,39 +19,26 @@ _NAMES = (
     "valid_from, valid_until, learned_at, retracted_at, expires_at, confidence, utility, active_count, used_at, "
     "updated_at, created_at, memory_type, provenance_depth"
 )
-_TRUST = "l.confidence, l.utility"
-_TRUST_THEN = "iif(t.node, t.confidence, l.confidence), iif(t.node, t.utility, l.utility)"
-_VALID = "l.valid_from, l.valid_until"
-_VALID_THEN = "iif(v.node, v.valid_from, l.valid_from), iif(v.node, v.valid_until, l.valid_until)"
 _STATELESS = "kind <> 'graph' AND node NOT IN (SELECT node FROM learned)"
 _OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
-def _then(table: str, name: str) -> str:
-    """Return an SQL join to the first change after the time ``?1``, which has the values known at that time."""
-    return (
-        f"LEFT JOIN {table} {name} ON {name}.node = l.node AND {name}.known_until = "
-        f"(SELECT min(known_until) FROM {table} WHERE node = l.node AND known_until > ?1) "
-    )
-
-
+# A join to the first change after the time ?1, which has the values known at that time.
+_THEN = (
+    "LEFT JOIN {0} {1} ON {1}.node = l.node AND {1}.known_until = "
+    "(SELECT min(known_until) FROM {0} WHERE node = l.node AND known_until > ?1)"
+)
 _LEARNED = (
-    "SELECT nodes.id, {trust}, active_count, used_at, updated_at, {valid}, created_at, learned_at, memory_type, "
-    "provenance_depth, {end} IS NOT l.expires_at "
+    "SELECT nodes.id, iif(t.node, t.confidence, l.confidence), iif(t.node, t.utility, l.utility), active_count, "
+    "used_at, updated_at, iif(v.node, v.valid_from, l.valid_from), iif(v.node, v.valid_until, l.valid_until), "
+    "created_at, learned_at, memory_type, provenance_depth, "
+    "iif(v.node, v.valid_until, l.valid_until) IS NOT l.expires_at "
     # CROSS makes SQLite join in this order: ids, nodes, states.
     "FROM json_each(?3) asked CROSS JOIN nodes ON tenant = ?2 AND nodes.id = asked.value "
-    "CROSS JOIN learned l ON l.node = nodes.node {joined} WHERE {condition}"
+    f"CROSS JOIN learned l ON l.node = nodes.node {_THEN.format('past_trust', 't')} "
+    f"{_THEN.format('past_validity', 'v')} WHERE learned_at <= ?1 AND ifnull(retracted_at, 9e999) > ?1"
 )
-_LEARNED_NOW = _LEARNED.format(
-    trust=_TRUST, valid=_VALID, end="l.valid_until", joined="", condition="retracted_at IS NULL"
-)
-_LEARNED_THEN = _LEARNED.format(
-    trust=_TRUST_THEN,
-    valid=_VALID_THEN,
-    end="iif(v.node, v.valid_until, l.valid_until)",
-    joined=_then("past_trust", "t") + _then("past_validity", "v"),
-    condition="learned_at <= ?1 AND ifnull(retracted_at, 9e999) > ?1",
-)
+_AFTER_ALL_CHANGES = sys.float_info.max
 
 
 class MemoryValues(NamedTuple):
@@ -94,8 +82,8 @@ def learned(
 
     Those not known then are left out. Values other than validity, confidence and utility are always current.
     """
-    statement = _LEARNED_NOW if known_at is None else _LEARNED_THEN
-    rows = connection.execute(statement, (known_at, tenant, json_list(ids)))
+    time = _AFTER_ALL_CHANGES if known_at is None else known_at
+    rows = connection.execute(_LEARNED, (time, tenant, json_list(ids)))
     return {
         id: dataclasses.replace(MemoryState(*values), end_learned=bool(end_learned))
         for id, *values, end_learned in rows

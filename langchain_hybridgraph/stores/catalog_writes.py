@@ -83,17 +83,22 @@ def forget_files(connection: sqlite3.Connection, tenant: str) -> None:
     connection.execute("DELETE FROM files WHERE tenant = ?", (tenant,))
 
 
-# The nodes that edges may connect: chunks, parents, entities that a chunk mentions, and directories that contain a
-# chunk. ``tenants`` is a condition that selects the tenants.
+# The nodes of tenant ?1 that edges may connect: chunks, parents, entities that a chunk mentions, and directories that
+# contain a chunk.
 _CONNECTED_NODES = f"""
 WITH RECURSIVE joined (node) AS (
-    SELECT node FROM nodes WHERE {{tenants}} AND kind <> '{GRAPH}'
+    SELECT node FROM nodes WHERE tenant = ?1 AND kind <> '{GRAPH}'
     UNION SELECT target FROM edges JOIN nodes ON node = source
-        WHERE {{tenants}} AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
+        WHERE tenant = ?1 AND kind <> '{GRAPH}' AND relation = '{MENTIONS}'
     UNION SELECT source FROM joined JOIN edges ON target = node AND relation = '{CONTAINS}'
 )
 """
-_IS_ORPHAN = "(source NOT IN joined OR target NOT IN joined)"
+_IS_ORPHAN = "source IN (SELECT node FROM nodes WHERE tenant = ?1) AND (source NOT IN joined OR target NOT IN joined)"
+_IS_LONE = (
+    f"kind = '{GRAPH}' AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+    "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)"
+)
+_LISTED = "IN (SELECT value FROM json_each(?1))"
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
@@ -147,21 +152,17 @@ def delete_edges(connection: sqlite3.Connection, tenant: str, edges: Collection[
     )
 
 
+def count_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
+    """Return the number of a tenant's edges with a missing end."""
+    count = f"{_CONNECTED_NODES} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}"
+    return int(connection.execute(count, (tenant,)).fetchone()[0])
+
+
 def delete_orphan_edges(connection: sqlite3.Connection, tenant: str) -> int:
     """Delete edges with a missing end, then graph nodes without edges; return the number of deleted edges."""
-    connection.execute(
-        f"{_CONNECTED_NODES.format(tenants='tenant = ?1')} DELETE FROM edges "
-        f"WHERE source IN (SELECT node FROM nodes WHERE tenant = ?1) AND {_IS_ORPHAN}",
-        (tenant,),
-    )
-    # A statement that starts with WITH does not set the cursor's rowcount.
-    deleted = int(connection.execute("SELECT changes()").fetchone()[0])
-    connection.execute(
-        f"DELETE FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' "
-        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
-        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
-        (tenant,),
-    )
+    deleted = count_orphan_edges(connection, tenant)
+    connection.execute(f"{_CONNECTED_NODES} DELETE FROM edges WHERE {_IS_ORPHAN}", (tenant,))
+    connection.execute(f"DELETE FROM nodes WHERE tenant = ? AND {_IS_LONE}", (tenant,))
     return deleted
 
 
@@ -170,7 +171,8 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
 
     Return the number of deleted edges, including those of entities without mentions.
     """
-    before = count_edges(connection)
+    count = "SELECT count(*) FROM edges"
+    before = connection.execute(count).fetchone()[0]
     mentioned = connection.execute(
         f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
     ).fetchall()
@@ -187,7 +189,7 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
             (tenant, max_per_source),
         )
     delete_unmentioned(connection, [node for (node,) in mentioned])
-    return before - count_edges(connection)
+    return int(before - connection.execute(count).fetchone()[0])
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
@@ -202,12 +204,9 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
     """Delete the entities among these nodes that are no longer mentioned, with their edges and orphaned graph nodes."""
-    orphan_nodes = connection.execute(
-        f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND NOT {IS_MENTIONED}",
-        (number_list(entities),),
-    ).fetchall()
+    orphan_nodes = _select(connection, f"SELECT node FROM nodes WHERE node {_LISTED} AND NOT {IS_MENTIONED}", entities)
     if orphan_nodes:
-        _delete_nodes(connection, [node for (node,) in orphan_nodes])
+        _delete_nodes(connection, orphan_nodes)
 
 
 def delete_ids(connection: sqlite3.Connection, tenant: str, ids: Iterable[str]) -> tuple[int, list[int]]:
@@ -277,67 +276,37 @@ def delete_lost_edges(connection: sqlite3.Connection) -> None:
     forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
 
 
+def _select(connection: sqlite3.Connection, sql: str, nodes: Iterable[int]) -> list[int]:
+    """Run a statement with nodes as ?1, and return the first column of its result."""
+    return [row[0] for row in connection.execute(sql, (number_list(nodes),))]
+
+
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
     """Delete nodes, their edges and file records, then unmentioned entities, lone nodes and empty directories."""
-    id_list = (number_list(nodes),)
     if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is not None:
-        connection.execute(_LINKING, id_list)
-        connection.execute(_MENTIONING, id_list)
-    ends = connection.execute(
-        f"SELECT target, relation = '{MENTIONS}' FROM edges JOIN nodes ON node = target "
-        f"WHERE kind = '{GRAPH}' AND source IN (SELECT value FROM json_each(?1)) "
-        f"UNION SELECT source, 0 FROM edges JOIN nodes ON node = source "
-        f"WHERE kind = '{GRAPH}' AND target IN (SELECT value FROM json_each(?1))",
-        id_list,
-    ).fetchall()
-    connection.execute("DELETE FROM edges WHERE source IN (SELECT value FROM json_each(?))", id_list)
-    connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
-    connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
-    delete_unmentioned(connection, [node for node, is_entity in ends if is_entity])
-    connection.execute(
-        "DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?)) "
-        "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
-        "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)",
-        (number_list({node for node, _ in ends}),),
-    )
-    _delete_empty_directories(connection, [node for node, is_entity in ends if not is_entity])
-
-
-def _delete_empty_directories(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
-    """Delete the empty directories among these nodes, then the directories above them that become empty."""
-    while nodes:
-        empty = [
-            node
-            for (node,) in connection.execute(
-                f"SELECT node FROM nodes WHERE node IN (SELECT value FROM json_each(?)) AND kind = '{GRAPH}' "
-                "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
-                f"AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node AND relation <> '{CONTAINS}')",
-                (number_list(nodes),),
-            )
-        ]
-        id_list = (number_list(empty),)
-        above = connection.execute(
-            "SELECT DISTINCT source FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list
-        ).fetchall()
-        connection.execute("DELETE FROM edges WHERE target IN (SELECT value FROM json_each(?))", id_list)
-        connection.execute("DELETE FROM nodes WHERE node IN (SELECT value FROM json_each(?))", id_list)
-        nodes = [node for (node,) in above]
-
-
-def orphan_edges(connection: sqlite3.Connection, tenant: str, n: int) -> tuple[int, list[str]]:
-    """Return the number of edges with a missing end in all tenants, and the first ``n`` missing ids of one, sorted."""
-    connected_nodes = _CONNECTED_NODES.format(tenants="1")
-    count = connection.execute(f"{connected_nodes} SELECT count(*) FROM edges WHERE {_IS_ORPHAN}").fetchone()[0]
-    if not count:
-        return 0, []
-    ids = connection.execute(
-        f"{connected_nodes} SELECT DISTINCT id FROM edges JOIN nodes ON node IN (source, target) "
-        f"WHERE {_IS_ORPHAN} AND node NOT IN joined AND tenant = ? ORDER BY id LIMIT ?",
-        (tenant, n),
-    )
-    return int(count), [id for (id,) in ids]
-
-
-def count_edges(connection: sqlite3.Connection) -> int:
-    """Return the number of edges of all tenants."""
-    return int(connection.execute("SELECT count(*) FROM edges").fetchone()[0])
+        _select(connection, _LINKING, nodes)
+        _select(connection, _MENTIONING, nodes)
+    ends = f"JOIN nodes ON node = {{}} WHERE kind = '{GRAPH}' AND {{}} {_LISTED}"
+    targets = f"SELECT target FROM edges {ends.format('target', 'source')}"
+    entities = set(_select(connection, f"{targets} AND relation = '{MENTIONS}'", nodes))
+    others = {
+        *_select(connection, f"{targets} AND relation <> '{MENTIONS}'", nodes),
+        *_select(connection, f"SELECT source FROM edges {ends.format('source', 'target')}", nodes),
+    }
+    _select(connection, f"DELETE FROM edges WHERE source {_LISTED}", nodes)
+    _select(connection, f"DELETE FROM edges WHERE target {_LISTED}", nodes)
+    _select(connection, f"DELETE FROM nodes WHERE node {_LISTED}", nodes)
+    delete_unmentioned(connection, entities)
+    _select(connection, f"DELETE FROM nodes WHERE node {_LISTED} AND {_IS_LONE}", entities | others)
+    # Empty directories, then the directories above them that become empty.
+    while others:
+        empty = _select(
+            connection,
+            f"SELECT node FROM nodes WHERE node {_LISTED} AND kind = '{GRAPH}' "
+            "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
+            f"AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node AND relation <> '{CONTAINS}')",
+            others,
+        )
+        others = set(_select(connection, f"SELECT source FROM edges WHERE target {_LISTED}", empty))
+        _select(connection, f"DELETE FROM edges WHERE target {_LISTED}", empty)
+        _select(connection, f"DELETE FROM nodes WHERE node {_LISTED}", empty)

@@ -1,11 +1,11 @@
-"""Checks, repairs and statistics of an index."""
+"""Administration of an index: checks, repairs, backups, tenants."""
 
 from __future__ import annotations
 
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,19 @@ import numpy as np
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import (
     ConfigurationError,
+    NotAnIndexError,
     ReadOnlyError,
     StoreError,
     StoreLockedError,
+    TenantError,
     as_path,
     quote_value,
 )
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes
-from langchain_hybridgraph.stores.catalog import DamagedNode
-from langchain_hybridgraph.stores.chunk_rows import StoredChunk, text_hash
-from langchain_hybridgraph.stores.folder import copy_index
-from langchain_hybridgraph.stores.generations import FittedEmbedding, has_damaged_probe, runs
+from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode
+from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
+from langchain_hybridgraph.stores.folder import CATALOG, SUMMARIES, IndexSettings, copy_index, read_facts
+from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.stores.writing import Writer
@@ -36,8 +38,8 @@ logger = logging.getLogger(__name__)
 EMBEDDED_AT_ONCE = 500
 # Seconds that a check waits for the write lock. If it does not get the lock, the keyword index may not be checked.
 CHECK_PATIENCE = 1.0
-# Maximum numbers of missing ids and of damaged chunks that a report names.
-NAMED_IDS, NAMED_CHUNKS = 3, 1_000
+# Maximum number of damaged chunks that a report names.
+NAMED_CHUNKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,43 +84,46 @@ class Maintenance:
             summaries = self._summaries()
             other = None if summaries is None else summaries.check()
         except StoreError as error:
-            fault = f"{str(error).partition(': ')[0]}; repair() writes them again"
-            return replace(report, problems=(*report.problems, *_of_summaries([fault])))
+            other = CheckReport((f"{str(error).partition(': ')[0]}; repair() writes them again",))
         if other is None:
             return report
+        problems, unchecked = (
+            [f"summaries of directories: {line}" for line in lines] for lines in (other.problems, other.unchecked)
+        )
+        layers = {"layers": other.counts["chunks"]} if other.counts else {}
         return replace(
             report,
-            problems=(*report.problems, *_of_summaries(other.problems)),
-            unchecked=(*report.unchecked, *_of_summaries(other.unchecked)),
-            counts={**report.counts, "layers": other.counts["chunks"]},
+            problems=(*report.problems, *problems),
+            unchecked=(*report.unchecked, *unchecked),
+            counts={**report.counts, **layers},
         )
 
     def _check(self) -> CheckReport:
+        index, catalog = self._index, self._index.catalog
         with ExitStack() as stack:
-            stack.enter_context(self._index.guard)
+            stack.enter_context(index.guard)
             try:
-                stack.enter_context(self._index.writer(timeout=min(CHECK_PATIENCE, self._index.settings.write_timeout)))
+                stack.enter_context(index.writer(timeout=min(CHECK_PATIENCE, index.settings.write_timeout)))
                 is_writer, problems = True, self._try_step()
             except (StoreLockedError, ReadOnlyError):
                 is_writer, problems = False, []
-            self._index.snapshot()
-            with self._index.catalog.snapshot():
-                version, texts = self._index.catalog.version(), self._index.catalog.text_hashes()
-                problems += self._index.catalog.edge_faults() + self._value_faults() + self._text_faults()
-                with self._index.catalog.reading() as connection:
+            index.snapshot()
+            with catalog.snapshot():
+                version, texts = catalog.version(), catalog.text_hashes()
+                problems += catalog.edge_faults() + self._value_faults() + self._text_faults()
+                with catalog.reading() as connection:
                     problems += catalog_memory.faults(connection)
-                    notes = _notes_on_edges(
-                        *catalog_writes.orphan_edges(connection, self._index.rows.tenant, NAMED_IDS + 1)
-                    )
-                edges = self._index.catalog.count_edges()
-            rows = list(texts)
-            if loss := self._index.loss:
+                    orphans = catalog_writes.count_orphan_edges(connection, index.rows.tenant)
+                [(edges,)] = catalog.query("SELECT count(*) FROM edges")
+            if loss := index.loss:
                 problems.append(f"catalog: {self._description(loss)}; repair() accepts the loss")
             problems += self._vector_faults(texts)
-            faults = self._keyword_faults(version, set(rows), is_writer)
+            faults = self._keyword_faults(version, set(texts), is_writer)
             problems += faults or []
-            unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
-        return CheckReport(tuple(problems), unchecked, {"chunks": len(rows), "edges": edges}, notes)
+        unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
+        note = "edges have an end that is not in the index; an edge has no effect until both ends are in it"
+        notes = (f"{orphans:,} {note}",) if orphans else ()
+        return CheckReport(tuple(problems), unchecked, {"chunks": len(texts), "edges": edges}, notes)
 
     def _try_step(self) -> list[str]:
         try:
@@ -139,15 +144,14 @@ class Maintenance:
         return faults
 
     def _text_faults(self) -> list[str]:
-        damaged, faults = self._index.catalog.damaged_nodes(), []
+        (undecodable, altered), faults = self._index.catalog.damaged_nodes(), []
         if self._is_probe_undecodable():
             faults.append("the text by which the embedding is recognised is not valid UTF-8; repair() deletes it")
-        if damaged.undecodable:
-            faults.append(f"{self._list(damaged.undecodable)} are not valid UTF-8; repair() deletes them")
-        if damaged.altered:
+        if undecodable:
+            faults.append(f"{self._list(undecodable)} are not valid UTF-8; repair() deletes them")
+        if altered:
             faults.append(
-                f"{self._list(damaged.altered)} have another text or other metadata than were written; repair() "
-                "accepts them"
+                f"{self._list(altered)} have another text or other metadata than were written; repair() accepts them"
             )
         return faults
 
@@ -174,10 +178,11 @@ class Maintenance:
         )
 
     def _keyword_faults(self, version: int, rows: set[int], is_writer: bool) -> list[str] | None:
+        keywords = self._index.keywords
         if not is_writer:
-            self._index.keywords.reload()
-        index = self._index.keywords.index
-        if self._index.keywords.reason is not None:
+            keywords.reload()
+        index = keywords.index
+        if keywords.reason is not None:
             return ["keyword index: it cannot be opened; repair() rebuilds it"]
         if not is_writer and index.applied_version != version:
             return None
@@ -185,14 +190,13 @@ class Maintenance:
             present = index.rows()
         except StoreError as error:
             return [f"keyword index: {error}; repair() rebuilds it"]
-        faults = []
-        if damaged := index.damaged_files():
-            faults.append(f"keyword index: {', '.join(damaged)} do not have their checksums; repair() rebuilds it")
-        if missing := len(rows - present):
-            faults.append(f"keyword index: {missing} chunks are missing; repair() restores them")
-        if leftover := len(present - rows):
-            faults.append(f"keyword index: {leftover} deleted chunks are still in it; repair() removes them")
-        return faults
+        damaged = index.damaged_files()
+        faults = {
+            "chunks are missing": len(rows - present),
+            "deleted chunks are still in it": len(present - rows),
+            f"files do not have their checksums ({', '.join(damaged)})": len(damaged),
+        }
+        return [f"keyword index: {count} {what}; repair() rebuilds it" for what, count in faults.items() if count]
 
     def repair(self) -> CheckReport:
         """Repair the problems that :meth:`check` reports, then check again and return the new report.
@@ -202,7 +206,7 @@ class Maintenance:
         """
         with self._index.writer():
             self._try_step()
-            loss, damaged = self._index.loss, self._index.catalog.damaged_nodes()
+            loss, (undecodable, altered) = self._index.loss, self._index.catalog.damaged_nodes()
             description = loss and self._description(loss)
             is_probe_undecodable, faults = self._is_probe_undecodable(), self._value_faults()
             with self._index.catalog.writing() as connection:
@@ -212,10 +216,10 @@ class Maintenance:
                 if loss:
                     catalog_writes.delete_facts(connection, "loss")
                     catalog_writes.log_changes(connection, [])
-                if damaged.undecodable or damaged.altered:
-                    altered = [(each.node, *each[4:]) for each in damaged.altered]
-                    catalog_writes.repair_nodes(connection, [each.node for each in damaged.undecodable], altered)
-                    rows = [each.row for each in (*damaged.undecodable, *damaged.altered) if each.row is not None]
+                if undecodable or altered:
+                    accepted = [(each.node, *each[4:]) for each in altered]
+                    catalog_writes.repair_nodes(connection, [each.node for each in undecodable], accepted)
+                    rows = [each.row for each in (*undecodable, *altered) if each.row is not None]
                     catalog_writes.log_changes(connection, rows)
                 if faults:
                     catalog_writes.accept_values(connection)
@@ -232,12 +236,12 @@ class Maintenance:
         report, notes = self.check(), []
         if description:
             notes.append(f"{description}; add the missing texts again")
-        if damaged.undecodable:
-            notes.append(f"{self._list(damaged.undecodable)} were deleted; add them again")
+        if undecodable:
+            notes.append(f"{self._list(undecodable)} were deleted; add them again")
         if faults:
             notes.append(f"values in the catalog may be wrong: {'; '.join(faults)}")
-        if damaged.altered:
-            notes.append(f"the texts or metadata of {self._list(damaged.altered)} may be wrong; add them again")
+        if altered:
+            notes.append(f"the texts or metadata of {self._list(altered)} may be wrong; add them again")
         return replace(report, notes=(*notes, *report.notes))
 
     def _repair_summaries(self) -> None:
@@ -294,7 +298,7 @@ class Maintenance:
             raise
         except StoreError as error:
             logger.warning("the backup does not contain the summaries of directories: %s", error)
-            return ["layers-*"]
+            return [SUMMARIES]
         return []
 
     def refit(self) -> int:
@@ -343,10 +347,9 @@ class Maintenance:
     def _vector_faults(self, texts: Mapping[int, bytes]) -> list[str]:
         generation = self._index.generation
         if texts and self._index.is_unfitted(generation) and not generation.unusable_files:
-            chunks = "1 chunk has" if len(texts) == 1 else f"{len(texts):,} chunks have"
             return [
-                f"vector matrix: {chunks} no vector yet, because the embedding has not been fitted to the texts, for "
-                "example because an ingest was interrupted; repair() or another ingest adds the vectors"
+                f"vector matrix: {len(texts):,} chunks have no vector yet, because the embedding has not been fitted, "
+                "for example because an ingest was interrupted; repair() or another ingest adds the vectors"
             ]
         if generation.matrix is not None:
             generation.matrix.remap()
@@ -383,23 +386,87 @@ class Maintenance:
             self._index.snapshot()
 
 
-def _notes_on_edges(count: int, missing_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return one note about edges with a missing end, which names missing ids of this tenant; () if there are none."""
-    if not count:
-        return ()
-    edges = "1 edge has" if count == 1 else f"{count:,} edges have"
-    ids = ", ".join(quote_value(id) for id in missing_ids[:NAMED_IDS]) + ", …" * (len(missing_ids) > NAMED_IDS)
-    names = f" ({ids})" if ids else ""
-    return (f"{edges} an end that is not in the index{names}; an edge has no effect until both ends are in it",)
-
-
-def _of_summaries(lines: Sequence[str]) -> list[str]:
-    return [f"summaries of directories: {line}" for line in lines]
-
-
 def _bytes_in(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a concurrent writer may delete files
             total += file.stat().st_size if file.is_file() else 0
     return total
+
+
+def list_tenants(path: str | Path) -> dict[str, int]:
+    """Return the number of chunks of each tenant in an index folder, for its administrator.
+
+    Tenants with only other data have 0. Raises NotAnIndexError for a path without an index, and TenantError for an
+    index without tenants.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from langchain_hybridgraph import HybridGraphStore
+    >>> with TemporaryDirectory() as folder:
+    ...     HybridGraphStore.from_texts(["Ada likes tea."], path=f"{folder}/index", tenant="ada").close()
+    ...     HybridGraphStore.from_texts(["Bo plays chess."], path=f"{folder}/index", tenant="bo").close()
+    ...     deleted = drop_tenant(f"{folder}/index", "ada")
+    ...     deleted["chunks"], list_tenants(f"{folder}/index")
+    (1, {'bo': 1})
+    """
+    path = as_path("path", path)
+    facts = read_facts(path)
+    if not facts:
+        raise NotAnIndexError(f"{path} contains no index")
+    if facts["tenancy"] != "multi":
+        raise TenantError(f"{path} was made without tenants, so there are none to list or drop")
+    with closing(Catalog(path / CATALOG)) as catalog:
+        results = catalog.query(
+            "WITH named (tenant) AS (SELECT tenant FROM nodes UNION SELECT tenant FROM credibility "
+            f"UNION SELECT substr(name, {len(MODE_PREFIX) + 1}) FROM about WHERE name GLOB '{MODE_PREFIX}*') "
+            "SELECT tenant, (SELECT count(row) FROM nodes n WHERE n.tenant = named.tenant) FROM named ORDER BY tenant"
+        )
+    return dict(results)
+
+
+def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
+    """Delete all data of a tenant from an index folder, and overwrite the deleted data on disk.
+
+    Return the numbers of deleted ``chunks``, ``parents``, ``edges``, ``entities``, ``sessions`` and summaries
+    (``layers``). The model of an LSA index still contains the tenant's words until ``store.admin.refit()``. An
+    interrupted deletion is completed by the next call.
+
+    Raises NotAnIndexError for a path without an index, TenantError for an index without tenants or an unknown tenant,
+    and StoreLockedError after 30 seconds without the write lock, when only summaries may have been deleted.
+    """
+    path = as_path("path", path)
+    names = list_tenants(path)
+    if tenant not in names:
+        raise TenantError(f"{path} contains no data of tenant {str(tenant)[:100]!r}; list_tenants() lists its tenants")
+    with closing(_open(path, tenant)) as index:
+        layers = 0
+        for folder in sorted(path.glob(SUMMARIES)):
+            try:
+                with closing(_open(folder, tenant)) as summaries:
+                    layers = _delete(summaries)["chunks"]  # only the last of several generations is in use
+            except NotAnIndexError:  # damaged summaries may still contain the tenant's texts
+                shutil.rmtree(folder)
+        return {**_delete(index), "layers": layers}
+
+
+def _open(path: Path, tenant: str) -> IndexFolder:
+    name = str(read_facts(path).get("embedding", ""))
+    return IndexFolder(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
+
+
+def _delete(index: IndexFolder) -> dict[str, int]:
+    with index.writer():
+        stats = Maintenance(index, Writer(index)).stats()
+        with index.catalog.writing() as connection:
+            rows = catalog_writes.delete_tenant(connection, index.rows.tenant)
+            catalog_writes.log_changes(connection, rows)
+        index.snapshot()
+        if (matrix := index.generation.matrix) is not None:
+            parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+            blanks = ((part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts)
+            index.generation.fill(blanks)
+        # Without a rebuild, the words of deleted texts would stay in Tantivy's segments until they are merged.
+        index.keywords.rebuild(index.rows.version)
+        index.sync_keywords()
+    index.catalog.checkpoint()
+    return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}

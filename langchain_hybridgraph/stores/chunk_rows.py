@@ -84,7 +84,6 @@ class StoredChunk(NamedTuple):
     row: int | None
     tenant: str
     id: str
-    kind: str
     document: str
     parent: str | None
     text: str

@@ -9,12 +9,12 @@ A column takes 4 bytes per row, 8 more with numbers, and about 80 bytes plus its
 
 from __future__ import annotations
 
-import math
+import operator
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from langchain_hybridgraph.filters.operators import (
     Path,
     canonical,
     canonical_to_seconds,
-    split_key,
     value_getter,
 )
 
@@ -36,6 +35,12 @@ if TYPE_CHECKING:
 
 _CACHED_MASKS = 16  # number of cached masks, with one byte per row each
 _EXACT = 2**53  # every integer up to this one can be represented exactly as a float
+_ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "$lt": operator.lt,
+    "$lte": operator.le,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+}
 _MISSING, _NUMBER = 0, 1  # reserved codes: a missing value, and a number, which has no code of its own
 
 
@@ -43,7 +48,7 @@ class MetadataColumns:
     """Columns of metadata values, from which boolean masks of rows are computed for any filter.
 
     ``read(start, stop)`` yields ``(row, metadata)`` for rows with start ≤ row < stop, in any order; other rows have no
-    metadata. Values are kept until :meth:`drop` or :meth:`clear`. Several threads may use the columns.
+    metadata. Values are kept until :meth:`clear`. Several threads may use the columns.
 
     >>> from langchain_hybridgraph.filters import parse_filter
     >>> years = [{"year": 2020}, {}, {"year": 2024}]
@@ -55,34 +60,29 @@ class MetadataColumns:
     def __init__(self, read: Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]) -> None:
         self._read = read
         self._grow_lock = Lock()
-        self._built = _BuiltColumns({}, {})
+        self._columns: dict[Path, _Column] = {}
+        self._masks: dict[tuple[Filter, int], Mask] = {}
 
     def mask(self, filter: Filter, rows: int) -> Mask:
         """Return a mask of the first ``rows`` rows, with True for each row that matches the filter; it is read-only."""
-        columns, masks = self._built
-        mask = masks.get((filter, rows))
+        mask = self._masks.get((filter, rows))
         if mask is None:
-            self._grow(columns, filter.keys(), rows)
-            mask = _evaluate(filter, columns, rows)
+            self._grow(filter.keys(), rows)
+            mask = _evaluate(filter, self._columns, rows)
             mask.flags.writeable = False
-            if len(masks) >= _CACHED_MASKS:
-                masks.clear()
-            masks[filter, rows] = mask
+            if len(self._masks) >= _CACHED_MASKS:
+                self._masks.clear()
+            self._masks[filter, rows] = mask
         return mask
 
-    def drop(self, *keys: str) -> None:
-        """Drop all masks, and the columns of these (dotted) keys, after their values have changed in existing rows."""
-        dropped = {split_key(key) for key in keys}
-        with self._grow_lock:
-            others = {path: column for path, column in self._built.columns.items() if path not in dropped}
-            self._built = _BuiltColumns(others, {})
-
     def clear(self) -> None:
-        """Drop all columns and masks, after rows have been renumbered."""
+        """Drop all columns and masks."""
         with self._grow_lock:
-            self._built = _BuiltColumns({}, {})
+            self._columns.clear()
+            self._masks.clear()
 
-    def _grow(self, columns: dict[Path, _Column], paths: Iterable[Path], rows: int) -> None:
+    def _grow(self, paths: Iterable[Path], rows: int) -> None:
+        columns = self._columns
         if all(path in columns and columns[path].rows >= rows for path in paths):
             return
         with self._grow_lock:
@@ -99,13 +99,6 @@ class MetadataColumns:
             for column, (at, values) in zip(incomplete, rows_and_values, strict=True):
                 column.extend(at, values, rows)
             columns.update(by_path)
-
-
-class _BuiltColumns(NamedTuple):
-    """Columns built so far, with cached masks; replaced by a new object when columns are dropped."""
-
-    columns: dict[Path, _Column]
-    masks: dict[tuple[Filter, int], Mask]
 
 
 def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mask:
@@ -163,38 +156,38 @@ class _Column:
 
     def mask(self, comparison: Comparison, rows: int) -> Mask:
         """Return a new mask of the first ``rows`` rows, with True for each row that satisfies the comparison."""
-        operator = NEGATIONS.get(comparison.operator, comparison.operator)
+        name = NEGATIONS.get(comparison.operator, comparison.operator)
         with self._lock:
-            mask = self._accepted(operator, comparison, rows)
-        return ~mask if operator != comparison.operator else mask
+            mask = self._accepted(name, comparison, rows)
+        return ~mask if name != comparison.operator else mask
 
-    def _accepted(self, operator: str, comparison: Comparison, rows: int) -> Mask:
+    def _accepted(self, name: str, comparison: Comparison, rows: int) -> Mask:
         operand, row_codes = comparison.operand, self._codes[:rows]
-        if operator == "$exists":
+        if name == "$exists":
             exists: Mask = row_codes != _MISSING
             return exists if operand else ~exists
         is_accepted = np.zeros(len(self._values), np.bool_)
-        if operator in ("$eq", "$in"):
-            operands = operand if operator == "$in" else (operand,)
+        if name in ("$eq", "$in"):
+            operands = operand if name == "$in" else (operand,)
             is_accepted[[code for each in operands for code in self._equals(each)]] = True
-        elif operator == "$contains" and type(operand) is not CanonicalTime:
+        elif name == "$contains" and type(operand) is not CanonicalTime:
             is_accepted[self._having.get(operand, [])] = True
             is_accepted[self._accepting(str, comparison)] = True
-        elif operator == "$contains":
+        elif name == "$contains":
             is_accepted[self._accepting(tuple, comparison)] = True
         elif type(operand) in (int, float):
             is_accepted[self._accepting(int, comparison)] = True
         elif (seconds := canonical_to_seconds(operand)) is None:
             is_accepted[self._accepting(str, comparison)] = True
         else:
-            is_accepted = _in_order(self._times(), operator, seconds)
+            is_accepted = _ORDERS[name](self._times(), seconds)
         mask = np.take(is_accepted, row_codes)
         numbers = self._numbers[:rows]
-        if operator in ("$eq", "$in"):
-            exact = [each for each in operands if type(each) in (int, float) and _float_below(each) == each]
+        if name in ("$eq", "$in"):
+            exact = [each for each in operands if _is_float(each) or (type(each) is int and _has_float(each))]
             mask[: len(numbers)] |= np.isin(numbers, np.array(exact, np.float64))
-        elif operator != "$contains" and type(operand) in (int, float):
-            mask[: len(numbers)] |= _in_order(numbers, operator, operand)
+        elif name != "$contains" and type(operand) in (int, float):
+            mask[: len(numbers)] |= _in_order(numbers, name, operand)
         return mask
 
     def _accepting(self, kind: type, comparison: Comparison) -> list[int]:
@@ -219,24 +212,16 @@ class _Column:
         return self._instants
 
 
-def _in_order(floats: NDArray[np.float64], operator: str, operand: float) -> Mask:
-    """Return a mask of the floats for which ``float operator operand`` is true, exact for any integer."""
-    lower_bound = _float_below(operand)
-    between = lower_bound != operand  # the operand is between two neighbouring floats
-    if operator == "$gt" or (operator == "$gte" and between):
-        return floats > lower_bound
-    if operator == "$lte" or (operator == "$lt" and between):
-        return floats <= lower_bound
-    return floats >= lower_bound if operator == "$gte" else floats < lower_bound
+def _in_order(floats: NDArray[np.float64], name: str, operand: float) -> Mask:
+    """Return a mask of the floats that the operator ``name`` accepts, exact for any integer."""
+    compare = _ORDERS[name]
+    if _is_float(operand):
+        return np.asarray(compare(floats, operand))
+    return np.array([compare(each, operand) for each in floats.tolist()], np.bool_)
 
 
-def _float_below(number: float) -> float:
-    """Return the largest float that is less than or equal to the number."""
-    try:
-        rounded = float(number)
-    except OverflowError:
-        return -math.inf if number < 0 else sys.float_info.max
-    return rounded if rounded <= number else math.nextafter(rounded, -math.inf)
+def _has_float(integer: int) -> bool:
+    return abs(integer) <= sys.float_info.max and float(integer) == integer
 
 
 def _is_float(value: Any) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from langchain_hybridgraph.errors import (
     ConfigurationError,
     NotAnIndexError,
     ReadOnlyError,
-    StoreError,
     TenantError,
     quote_value,
 )
@@ -67,79 +65,6 @@ class IndexSettings:
             object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
 
 
-_calls = threading.local()  # the number of guards that each thread has entered
-
-
-class CloseGuard:
-    """Counts running calls, so that closing and forking can wait for the calls of other threads."""
-
-    def __init__(self) -> None:
-        self._inside = 0
-        self._own = threading.local()  # the number of nested calls of each thread
-        self._shut = self._is_held = self._is_lost = False
-        self._condition = threading.Condition()
-
-    def __enter__(self) -> None:
-        entered = getattr(_calls, "entered", 0)
-        with self._condition:
-            if self._shut:
-                raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
-            if self._is_lost:
-                raise StoreError(
-                    "this process was forked while another thread was using the index in memory, so the index cannot "
-                    "be used here: start workers with spawn or forkserver, or fork while no thread reads or writes"
-                )
-            if self._is_held and not entered:  # a thread in a call finishes it, even if it needs other indexes
-                self._condition.wait_for(lambda: not self._is_held)
-            self._inside += 1
-        self._own.depth = getattr(self._own, "depth", 0) + 1
-        _calls.entered = entered + 1
-
-    def __exit__(self, *_: object) -> None:
-        _calls.entered -= 1
-        self._own.depth -= 1
-        with self._condition:
-            self._inside -= 1
-            if self._shut or self._is_held:
-                self._condition.notify_all()
-
-    def shut(self, patience: float = 10.0) -> bool:
-        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
-        with self._condition:
-            if self._shut:
-                return False
-            self._shut = True
-            self._condition.wait_for(lambda: self._inside == 0, patience)
-            return True
-
-    def hold(self, deadline: float) -> None:
-        """Block calls from other threads, and wait for running ones until ``deadline`` (``time.monotonic()``)."""
-        with self._condition:
-            self._is_held = True
-            self._condition.wait_for(self._is_left_to_this_thread, max(0.0, deadline - time.monotonic()))
-
-    def let_in(self) -> None:
-        """Allow calls from other threads again after :meth:`hold`."""
-        with self._condition:
-            self._is_held = False
-            self._condition.notify_all()
-
-    def begin_in_child(self) -> bool:
-        """Reset the guard in a forked child; return True if another thread was in a call, so calls raise StoreError."""
-        self._is_lost = self._is_lost or not self._is_left_to_this_thread()
-        self._inside = self._depth
-        self._is_held = False
-        self._condition = threading.Condition()
-        return self._is_lost
-
-    @property
-    def _depth(self) -> int:
-        return getattr(self._own, "depth", 0)
-
-    def _is_left_to_this_thread(self) -> bool:
-        return self._inside == self._depth
-
-
 # Seconds to wait for another process that is creating the index in the same folder.
 CREATION_PATIENCE = 10.0
 
@@ -165,14 +90,10 @@ def read_facts(path: Path | None) -> dict[str, Any]:
     if (path / CATALOG).exists():
         with closing(Catalog(path / CATALOG)) as catalog:
             return catalog.facts()
-    if (path / "chroma.sqlite3").exists():
-        raise NotAnIndexError(
-            f"{path} contains a Chroma collection, not an index: search it with "
-            f"HybridRetriever(Chroma(…, persist_directory={str(path)!r})), or use another folder for a new index"
-        )
     if any(not entry.name.startswith((LOCK, CATALOG)) for entry in path.iterdir()):
         raise NotAnIndexError(
-            f"{path} is not empty and contains no index ({CATALOG} is missing): check the path, or use a new folder"
+            f"{path} is not empty and contains no index ({CATALOG} is missing): check the path, use a new folder, or "
+            "search a collection of Chroma with HybridRetriever(Chroma(…))"
         )
     return {}
 
@@ -226,6 +147,7 @@ def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
 
 
 CATALOG, KEYWORDS, LOCK = "catalogue.sqlite", "keywords", "writer.lock"
+SUMMARIES = "layers-*"
 
 
 def copy_index(source: Path, destination: Path, *ignored: str) -> None:
@@ -252,9 +174,6 @@ def _copy_file(source: str, destination: str) -> None:
     shutil.copy2(source, destination)
 
 
-Key = tuple[Path, int, int]
-
-
 class OpenFolder:
     """Catalog, engines and write lock of one folder, shared by the stores of a process until the last one is closed."""
 
@@ -274,18 +193,9 @@ class OpenFolder:
 
     @classmethod
     def of(cls, path: Path) -> OpenFolder:
-        """Return the open folder at this path, opening it if necessary; each call must be matched by :meth:`release`.
-
-        Raises StoreError if this process was forked while another thread was using the folder.
-        """
+        """Return the open folder at this path, opening it if necessary; each call needs one of :meth:`release`."""
         with _guard:
             key = _key(path)
-            if key in _lost_in_fork:
-                raise StoreError(
-                    f"{path} cannot be opened in process {os.getpid()}, which was forked while another thread was "
-                    "using the index, so SQLite may fail here: start workers with spawn or "
-                    "forkserver, or fork while no thread reads or writes"
-                )
             folder = _open.get(key)
             if folder is None:
                 folder = _open[key] = cls(path, Catalog(path / CATALOG))
@@ -304,24 +214,19 @@ class OpenFolder:
         self.catalog.close()
 
 
-def _key(path: Path) -> Key:
+def _key(path: Path) -> tuple[Path, int, int]:
     """Return the key under which a folder is shared; each mount of it has its own."""
     catalog = (path / CATALOG).stat()
     return path.resolve(), catalog.st_dev, catalog.st_ino
 
 
 _guard = threading.RLock()  # the finaliser of a store may run inside it
-_open: dict[Key, OpenFolder] = {}
-_lost_in_fork: set[Key] = set()
+_open: dict[tuple[Path, int, int], OpenFolder] = {}
 
 
-def leave_folders_to_parent(lost_folders: Iterable[OpenFolder]) -> None:
-    """In a forked child, stop using the parent's folders; ``lost_folders``, in use during the fork, stay closed."""
+def leave_folders_to_parent() -> None:
+    """In a forked child, stop using the parent's folders."""
     global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
     _guard = threading.RLock()
-    unusable = list(lost_folders)
-    for key, folder in _open.items():
-        keep_alive_forever(folder)
-        if folder in unusable:
-            _lost_in_fork.add(key)
+    keep_alive_forever(list(_open.values()))
     _open.clear()

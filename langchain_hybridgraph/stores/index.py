@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -25,10 +25,9 @@ from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import filterable
 from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.catalog import Catalog, hold_connections
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.connections import UndecodableTextError, gate, hold_connections
 from langchain_hybridgraph.stores.folder import (
-    CloseGuard,
     OpenFolder,
     check_tenancy,
     create_catalog,
@@ -39,19 +38,18 @@ from langchain_hybridgraph.stores.folder import (
 from langchain_hybridgraph.stores.generations import (
     FittedEmbedding,
     Generation,
-    has_damaged_probe,
     is_embedding_of,
     remove_others,
 )
 from langchain_hybridgraph.stores.row_table import Rows
 from langchain_hybridgraph.stores.vectors import Packing, unit
+from langchain_hybridgraph.stores.writer_lock import CallGate, gate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
     from langchain_hybridgraph.records import Scope
-    from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.folder import IndexSettings
     from langchain_hybridgraph.stores.generations import Embedding
     from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
@@ -84,7 +82,7 @@ class _OpenParts:
     columns: MetadataColumns
     release: weakref.finalize[[], IndexFolder]
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
-    guard: CloseGuard = field(default_factory=CloseGuard)
+    guard: CallGate = field(default_factory=lambda: CallGate(_calls))
     is_known_embedding: bool = False
     loss: Mapping[str, Any] | None = None
     mirrors: dict[type, Any] = field(default_factory=dict)
@@ -123,9 +121,9 @@ class IndexFolder:
         return self._state.folder
 
     @property
-    def guard(self) -> CloseGuard:
+    def guard(self) -> AbstractContextManager[None]:
         """Context manager that every call enters. It prevents the folder from being closed during the call."""
-        return self._state.guard
+        return self._state.guard.use()
 
     @property
     def refresh_lock(self) -> threading.RLock:
@@ -183,39 +181,32 @@ class IndexFolder:
     @property
     def _state(self) -> _OpenParts:
         parts = self._opened
-        return self._open_again() if parts is None else parts
+        if parts is None:
+            with _reopening:
+                parts = self._opened or self._open()
+        return parts
 
-    def _open_again(self) -> _OpenParts:
-        with _reopening:
-            if self._opened is None:
-                self._open()
-            assert self._opened is not None
-            return self._opened
-
-    def _open(self) -> None:
-        with _openings:
-            self._open_parts()
-
-    def _open_parts(self) -> None:
-        folder = self._open_folder()
-        settings, tenant = self.settings, self.settings.tenant or ""
-        self._opened = _OpenParts(
-            folder,
-            self._empty_snapshot(),
-            MetadataColumns(partial(_metadata, folder.catalog, tenant)),
-            weakref.finalize(self, folder.release),
-            is_known_embedding=not settings.check_embedding,
-        )
-        try:
-            self.snapshot()
-            self._catch_up()
-            if self.settings.read_only:
-                self._opened.loss = self._opened.loss or self.keywords.lost_commits()
-        except BaseException:
-            self.close()
-            self._opened = None  # makes the next use try again
-            raise
-        _indexes.add(self)
+    def _open(self) -> _OpenParts:
+        with _openings.use():
+            folder, settings = self._open_folder(), self.settings
+            parts = self._opened = _OpenParts(
+                folder,
+                self._empty_snapshot(),
+                MetadataColumns(partial(_metadata, folder.catalog, settings.tenant or "")),
+                weakref.finalize(self, folder.release),
+                is_known_embedding=not settings.check_embedding,
+            )
+            try:
+                self.snapshot()
+                self._catch_up()
+                if settings.read_only:
+                    parts.loss = parts.loss or self.keywords.lost_commits()
+            except BaseException:
+                self.close()
+                self._opened = None  # makes the next use try again
+                raise
+            _indexes.add(self)
+            return parts
 
     def change_embedding(self, embedding: Embedding) -> None:
         """Replace the embedding in the settings; call this before the first use of a copied or unpickled index."""
@@ -224,19 +215,19 @@ class IndexFolder:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_opened": None}
 
-    def leave_to_parent(self) -> OpenFolder | None:
-        """In a forked child, leave the parent's objects; return the folder if another thread used it, else None."""
-        parts = self._opened
+    def leave_to_parent(self) -> bool:
+        """In a forked child, leave the parent's objects; return whether another thread was using them."""
+        parts, thread = self._opened, threading.get_ident()
         if parts is None:
-            return None
-        is_lost = parts.guard.begin_in_child()
+            return False
+        users = parts.guard.begin_in_child()
         if self.settings.path is None:
             parts.folder.lock.begin_in_child()
-            return None
-        parts.release.detach()
-        keep_alive_forever(parts)
-        self._opened = None
-        return parts.folder if is_lost else None
+        else:
+            parts.release.detach()
+            keep_alive_forever(parts)
+            self._opened = None
+        return any(user != thread for user in users)
 
     def _open_folder(self) -> OpenFolder:
         settings = self.settings
@@ -261,8 +252,6 @@ class IndexFolder:
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
             return
-        if has_damaged_probe(facts):
-            facts = {name: value for name, value in facts.items() if name != "probe_text"}
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
@@ -304,10 +293,7 @@ class IndexFolder:
             with state.refresh_lock:
                 # The new version may not contain a damaged text any more.
                 catalog.has_undecodable_texts = False
-                try:
-                    latest, facts = self._latest()
-                except UndecodableTextError:
-                    latest, facts = self._latest()
+                latest, facts = self._latest()
                 while latest.generation.unusable_files and catalog.version() != latest.rows.version:
                     # In the meantime, the writer has switched to the next generation and deleted the files of this one.
                     latest, facts = self._latest()
@@ -323,12 +309,6 @@ class IndexFolder:
         The keyword index shows the loss; the catalog records it until a repair.
         """
         return self._state.loss
-
-    @property
-    def damage(self) -> tuple[str, ...]:
-        """Reasons for degradation that apply to all searches, because parts of the index are damaged."""
-        reasons = {"commits-lost": self.loss is not None, "texts-damaged": self.catalog.has_undecodable_texts}
-        return tuple(reason for reason, applies in reasons.items() if applies)
 
     def use_generation(self, generation: Generation) -> None:
         """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
@@ -363,21 +343,19 @@ class IndexFolder:
         return generation
 
     def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
-        rows, touched, catalog = self.rows, [], self.catalog
-        if rows.version < int(facts["floor"]) or rows.version < 0:
-            rows, row_states = Rows(rows.tenant), catalog.row_states(rows.tenant, int(facts["next_row"]))
-            past = catalog.past_validity()
+        rows, catalog, end = self.rows, self.catalog, int(facts["next_row"])
+        touched: list[int] | None = None
+        if rows.version < max(int(facts["floor"]), 0):
+            rows = Rows(rows.tenant)
         else:
             touched = catalog.changed_rows(rows.version)
-            row_states = catalog.row_states(rows.tenant, int(facts["next_row"]), touched)
-            past = catalog.past_validity(touched)
         return rows.updated(
-            touched,
-            row_states,
-            end=int(facts["next_row"]),
+            touched or [],
+            catalog.row_states(rows.tenant, end, touched),
+            end=end,
             version=int(facts["version"]),
             has_parents=catalog.has_parents(rows.tenant),
-            past=past,
+            past=catalog.past_validity(touched),
         )
 
     # -- the keyword index -----------------------------------------------------------------------------------
@@ -468,7 +446,8 @@ def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[
 FORK_PATIENCE = 5.0
 
 _reopening = threading.RLock()
-_openings = CloseGuard()
+_calls: list[int] = []  # the threads that are using or opening an index
+_openings = CallGate(_calls)
 _forks = threading.Lock()  # one fork at a time
 _indexes: weakref.WeakSet[IndexFolder] = weakref.WeakSet()
 
@@ -483,20 +462,21 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
-    gate.let_in()
-    for guard in _guards():
+    for guard in (gate, *_guards()):
         guard.let_in()
     _forks.release()
 
 
 def _after_fork_in_child() -> None:
-    global _reopening, _openings, _forks
-    _reopening, _openings, _forks = threading.RLock(), CloseGuard(), threading.Lock()
-    gate.begin_in_child()
-    leave_folders_to_parent(filter(None, [index.leave_to_parent() for index in list(_indexes)]))
+    global _reopening, _forks
+    _reopening, _forks = threading.RLock(), threading.Lock()
+    _openings.begin_in_child()
+    in_use = [bool(gate.begin_in_child()), *(index.leave_to_parent() for index in list(_indexes))]
+    gate.is_lost = gate.is_lost or any(in_use)
+    leave_folders_to_parent()
 
 
-def _guards() -> list[CloseGuard]:
+def _guards() -> list[CallGate]:
     return [_openings, *(parts.guard for index in list(_indexes) if (parts := index._opened) is not None)]
 
 

@@ -1,4 +1,4 @@
-"""Protocols of stores, and features that they may lack."""
+"""Protocols of stores."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.records import Edge, EdgeFilter, FileRecord, MemoryState, Query, Scope, SourceResult
     from langchain_hybridgraph.stores.tree import Tree
 
-
-# Protocols for stores and engines.
-#
-# A store implements the protocols of its features; ``FEATURES`` lists all features with their protocols.
 
 Capability = TypeVar("Capability")
 
@@ -434,57 +430,3 @@ class HasSessions(Protocol):
     @property
     def sessions(self) -> Sessions:
         """The sessions of the store."""
-
-
-# Features that stores can have.
-
-
-class Feature(NamedTuple):
-    """Capability that some stores have and others lack; ``protocol`` is the one that it needs, or None."""
-
-    name: str
-    meaning: str
-    protocol: Any = None
-
-
-FEATURES = (
-    Feature("vectors", "vector search, restricted by filter, tenant and time", SearchesVectors),
-    Feature("keywords", "BM25 search, restricted by filter, tenant and time", SearchesKeywords),
-    Feature("headings", "the keyword search also finds chunks by their title and headings"),
-    Feature("identifiers", "names and codes in a question outrank similarity"),
-    Feature("diversity", "`mmr_lambda` and `max_marginal_relevance_search`", HasVectors),
-    Feature("parents", "larger texts that chunks point to", HasParents),
-    Feature("edges", "graph retrieval", HasGraph),
-    Feature("tree", "directories and documents for `HierarchicalRetriever`", HasTree),
-    Feature("summaries", "summaries of directories", HasSummaries),
-    Feature("listing", "filter-only queries, in the order of writing", ListsChunks),
-    Feature("sessions", "turns of conversations", HasSessions),
-    Feature("memory", "`MemoryRetriever`, with confidence, utility and validity from the metadata", HasMemory),
-    Feature("memory updates", "`remember`, `feedback`, `supersede`, `retract`, `expire`"),
-    Feature("history", "`known_at=`: search as of an earlier state of knowledge"),
-    Feature("writing", "upserts that embed only changed texts; deletes that include edges and parents", AcceptsChunks),
-    Feature("edge builders", "`ingest` connects new documents to stored ones", ReadsIndex),
-    Feature("files", "`ingest` reads only changed files", RecordsFiles),
-    Feature("transactions", "a batch is written completely or not at all"),
-    Feature("fitted embeddings", "LSA, fitted to the stored texts"),
-    Feature("tenants", "separate data of several tenants"),
-    Feature("several processes", "any number of processes can write"),
-    Feature("several machines", "processes on other machines can read and write"),
-    Feature("one request", "vector and keyword search in one round trip", SearchesHybrid),
-    Feature("native async", "searches in an event loop without a thread", AwaitsVectors),
-)
-NAMES = frozenset(feature.name for feature in FEATURES)
-
-
-def wrong_declarations(store: Any) -> list[str]:
-    """Return a message for each error in a store's ``lacks``.
-
-    It must name exactly the missing features; one with a protocol is missing if the store does not implement that.
-    """
-    lacks: Mapping[str, str] = getattr(store, "lacks", {})
-    wrong = [f"{name!r} is not a feature; the features are {', '.join(sorted(NAMES))}" for name in lacks.keys() - NAMES]
-    for name, _, protocol in FEATURES:
-        if protocol is not None and implements(store, protocol) is (name in lacks):
-            problem = f"lacks {name!r} but implements" if name in lacks else f"does not declare {name!r} but lacks"
-            wrong.append(f"{type(store).__name__} {problem} {protocol.__name__}")
-    return wrong

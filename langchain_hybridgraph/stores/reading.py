@@ -44,7 +44,11 @@ class Reader:
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
-        return self._index.damage
+        reasons = {
+            "commits-lost": self._index.loss is not None,
+            "texts-damaged": self._index.catalog.has_undecodable_texts,
+        }
+        return tuple(reason for reason, applies in reasons.items() if applies)
 
     def _undamaged(self, entries: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
         """Return the entries without those that cannot be decoded."""
@@ -123,20 +127,16 @@ class Reader:
         with self._index.guard:
             return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
 
-    def find(self, scope: Scope) -> list[str]:
-        """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
+    def find(self, scope: Scope, n: int | None = None) -> list[str]:
+        """Return the ids of the first ``n`` chunks in this scope, in the order in which they were added or changed."""
         self._index.check_scope(scope)
         with self._index.guard:
             rows = self._index.snapshot().rows
-            return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope)).tolist())
+            return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope))[:n].tolist())
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
-        """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed."""
-        self._index.check_scope(scope)
-        with self._index.guard:
-            rows = self._index.snapshot().rows
-            ids = rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope))[:n].tolist())
-        return SourceResult([ScoredId(id, 1.0) for id in ids])
+        """Return the result of :meth:`find` with the score 1 (see ``stores.protocols.ListsChunks``)."""
+        return SourceResult([ScoredId(id, 1.0) for id in self.find(scope, n)])
 
     def __len__(self) -> int:
         """Return the number of chunks; parents are not counted."""
@@ -180,20 +180,19 @@ class Reader:
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
         with self._index.guard:
-            id_of_content, matrix = self._index.rows, self._index.generation.matrix
+            table, matrix = self._index.rows, self._index.generation.matrix
             if matrix is None:
                 return {}
-            rows = id_of_content.rows(ids)
-            return dict(zip(id_of_content.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+            rows = table.rows(ids)
+            return dict(zip(table.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
         with self._index.guard:
-            id_of_content, matrix = self._index.rows, self._index.generation.matrix
+            matrix, rows = self._index.generation.matrix, np.array(self._index.rows.places(ids), np.int64)
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
-            rows = {place: row for place, id in enumerate(ids) for row in id_of_content.rows([id])}
-            if matrix is not None and rows:
-                vectors[list(rows)] = matrix.take(list(rows.values()))
+            if matrix is not None and (rows >= 0).any():
+                vectors[rows >= 0] = matrix.take(rows[rows >= 0])
             return vectors
 
     @property
@@ -235,9 +234,9 @@ class Reader:
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         with self._index.guard:
-            id_of_content = self._index.rows
-            scores = self._index.keywords.query(lambda index: index.scores(text, id_of_content.rows(ids)))
-            return dict(zip(id_of_content.ids(scores), scores.values(), strict=True))
+            table = self._index.rows
+            scores = self._index.keywords.query(lambda index: index.scores(text, table.rows(ids)))
+            return dict(zip(table.ids(scores), scores.values(), strict=True))
 
     def _query_vector(self, query: Query, embedding: Embedding) -> Vector:
         if query.vector is None and query.text is None:

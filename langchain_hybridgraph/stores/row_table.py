@@ -85,7 +85,7 @@ class Rows:
         self._end = 0
         self._alive: Mask = np.zeros(0, np.bool_)
         self._visible = self._alive  # mask of the rows that exist and are not retracted
-        self._timed = self._retracted = False
+        self._timed = False
         self._past = ValidityHistory.of([])
         # The following are shared with earlier and later states: new rows are appended, and a change to a row's times
         # copies the columns.
@@ -99,7 +99,7 @@ class Rows:
     @property
     def full(self) -> bool:
         """Whether every row ever used exists, belongs to this tenant, is not retracted and is valid at all times."""
-        return self.living == self._end and not self._timed and self._visible is self._alive
+        return not self._timed and int(np.count_nonzero(self._visible)) == self._end
 
     def updated(
         self,
@@ -118,7 +118,6 @@ class Rows:
         touched = list(touched)
         table = type(self)(self.tenant)
         table.version, table.has_parents, table._timed = version, has_parents, self._timed
-        table._retracted = self._retracted
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(end, self._end))
@@ -129,11 +128,7 @@ class Rows:
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
-        table._visible = table._alive
-        if table._retracted:
-            visible = table._alive & (table._times.retracted_at == np.inf)
-            table._retracted = not np.array_equal(visible, table._alive)
-            table._visible = visible if table._retracted else table._alive
+        table._visible = table._alive & (table._times.retracted_at == np.inf)
         table._past = self._past.updated(touched, list(past))
         return table
 
@@ -203,7 +198,6 @@ class Rows:
         for column, new in zip(self._times, times, strict=True):
             column[rows] = new
         self._timed = self._timed or bool((times[0] > -np.inf).any() or (times[1] < np.inf).any())
-        self._retracted = self._retracted or bool((times[3] < np.inf).any())
         self._alive[rows] = True
         for row, id in zip(row_list, ids, strict=True):
             self._ids[row] = id

@@ -79,7 +79,7 @@ class EmbeddedStore(Writer):
 
     @property
     def lacks(self) -> Mapping[str, str]:
-        """Names of the features that this store does not have (see ``stores.features``), mapped to the reasons."""
+        """Names of the features that this store does not have (see docs/engines.md), mapped to the reasons."""
         return LACKS_IN_MEMORY if self.path is None else LACKS
 
     @property

@@ -303,19 +303,29 @@ class Writer(Reader):
         index, catalog, old = self._index, self._index.catalog, self._index.generation
         rows = [row for (row,) in catalog.query("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
         remove_others(old)
+        try:
+            fresh = old.packed(int(catalog.facts()["next_row"]), np.array(rows, np.int64))
+            self._switch_to(fresh, packing=json.dumps(fresh.packing))
+        except (OSError, StoreError):
+            logger.warning("the space of deleted vectors in %s was not freed", index.settings.path, exc_info=True)
+            remove_others(old)
+            return
+        self._leave_others(fresh)
+
+    def _switch_to(self, fresh: Generation, **facts: Any) -> None:
+        """Make another generation the current one, in a single commit."""
+        index = self._index
+        # With the lock, the commit and the new generation become visible to other threads at the same moment.
         with index.refresh_lock:
-            try:
-                fresh = old.packed(int(catalog.facts()["next_row"]), np.array(rows, np.int64))
-                with catalog.writing() as connection:
-                    catalog_writes.set_facts(connection, packing=json.dumps(fresh.packing))
-                    catalog_writes.log_changes(connection, [])
-            except (OSError, StoreError):
-                logger.warning("the space of deleted vectors in %s was not freed", index.settings.path, exc_info=True)
-                remove_others(old)
-                return
+            with index.catalog.writing() as connection:
+                catalog_writes.delete_facts(connection, "packing")
+                catalog_writes.set_facts(connection, **facts)
+                catalog_writes.log_changes(connection, [])
             index.use_generation(fresh)
-            index.snapshot()
-        catalog.checkpoint("PASSIVE")  # otherwise, without its log, the catalog would refer to the old files
+
+    def _leave_others(self, fresh: Generation) -> None:
+        self._index.snapshot()
+        self._index.catalog.checkpoint("PASSIVE")  # otherwise, without its log, the catalog would need the old files
         remove_others(fresh)
 
     # -- fitting --------------------------------------------------------------------------------------------
@@ -340,7 +350,7 @@ class Writer(Reader):
             return False
         model = generation.embedding
         assert isinstance(model, FittedEmbedding), "what a model is read from is of the kind that was passed in"
-        newest = [text for _, text in catalog.texts(max(fitted, end - NEWEST_TEXTS))]
+        newest = [entry.text for entry in catalog.iterate(max(fitted, end - NEWEST_TEXTS))]
         return catalog.count_rows() >= max(1, 2 * fitted_texts) or model.needs_refit(newest)
 
     def refit(self) -> int:
@@ -357,7 +367,7 @@ class Writer(Reader):
         every = -(-chunks // FIT_TEXTS)
         report("embedding", 0, chunks, "chunks")
         fitted = copy.copy(model)
-        texts = [text for place, (_, text) in enumerate(catalog.texts()) if place % every == 0]
+        texts = [entry.text for place, entry in enumerate(catalog.iterate()) if place % every == 0]
         vectors = None
         if every == 1 and isinstance(fitted, TransformsFitted):
             vectors = fitted.fit_transform(texts)
@@ -370,24 +380,15 @@ class Writer(Reader):
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
-        row, text = next(catalog.texts())
-        facts = catalog.facts()
-        # With the lock, the commit and the new generation become visible to other threads at the same moment.
-        with index.refresh_lock:
-            with catalog.writing() as connection:
-                catalog_writes.set_facts(
-                    connection,
-                    generation=fresh.number,
-                    fitted_row=int(facts["next_row"]),
-                    fitted_texts=chunks,
-                    **probe_facts(index.settings.name, fresh.matrix, row, text),
-                )
-                catalog_writes.delete_facts(connection, "packing")
-                catalog_writes.log_changes(connection, [])
-            index.use_generation(fresh)
-            index.snapshot()
-        catalog.checkpoint("PASSIVE")
-        remove_others(fresh)
+        first = next(catalog.iterate())
+        self._switch_to(
+            fresh,
+            generation=fresh.number,
+            fitted_row=int(catalog.facts()["next_row"]),
+            fitted_texts=chunks,
+            **probe_facts(index.settings.name, fresh.matrix, first.row or 0, first.text),
+        )
+        self._leave_others(fresh)
         return chunks
 
     def _embedded_pages(

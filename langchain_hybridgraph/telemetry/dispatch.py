@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakSet, WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
@@ -31,22 +31,20 @@ class Delivery:
     """Queue and thread that deliver events to one sink, so that a search need not wait for the sink.
 
     A sink that raises still receives the next event; only its first error is logged, as a warning. While a sink hangs,
-    the events of up to ``size`` searches wait, and those of further searches are dropped. ``delivered``, ``failed`` and
+    the events of up to ``MAX_WAITING`` searches wait, and those of further searches are dropped. ``failed`` and
     ``dropped`` count events. The daemon thread ends when it is idle; interpreter exit waits for it up to one second.
     """
 
-    def __init__(self, sink: Sink, size: int = MAX_WAITING) -> None:
+    def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.size = size
-        self.delivered = self.failed = self.dropped = 0
-        self._is_running = False
+        self.failed = self.dropped = 0
         self._reset()
         _all.add(self)
 
     def enqueue(self, context: Context, events: Sequence[Event]) -> None:
         """Queue the events of a search for the sink, which receives them in ``context``; never wait and never raise."""
         with self._lock:
-            if self._waiting.qsize() >= self.size:
+            if self._waiting.qsize() >= MAX_WAITING:
                 self.dropped += len(events)
                 return
             self._waiting.put((context, events))
@@ -101,7 +99,6 @@ class Delivery:
         for event in events:
             try:
                 context.run(self.sink, event)
-                self.delivered += 1
             except BaseException as error:  # noqa: BLE001 - a sink is foreign code; its errors must not stop delivery
                 self.failed += 1
                 if self.failed == 1:
@@ -144,12 +141,8 @@ _lock = threading.Lock()
 at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-class _RunningSearch(NamedTuple):
-    search: Search
-    deliveries: tuple[Delivery, ...]
-
-
-_current: ContextVar[_RunningSearch | None] = ContextVar("hybridgraph_search", default=None)
+# The running search and its deliveries.
+_current: ContextVar[tuple[Search | None, tuple[Delivery, ...]]] = ContextVar("_current", default=(None, ()))
 
 
 def add_sink(sink: Sink) -> Delivery:
@@ -218,8 +211,7 @@ def deliveries_for_search(own: Sequence[Delivery] = ()) -> tuple[Delivery, ...]:
 
     These are those of its retriever (``own``), of the process, and of any search that it is a part of.
     """
-    outer = _current.get()
-    inherited = () if outer is None else outer.deliveries
+    _, inherited = _current.get()
     if not own and not inherited:
         return _process_deliveries
     return tuple(dict.fromkeys((*own, *_process_deliveries, *inherited)))
@@ -240,12 +232,12 @@ def report_search(
     All events are queued together at the end, because a thread that woke up for each event would slow down the search.
     ``results`` is a function that returns the ids and scores of an answer.
     """
-    outer = _current.get()
+    outer, _ = _current.get()
     started_at = time.time_ns() - int((time.perf_counter() - trace.started_at) * 1e9)
     text = query if query is None or isinstance(query, str) else f"{query!r}"
     n = k if isinstance(k, int) else None
-    started = Search(retriever, n, text, started_at, None if outer is None else outer.search)
-    token = _current.set(_RunningSearch(started, deliveries))
+    started = Search(retriever, n, text, started_at, outer)
+    token = _current.set((started, deliveries))
     error: BaseException | None = None
     answer: Any = None
     try:

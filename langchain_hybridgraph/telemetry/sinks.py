@@ -6,8 +6,6 @@ import hashlib
 import json
 import logging
 import threading
-import traceback
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -83,25 +81,18 @@ def query_hash(query: str | None) -> str:
     return hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()[:12] if query else ""
 
 
-NAME = "retriever.retrieve"
-
-
 class OpenTelemetrySink:
     """Sink that creates a span ``retriever.retrieve`` per search and a child span per stage (``retriever.gather``, …).
 
-    A search span has the following attributes. Those that begin with ``gen_ai`` and ``error`` follow the semantic
-    conventions for retrieval (open-telemetry/semantic-conventions-genai, in development).
+    A search span has the attributes ``retriever.type``, ``retriever.mode``, ``retriever.top_k``,
+    ``retriever.result_count`` and ``retriever.degraded`` (the reasons), ``retriever.cancelled`` if the caller gave up,
+    and ``error.type`` if the search raised. A stage span has ``retriever.stage`` and, if the stage failed,
+    ``error.type``.
 
-    - ``retriever.type``, ``retriever.mode``, ``retriever.top_k``, ``retriever.result_count``, ``retriever.degraded``
-      (the reasons), ``gen_ai.operation.name`` and ``gen_ai.request.top_k``
-    - ``retriever.cancelled`` if the caller gave up, and ``error.type`` if the search raised
-    - ``gen_ai.retrieval.query.text`` with ``text=True``
-    - ``gen_ai.retrieval.documents`` (ids and scores, as JSON) with ``documents=True``
-
-    A stage span has ``retriever.stage`` and, if the stage failed, ``error.type``. An exception that ends the search is
-    recorded and sets the status to error. A failure that does not end the search is an ``exception`` event with the
-    attribute ``retriever.component``. Without ``text=True``, the messages of exceptions and the source lines of their
-    tracebacks are not recorded, because they may quote the query.
+    Each failed component is an ``exception`` event with the attributes ``exception.type`` and ``retriever.component``.
+    An exception that ends the search, whose component is ``retriever``, also sets the status to error. With
+    ``text=True``, the query (``gen_ai.retrieval.query.text``), the messages of exceptions and the stack trace are
+    recorded, too.
 
     The parent of a search span is the caller's current span, or the span of the outer search. The spans are created,
     with the actual times, after the search has ended, so that exporters cannot delay it. A span that an engine's own
@@ -110,97 +101,74 @@ class OpenTelemetrySink:
     The default tracer is that of the global provider. Raises MissingExtraError without the OpenTelemetry API.
     """
 
-    def __init__(self, tracer: Tracer | None = None, *, text: bool = False, documents: bool = False) -> None:
-        if tracer is None:
-            try:
-                from opentelemetry.trace import get_tracer
-            except ImportError as missing:
-                raise MissingExtraError(
-                    "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
-                    'pip install "langchain-hybridgraph[otel]"'
-                ) from missing
-            tracer = get_tracer("langchain_hybridgraph", version("langchain-hybridgraph"))
-        self.tracer = tracer
+    def __init__(self, tracer: Tracer | None = None, *, text: bool = False) -> None:
+        try:
+            from opentelemetry import trace
+        except ImportError as missing:
+            raise MissingExtraError(
+                "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
+                'pip install "langchain-hybridgraph[otel]"'
+            ) from missing
+        self.tracer = trace.get_tracer("langchain_hybridgraph") if tracer is None else tracer
         self.text = text
-        self.documents = documents
+        self._trace: Any = trace
         self._spans: WeakKeyDictionary[Search, Span] = WeakKeyDictionary()
 
     def __call__(self, event: Event) -> None:
         """Create the span of a stage, or end the span of a search."""
-        if isinstance(event, StageEnded):
-            self._make_child(event)
-        else:
+        if isinstance(event, SearchEnded):
             self._end(event)
-
-    def _span(self, search: Search) -> Span:
-        """Return the span of a search. The span is created at the first event of the search or of an inner search."""
-        from opentelemetry.trace import SpanKind, set_span_in_context
-
-        span = self._spans.get(search)
-        if span is None:
-            # Without a parent search, OpenTelemetry uses the context of the caller.
-            context = None if search.parent is None else set_span_in_context(self._span(search.parent))
-            attributes: dict[str, Any] = {"gen_ai.operation.name": "retrieval", "retriever.type": search.retriever}
-            if search.k is not None:
-                attributes |= {"retriever.top_k": search.k, "gen_ai.request.top_k": float(search.k)}
-            if self.text and search.query is not None:
-                attributes["gen_ai.retrieval.query.text"] = search.query
-            span = self._spans[search] = self.tracer.start_span(
-                NAME, context, SpanKind.CLIENT, attributes, start_time=search.started_at
-            )
-        return span
-
-    def _make_child(self, event: StageEnded) -> None:
-        from opentelemetry.trace import Status, StatusCode, set_span_in_context
-
+            return
         span = self.tracer.start_span(
             f"retriever.{event.stage}",
-            set_span_in_context(self._span(event.search)),
+            self._trace.set_span_in_context(self._span(event.search)),
             attributes={"retriever.stage": event.stage},
             start_time=event.started_at,
         )
-        if event.error is not None:
-            span.set_attribute("error.type", type(event.error).__name__)
-            span.set_status(Status(StatusCode.ERROR))
+        self._set_error(span, event.error)
         span.end(event.started_at + int(event.took_ms * 1e6))
 
-    def _end(self, event: SearchEnded) -> None:
-        from opentelemetry.trace import Status, StatusCode
+    def _span(self, search: Search) -> Span:
+        """Return the span of a search. The span is created at the first event of the search or of an inner search."""
+        span = self._spans.get(search)
+        if span is None:
+            # Without a parent search, OpenTelemetry uses the context of the caller.
+            context = None if search.parent is None else self._trace.set_span_in_context(self._span(search.parent))
+            attributes: dict[str, Any] = {"retriever.type": search.retriever}
+            if search.k is not None:
+                attributes["retriever.top_k"] = search.k
+            if self.text and search.query is not None:
+                attributes["gen_ai.retrieval.query.text"] = search.query
+            span = self._spans[search] = self.tracer.start_span(
+                "retriever.retrieve", context, self._trace.SpanKind.CLIENT, attributes, start_time=search.started_at
+            )
+        return span
 
+    def _end(self, event: SearchEnded) -> None:
         span = self._span(event.search)
         ended = event.search.started_at + int(event.took_ms * 1e6)
-        span.set_attributes(
-            {
-                "retriever.mode": event.mode,
-                "retriever.result_count": len(event.results),
-                "retriever.degraded": list(event.degraded),
-            }
-        )
-        if self.documents:
-            documents = [{"id": id, "score": score} for id, score in event.results]
-            span.set_attribute("gen_ai.retrieval.documents", json.dumps(documents))
-        if event.cancelled:
-            span.set_attribute("retriever.cancelled", True)
+        attributes: dict[str, Any] = {
+            "retriever.mode": event.mode,
+            "retriever.result_count": len(event.results),
+            "retriever.degraded": list(event.degraded),
+        }
+        span.set_attributes(attributes | ({"retriever.cancelled": True} if event.cancelled else {}))
         for component, type_ in event.error_types.items():
-            if component != "retriever":
-                attributes = {"exception.type": type_, "retriever.component": component}
-                if self.text:
-                    attributes["exception.message"] = event.errors.get(component, type_).partition(": ")[2]
-                span.add_event("exception", attributes, ended)
-        error = event.error
-        if error is not None:
-            if self.text:
-                span.record_exception(error, timestamp=ended)
-            else:
-                # The traceback without the message, the causes and the source lines, which may contain the query.
-                type_ = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-                frames = traceback.extract_tb(error.__traceback__)
-                lines = [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}\n' for frame in frames]
-                stack = "".join(["Traceback (most recent call last):\n", *lines, type_])
-                span.add_event("exception", {"exception.type": type_, "exception.stacktrace": stack}, ended)
-            span.set_status(Status(StatusCode.ERROR, str(error) if self.text else None))
-            span.set_attribute("error.type", type(error).__name__)
+            failure = {"exception.type": type_, "retriever.component": component}
+            if self.text and component in event.errors:
+                failure["exception.message"] = event.errors[component].partition(": ")[2]
+            if component != "retriever" or not self.text:
+                span.add_event("exception", failure, ended)
+        if event.error is not None and self.text:
+            span.record_exception(event.error, timestamp=ended)
+        self._set_error(span, event.error)
         span.end(ended)
+
+    def _set_error(self, span: Span, error: Exception | None) -> None:
+        if error is not None:
+            span.set_attribute("error.type", type(error).__name__)
+            message = str(error) if self.text else None
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, message))
 
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -98,7 +98,7 @@ class Contradictions:
     def __init__(self, llm: Any = None) -> None:
         self._model: StructuredModel | None = None
         if llm is not None:
-            self._model = with_schema(llm, _FORM, "Contradictions", include_raw=True)
+            self._model = with_schema(llm, _FORM, "Contradictions")
         self._judgements: dict[tuple[str, str], float] = {}
         self.failures: dict[str, str] = {}
 

@@ -1,7 +1,6 @@
 import warnings
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake import FakeListLLM
@@ -10,7 +9,7 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.compressor import CompressorReranker, as_reranker
+from langchain_hybridgraph.options.objects import CompressorReranker, as_reranker
 from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.search.rerankers import AsyncReranker, ScoreReranker, TextReranker, apply_scores
 
@@ -214,21 +213,6 @@ async def test_async_uses_the_compressors_async_method():
     assert isinstance(reranker, AsyncReranker)
     assert await reranker.arerank(QUERY, hits()) == [None, 1.0, None, None]
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
-
-
-def test_callbacks_reach_the_compressors_model():
-    """Callbacks passed to CompressorReranker receive the events of the compressor's model."""
-
-    class Counter(BaseCallbackHandler):
-        prompts = 0
-
-        def on_llm_start(self, *args, **kwargs):
-            self.prompts += 1
-
-    counter = Counter()
-    extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["x"]))
-    CompressorReranker(extractor, callbacks=[counter]).rerank(QUERY, hits())
-    assert counter.prompts == len(TEXTS)
 
 
 class WithoutCallbacks(BaseDocumentCompressor):

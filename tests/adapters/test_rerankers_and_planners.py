@@ -8,7 +8,7 @@ from langchain_core.language_models import FakeListChatModel
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
-from langchain_hybridgraph.options.conversations import chat_model
+from langchain_hybridgraph.options.objects import chat_model
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.rerankers import LLMReranker
 from langchain_hybridgraph.settings import HybridGraphSettings

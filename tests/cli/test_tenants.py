@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli.app import app
-from langchain_hybridgraph.stores.tenants import list_tenants
+from langchain_hybridgraph.stores.check import list_tenants
 
 
 def hybridgraph(*arguments, **options):

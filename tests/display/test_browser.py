@@ -4,7 +4,6 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.display import Table
 from tests.support.servers.browser import evaluate, needs_browser
 
 pytestmark = needs_browser
@@ -18,8 +17,8 @@ HOSTILE = [
 ]
 
 
-def page(table, style=""):
-    return f"<!doctype html><html><head><style>{style}</style></head><body>{table._repr_html_()}</body></html>"
+def page(result, style=""):
+    return f"<!doctype html><html><head><style>{style}</style></head><body>{result._repr_html_()}</body></html>"
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def test_no_script_of_the_data_runs(hostile, tmp_path):
     expression = "{ran: window.ran ?? 0, made: document.querySelectorAll('td script, td img, td svg').length, \
         rows: document.querySelectorAll('tbody tr').length, \
         read: document.querySelector('table').innerText.includes('<script>window.ran = 1')}"
-    values = evaluate(page(Table(hostile)), expression, tmp_path)
+    values = evaluate(page(hostile), expression, tmp_path)
     assert values == {"ran": 0, "made": 0, "rows": 5, "read": True}
 
 
@@ -57,7 +56,7 @@ def test_the_table_fits_its_page(hostile, tmp_path, width):
         bars: [...document.querySelectorAll('.bar span')].every(bar => bar.getBoundingClientRect().width > 0), \
         over: document.documentElement.scrollWidth - document.documentElement.clientWidth}"
     )
-    assert evaluate(page(Table(hostile)), expression, tmp_path, width) == {"high": True, "bars": True, "over": 0}
+    assert evaluate(page(hostile), expression, tmp_path, width) == {"high": True, "bars": True, "over": 0}
 
 
 @pytest.mark.parametrize(("ink", "paper"), [("rgb(20, 20, 20)", "white"), ("rgb(230, 230, 230)", "rgb(17, 17, 17)")])
@@ -66,6 +65,4 @@ def test_the_text_has_the_colour_of_the_page(hostile, tmp_path, ink, paper):
     expression = (
         "[...new Set([...document.querySelectorAll('td, th, strong, code, mark')].map(e => getComputedStyle(e).color))]"
     )
-    assert evaluate(page(Table(hostile), f"body {{ color: {ink}; background: {paper} }}"), expression, tmp_path) == [
-        ink
-    ]
+    assert evaluate(page(hostile, f"body {{ color: {ink}; background: {paper} }}"), expression, tmp_path) == [ink]

@@ -80,10 +80,6 @@ class AsyncOnlyRetriever(BaseRetriever):
         return []
 
 
-async def echo(value):
-    return value
-
-
 def bm25():
     return BM25Retriever.from_texts(["a text"])
 
@@ -105,8 +101,7 @@ SYNCHRONOUS = {
     "LLM": SyncLLM,
     "chain": lambda: PROMPT | FakeListChatModel(responses=["a"]) | StrOutputParser(),
     "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([SyncLLM()]),
-    "function": lambda: RunnableLambda(str),
-    "asked for JSON": lambda: with_schema(FakeListChatModel(responses=["a"]), SCHEMA, "Test", include_raw=True),
+    "asked for JSON": lambda: with_schema(FakeListChatModel(responses=["a"]), SCHEMA, "Test"),
     "runnable": SyncRunnable,
     "embedding": fake,
     "retriever": bm25,
@@ -122,8 +117,8 @@ ASYNCHRONOUS = {
     "LLM": lambda: FakeListLLM(responses=["a"]),
     "chain": lambda: PROMPT | chat() | StrOutputParser(),
     "structured output": lambda: chat().with_structured_output(SCHEMA, include_raw=True),
-    "asked for a form": lambda: with_schema(chat(), SCHEMA, "Test", include_raw=True),
-    "coroutine function": lambda: RunnableLambda(str, echo),
+    "asked for a form": lambda: with_schema(chat(), SCHEMA, "Test"),
+    "function": lambda: RunnableLambda(str),
     "runnable": AsyncRunnable,
     "embedding": openai,
     "store over an embedding": lambda: InMemoryVectorStore(openai()).as_retriever(),

@@ -39,12 +39,6 @@ def line_in(error):
     return re.search(r"write ((?:\w+\.)?\w+\(.*?\))(?= \[type|;|$)", str(error.value).replace("\n", " "))[1]
 
 
-def test_min_traversal_score_is_answered_with_min_weight(store):
-    """The error for ``min_traversal_score`` contains the parameter of the traversal to write instead."""
-    with pytest.raises(ValidationError, match=r"write \{'traversal': \{'type': 'bfs', 'min_weight': 0.5\}\}"):
-        GraphRetriever(store, graph={"min_traversal_score": 0.5})
-
-
 @pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 @pytest.mark.parametrize(
     ("option", "advice"),
@@ -63,14 +57,6 @@ def test_an_option_of_another_library_is_answered_with_a_line_that_works(store, 
     line = line_in(error)
     assert line == f"{kind.__name__}(vector_store, {advice})"
     assert isinstance(eval(line, {kind.__name__: kind, "vector_store": store}), kind)
-
-
-def test_alpha_is_the_weight_of_the_vector_search(store):
-    """``alpha`` is answered with semantic_weight; a HierarchicalRetriever has an alpha of its own, in ``tree``."""
-    with pytest.raises(ValidationError, match=re.escape("write HybridRetriever(vector_store, semantic_weight=0.3)")):
-        HybridRetriever(store, alpha=0.3)
-    with pytest.raises(ValidationError, match=re.escape("HierarchicalRetriever(vector_store, tree={'alpha': 0.3})")):
-        HierarchicalRetriever(store, alpha=0.3)
 
 
 @pytest.mark.parametrize(
@@ -108,20 +94,6 @@ def test_weights_and_k_by_position_are_answered_with_their_names(foreign, argume
     eval(line, {"HybridRetriever": HybridRetriever, "vector_store": foreign, "documents": documents})
 
 
-def test_a_list_of_weights_by_position_is_answered_with_their_names(foreign):
-    """``[0.7, 0.3]`` after or instead of the documents is answered with both weights."""
-    for arguments, others in (((None, [0.7, 0.3]), "documents, "), (([0.7, 0.3],), "")):
-        with pytest.raises(TypeError) as error:
-            HybridRetriever(foreign, *arguments)
-        assert line_in(error) == (f"HybridRetriever(vector_store, {others}semantic_weight=0.7, keyword_weight=0.3)")
-
-
-def test_an_option_of_the_retriever_in_a_group_is_answered_with_its_place(store):
-    """``tree={"mode": …}``, as in a settings file, is answered with the retriever's own option."""
-    with pytest.raises(ValidationError, match=re.escape("write HierarchicalRetriever(…, mode='quick')")):
-        HierarchicalRetriever(store, tree={"mode": "quick"})
-
-
 @pytest.mark.parametrize(("option", "line"), [({"top_k": 1}, "k=1"), ({"where": {"a": 1}}, "filter={'a': 1}")])
 def test_a_search_of_a_store_answers_options_of_other_stores(store, option, line):
     """``similarity_search`` refuses unknown options with the call to write, which works."""
@@ -147,13 +119,6 @@ def test_an_index_is_not_written_to_a_folder_with_other_files(foreign, tmp_path)
         HybridRetriever(foreign, index={"path": ""})
 
 
-def test_a_number_instead_of_documents_is_a_weight(foreign):
-    """Without documents, positional weights are recognised, too."""
-    with pytest.raises(TypeError) as error:
-        GraphRetriever(foreign, 0.7, 0.3)
-    assert line_in(error) == "GraphRetriever(vector_store, semantic_weight=0.7, keyword_weight=0.3)"
-
-
 def test_retrievers_of_an_ensemble_are_answered_with_their_places(foreign):
     """``retrievers=`` and ``weights=`` of an EnsembleRetriever are answered with a call that uses both retrievers."""
     keyword = HybridRetriever(foreign)
@@ -170,19 +135,6 @@ def test_retrievers_of_an_ensemble_are_answered_with_their_places(foreign):
     assert built.keyword_retriever is keyword
     with pytest.raises(ValidationError, match=re.escape("These are retrievers; write HybridRetriever(retrievers[1]")):
         HybridRetriever(retrievers)
-
-
-@pytest.mark.parametrize("name", ["vectorstore", "store", "chroma"])
-def test_a_store_under_another_name_is_the_first_argument(store, name):
-    """A store that is passed under another name is answered with the call that works."""
-    with pytest.raises(TypeError, match=f"vector_store, got {name}=; write HybridRetriever\\(vector_store"):
-        HybridRetriever(**{name: store})
-
-
-def test_texts_as_the_first_argument_are_answered_with_from_texts():
-    """A list of strings as the first argument is answered with ``from_texts``."""
-    with pytest.raises(ValidationError, match=re.escape("GraphRetriever.from_texts(texts)")):
-        GraphRetriever(TEXTS)
 
 
 @pytest.mark.parametrize("kind", STORE_RETRIEVERS)
@@ -221,12 +173,6 @@ def test_a_retriever_is_made_from_texts(kind):
     assert (document.id, document.page_content) == ("dog", TEXTS[1])
 
 
-def test_texts_can_be_kept_on_disk(tmp_path):
-    """With a path, ``from_texts`` stores the texts in a folder."""
-    HybridRetriever.from_texts(TEXTS, path=tmp_path / "index", ids=["cat", "dog"])
-    assert HybridRetriever(HybridGraphStore(tmp_path / "index"), k=1).invoke("dog")[0].id == "dog"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -259,36 +205,12 @@ def test_the_name_of_a_provider_is_answered_with_its_class(name, line):
         HybridGraphStore(None, name)
 
 
-def test_a_class_as_embedding_is_answered_with_an_instance():
-    """A class as embedding is answered with an instance of it."""
-    with pytest.raises(ConfigurationError, match="pass an instance, DeterministicFakeEmbedding"):
-        HybridGraphStore(None, DeterministicFakeEmbedding)
-
-
 @pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever])
 @pytest.mark.parametrize("method", ["invoke", "batch", "stream"])
 def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
     """A number as the second argument of LangChain's methods is refused with ``k=``."""
     with pytest.raises(ConfigurationError, match="write k=1"):
         list(getattr(kind(store), method)(["cat"] if method == "batch" else "cat", 1))
-
-
-@pytest.mark.parametrize("method", ["ainvoke", "abatch"])
-async def test_k_instead_of_the_config_is_answered_by_asynchronous_methods(store, method):
-    """The asynchronous methods refuse a number as the second argument, too."""
-    with pytest.raises(ConfigurationError, match="write k=1"):
-        await getattr(AdvancedRetriever.from_store(store), method)(["cat"] if method == "abatch" else "cat", 1)
-
-
-@pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever, AdvancedRetriever])
-def test_a_filter_by_position_is_answered_with_a_line_that_works(store, kind):
-    """``retrieve(query, k, filter)`` is refused with the call that names the filter, and that call works."""
-    retriever = kind.from_store(store)
-    with pytest.raises(ConfigurationError, match="options by name") as error:
-        retriever.retrieve("cat", 1, {"source": "a.md"})
-    line = line_in(error)
-    assert line == "retrieve(query, k=1, filter={'source': 'a.md'})"
-    eval(line, {"retrieve": retriever.retrieve, "query": "cat"})
 
 
 @pytest.mark.parametrize(

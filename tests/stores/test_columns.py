@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.filters.expressions import created_after, parse_filter
+from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.stores.columns import MetadataColumns
 from tests.support.samples.filter_strategies import filters, json_values, metadatas, moments, numbers, operations
 
@@ -125,32 +125,4 @@ def test_orders_and_equality_of_numbers_are_exact(values, operand):
     assert masked(rows, {"n": operand}) == [value == operand for value in values]
 
 
-def test_many_values_and_long_lists_of_operands():
-    """Filters with hundreds of operands match exactly the listed strings and numbers among a thousand."""
-    rows = Rows([{"id": f"doc-{row}", "n": row / 3} for row in range(1000)])
-    thirds = set(range(0, 1000, 3))
-    by_id = masked(rows, {"id": {"$in": [f"doc-{row}" for row in thirds]}})
-    by_number = masked(rows, {"n": {"$in": [row / 3 for row in thirds] * 2}})
-    assert by_id == by_number == [row in thirds for row in range(1000)]
-    assert masked(rows, {"id": {"$gt": "doc-5", "$lt": "doc-6"}}) == [
-        "doc-5" < f"doc-{row}" < "doc-6" for row in range(1000)
-    ]
-
-
-def test_labels():
-    """$contains matches rows whose list contains the label or whose string contains it."""
-    rows = Rows([{"labels": ["a", "b"]}, {"labels": ["b"]}, {"labels": []}, {"labels": "abc"}, {}, {"labels": ["ab"]}])
-    assert masked(rows, {"labels": {"$contains": "a"}}) == [True, False, False, True, False, False]
-
-
-def test_times_in_any_form():
-    """created_after() matches both ISO 8601 strings and Unix seconds."""
-    stamps = ["2024-05-01T00:00:01", "2024-04-30T23:00-02:00", 1714521600.5, "2024-05-01", 1714521600, "soon", None]
-    rows = Rows([{"created_at": stamp} for stamp in stamps])
-    mask = MetadataColumns(rows).mask(created_after("2024-05-01"), len(stamps))
-    assert mask.tolist() == [True, True, True, False, False, False, False]
-
-
 # -- built lazily, extended, remembered ------------------------------------------------------------------------
-
-ABC = [{"a": 1, "b": "x"}, {"a": 2}, {"a": 3, "b": "y"}]

@@ -53,9 +53,9 @@ def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
     old = stored(tmp_path / "index", ["a"])
     shutil.rmtree(tmp_path / "index")
     new = stored(tmp_path / "index", ["b", "c", "d"])
-    with pytest.raises(StoreError, match="was replaced while it was open: close this store and open the folder again"):
+    with pytest.raises(StoreError, match="was deleted or replaced while it was open: close this"):
         old.add_texts(["text e"], ids=["e"])
-    with pytest.raises(RetrievalError, match="was replaced while it was open"):
+    with pytest.raises(RetrievalError, match="was deleted or replaced while it was open"):
         HybridRetriever(old).invoke("text")
     assert new.admin.check().problems == ()
     assert len(new) == 3
@@ -70,6 +70,6 @@ def test_a_catalog_that_was_deleted(tmp_path):
     """A store whose catalog was deleted refuses writes and does not create the file again."""
     with closing(stored(tmp_path / "index", ["a"])) as store:
         (tmp_path / "index/catalogue.sqlite").unlink()
-        with pytest.raises(StoreError, match="was deleted while it was open"):
+        with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
             store.add_texts(["text b"], ids=["b"])
         assert not (tmp_path / "index/catalogue.sqlite").exists()

@@ -84,15 +84,6 @@ def near(store, *ids, scope=NOW, **ways):
 
 
 @pytest.mark.parametrize(
-    ("direction", "expected"), [("out", {"b": 0.5}), ("in", {"c": 0.25}), ("both", {"b": 0.5, "c": 0.25})]
-)
-def test_directions(graph_of, direction, expected):
-    """Direction "out" follows an edge, "in" goes back, "both" does either."""
-    graph = graph_of("abc", [Edge("a", "b", "r", 0.5), Edge("c", "a", "r", 0.25)], direction=direction)
-    assert hops(graph, "a") == {("a", end): (weight, "") for end, weight in expected.items()}
-
-
-@pytest.mark.parametrize(
     ("ways", "expected"),
     [
         ({}, {"b": 0.8}),
@@ -107,23 +98,6 @@ def test_the_heaviest_allowed_edge_is_the_hop(graph_of, ways, expected):
     """Two chunks joined by several edges are one hop apart, with the largest weight of the allowed edges."""
     edges = [Edge("a", "b", "r", 0.2), Edge("a", "b", "s", 0.8), Edge("b", "a", "r", 0.9)]
     assert hops(graph_of("ab", edges, **ways), "a") == {("a", end): (weight, "") for end, weight in expected.items()}
-
-
-def test_the_heavier_of_two_equal_edges_is_kept(graph_of):
-    """The heavier of two equal edges is kept with its description, in either order."""
-    light, heavy = Edge("a", "b", "cites", 0.3, "light"), Edge("a", "b", "cites", 0.7, "heavy")
-    for edges in ([light, heavy], [heavy, light]):
-        assert graph_of("ab", edges).edges([("a", "b")]) == [heavy]
-
-
-@pytest.mark.parametrize("direction", ["out", "in", "both"])
-def test_chunks_of_one_entity_are_one_hop_apart(graph_of, direction):
-    """Chunks that mention the same entity are one hop apart, with the product of both weights (.8 · .5)."""
-    edges = [mention("a", ADA, 0.8), mention("b", ADA, 0.5)]
-    graph = graph_of("ab", edges, direction=direction)
-    assert hops(graph, "a", "b") == {("a", "b"): (0.4, ADA), ("b", "a"): (0.4, ADA)}
-    assert hops(graph_of("ab", edges, relations=frozenset({"r"})), "a") == {}
-    assert hops(graph_of("ab", edges, min_weight=0.6), "a") == {}
 
 
 def test_ties_prefer_an_edge_then_the_rarest_entity(graph_of):
@@ -286,18 +260,6 @@ def test_cosines(store):
     scores = store.vector_scores(vector, ["a", "b"])
     assert cosines[[0, 2]].tolist() == [scores["a"], scores["b"]]
     assert np.isnan(cosines[[1, 3]]).all()
-
-
-def test_a_filter_and_the_time_apply_to_every_hop(store):
-    """No hop starts at, ends in or passes through a chunk that is not in scope."""
-    kinds = {"a": {"kind": "x"}, "b": {"valid_until": 10}, "c": {"kind": "x", "valid_from": 20}}
-    edges = [Edge("a", "b", "r"), Edge("b", "c", "r"), *(mention(chunk, ADA) for chunk in "abc")]
-    store.upsert([Chunk(id, "text", metadata) for id, metadata in kinds.items()], edges=edges)
-    scope = Scope(filter=parse_filter({"kind": "x"}))
-    assert near(store, "a", "b", "c", scope=scope) == {("a", "c"): (1.0, ADA), ("c", "a"): (1.0, ADA)}
-    assert store.scoped_graph(scope, EdgeFilter()).nodes(["b"]).tolist() == [-1]
-    for when, there in ((5, {"b"}), (15, set()), (25, {"c"}), (None, {"b", "c"})):
-        assert {end for _, end in near(store, "a", scope=Scope(as_of=when))} == there
 
 
 def test_tenants_have_graphs_of_their_own(tmp_path):

@@ -62,25 +62,6 @@ def test_words_of_small_corpora_have_positive_scores(make, texts):
     assert all(score > 0 for _, score in hits)
 
 
-def test_the_best_text_comes_first(make):
-    """Texts with more and rarer words of the query are ranked first."""
-    index = make(
-        "engine engine oil", "the analytical engine of charles", "ada and the analytical engine", "oil on water"
-    )
-    assert search(index, "ada's analytical engine") == [2, 1, 0]
-
-
-@pytest.mark.parametrize("n", [0, -1])
-def test_no_hits_are_requested(make, n):
-    """A search for fewer than one hit returns an empty list."""
-    assert make("ada").search("ada", n) == []
-
-
-def test_more_hits_than_there_are(make):
-    """A search for more hits than there are texts returns all matches."""
-    assert search(make("ada", "charles"), "ada", 10**12) == [0]
-
-
 def test_a_question_of_stop_words_finds_them(make):
     """A query with only stop words finds texts that contain them."""
     assert search(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
@@ -146,13 +127,6 @@ def test_equal_texts_are_ordered_by_row(make):
     assert search(index, "ada", 2) == [1, 3]
 
 
-def test_ties_at_the_cut_are_settled_by_row(make):
-    """If more texts tie than were requested, those with the lowest rows are returned."""
-    index = make()
-    index.apply(1, [(row, "ada") for row in reversed(range(300))], [])
-    assert search(index, "ada", 3) == [0, 1, 2]
-
-
 def test_equal_texts_have_exactly_equal_scores(make):
     """Equal texts have exactly equal scores, regardless of their position and neighbours."""
     numbers = np.random.default_rng(5)
@@ -166,29 +140,7 @@ def test_equal_texts_have_exactly_equal_scores(make):
         assert scores[row] == scores[row + 5100]
 
 
-def test_fewer_hits_are_the_first_of_more(make):
-    """The best n hits are the first n of the best 2,000, even if many texts nearly tie."""
-    numbers = np.random.default_rng(6)
-    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.3, 10) % 100) for _ in range(2000)]
-    index = make(*texts)
-    whole = index.search(texts[0], 2000)
-    assert len(whole) > 1000
-    assert all(index.search(texts[0], n) == whole[:n] for n in (1, 2, 3, 10, 50, 100, 500))
-
-
 # -- the mask --------------------------------------------------------------------------------------------------
-
-
-def test_disallowed_rows_are_not_found(make):
-    """Rows that are False in the mask or beyond its end are not found."""
-    index = make("ada", "ada", "ada", "ada")
-    assert search(index, "ada", 5, np.array([False, True, True])) == [1, 2]
-
-
-@pytest.mark.parametrize("allowed_rows", [[], [False], [False] * 9])
-def test_nothing_is_allowed(make, allowed_rows):
-    """A mask that allows no row gives an empty list."""
-    assert make("ada").search("ada", 5, np.array(allowed_rows, dtype=bool)) == []
 
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 0.97])
@@ -204,14 +156,6 @@ def test_masked_hits_are_the_allowed_ones_of_all_hits(make, share):
         assert index.search("w1 w2 w3 w7", n, allowed_rows) == whole[:n]
 
 
-def test_scores_of_many_rows(make):
-    """The scores of thousands of rows equal the scores of a search."""
-    numbers = np.random.default_rng(4)
-    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
-    index = make(*texts)
-    assert index.scores("w1 w2 w3 w7", range(-5, 5000)) == dict(index.search("w1 w2 w3 w7", 3000))
-
-
 # -- writing ---------------------------------------------------------------------------------------------------
 
 
@@ -221,13 +165,6 @@ def test_rows_are_added_and_removed(make):
     index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
     assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({1, 2}, [1, 2], [])
     assert index.applied_version == 2
-
-
-def test_the_last_text_of_a_row_is_kept(make):
-    """If a row occurs twice in one batch, its last text is kept."""
-    index = make()
-    index.apply(1, [(4, "ada"), (4, "charles")], [])
-    assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({4}, [], [4])
 
 
 def test_applying_twice_changes_nothing(make):
@@ -288,14 +225,6 @@ def test_headings_of_other_rows_do_not_change_the_score_of_a_text(make):
     index.apply(1, [(0, "zebra stripes"), (1, "zebra", "okapi handbook")], [])
     assert index.search("zebra stripes", 5) == plain.search("zebra stripes", 5)
     assert index.question("zebra stripes").bound == plain.question("zebra stripes").bound
-
-
-def test_a_replaced_row_loses_its_headings(make):
-    """If a row is replaced by a text without headings, it is no longer found by the words of its old headings."""
-    index = make()
-    index.apply(1, [(0, "ten stripes", "zebra")], [])
-    index.apply(2, [(0, "ten stripes")], [])
-    assert search(index, "zebra") == []
 
 
 def test_headings_do_not_make_a_question_answerable(make):

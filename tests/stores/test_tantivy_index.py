@@ -12,7 +12,6 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tantivy
 
@@ -82,27 +81,10 @@ def test_the_bound_holds_while_removed_texts_still_count():
 # -- the folder ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("writable", [True, False])
-def test_a_damaged_index_is_a_store_error(folder, writable):
-    """Opening a damaged index raises StoreError, so the store can use another engine."""
-    (folder / "meta.json").write_text("{")
-    with pytest.raises(StoreError, match="cannot open the keyword index"):
-        TantivyIndex(folder, writable=writable)
-
-
 def test_another_language_is_a_store_error(folder):
     """Opening an index with another language raises a StoreError that suggests a rebuild."""
     with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
         TantivyIndex(folder, "german")
-
-
-def test_another_schema_is_a_store_error(tmp_path):
-    """Opening a Tantivy index of another application raises StoreError."""
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("title")
-    tantivy.Index(builder.build(), str(tmp_path))
-    with pytest.raises(StoreError, match="cannot open the keyword index"):
-        TantivyIndex(tmp_path)
 
 
 # -- several at once -------------------------------------------------------------------------------------------
@@ -159,13 +141,6 @@ def test_a_panic_is_a_store_error(folder, capfd):
     with pytest.raises(StoreError, match="the search failed"), tantivy_errors("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
     assert search(index, "ada") == [0]
-
-
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_interruptions_pass(stop):
-    """KeyboardInterrupt, SystemExit and GeneratorExit are not wrapped in a StoreError."""
-    with pytest.raises(stop), tantivy_errors("the search failed"):
-        raise stop
 
 
 def test_an_interrupted_batch_leaves_no_trace(folder):
@@ -229,17 +204,6 @@ def test_a_killed_writer_leaves_a_whole_index(tmp_path):
     assert reported >= 8
 
 
-READ_BESIDE = """
-import json, sys
-from pathlib import Path
-from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-index = TantivyIndex(Path(sys.argv[1]))
-for line in sys.stdin:
-    index.reload()
-    print(json.dumps([index.applied_version, index.search("ada", 100)]), flush=True)
-"""
-
-
 FILL_UP = """
 import json, resource, sys
 from pathlib import Path
@@ -267,27 +231,6 @@ def test_a_full_disk_loses_nothing(folder):
     assert "cannot write to the keyword index" in error
     index = TantivyIndex(Path(folder))
     assert (index.applied_version, search(index, "ada")) == (3, [0, 2])
-
-
-def test_many_commits_are_merged(folder):
-    """Segments are merged, so many small commits leave a limited number of files."""
-    index = TantivyIndex(folder, writable=True)
-    for version in range(2, 20):
-        index.apply(version, [(version, "ada")], [])
-    index.close()
-    assert TantivyIndex(folder).rows() == set(range(20))
-    assert len(list(folder.glob("*.term"))) < 12
-
-
-def test_the_same_answer_from_one_segment_and_from_many():
-    """Results do not depend on how the texts were split into batches."""
-    numbers = np.random.default_rng(8)
-    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 60) for _ in range(300)]
-    whole, parts = TantivyIndex(None), TantivyIndex(None)
-    whole.apply(1, enumerate(texts), [])
-    for version in range(3):
-        parts.apply(version + 1, [(row, texts[row]) for row in range(version, 300, 3)], [])
-    assert search(whole, "w1 w5 w9") == search(parts, "w1 w5 w9")
 
 
 def test_files_of_other_writers_do_not_accumulate(tmp_path):

@@ -22,16 +22,6 @@ def random_units(seed, rows, dimension=8):
     return unit(np.random.default_rng(seed).normal(size=(rows, dimension)))
 
 
-def test_rows_come_back_as_written(path):
-    """Rows can be written in any pieces, and rows never written are zeros."""
-    matrix, vectors = VectorMatrix(path, 8), random_units(0, 10)
-    matrix.write(3, vectors[3:10])
-    matrix.write(1, vectors[1:2])
-    expected = vectors.copy()
-    expected[[0, 2]] = 0
-    assert matrix.take(range(10)).tolist() == expected.tolist()
-
-
 def test_scores_are_the_cosines_of_the_rows_in_their_order():
     """scores() returns the cosines of any rows in the requested order, and 0 for rows beyond the end."""
     matrix, vectors = VectorMatrix(None, 8), random_units(1, 400)
@@ -72,20 +62,6 @@ def test_ties_are_broken_by_row_before_the_cut():
     vector = np.array([1, 0], np.float32)
     assert matrix.search(vector, 2, few)[0].tolist() == [40, 70]
     assert matrix.search(vector, 2, np.ones(1000, np.bool_))[0].tolist() == [0, 1]
-
-
-def test_another_object_sees_the_rows_after_remap(tmp_path):
-    """A reader sees appended rows only after remap(), and keeps its rows until then."""
-    writer, reader = VectorMatrix(tmp_path / "v.f32", 8), VectorMatrix(tmp_path / "v.f32", 8)
-    vectors = random_units(0, 4)
-    writer.write(0, vectors[:2])
-    assert len(reader) == 0
-    reader.remap()
-    writer.write(2, vectors[2:])
-    assert reader.take([0, 1]).tolist() == vectors[:2].tolist()
-    assert len(reader) == 2
-    reader.remap()
-    assert reader.take([3]).tolist() == vectors[3:].tolist()
 
 
 @pytest.fixture
@@ -169,13 +145,6 @@ def test_a_packed_matrix_answers_like_the_original(seed, is_on_disk, packings):
         for packed_part, part in zip(packed.search(vector, 9, alive), original.search(vector, 9, alive), strict=True):
             assert packed_part.tolist() == part.tolist()
         assert not packed.lacks(alive)
-
-
-def test_unit_has_length_one():
-    """unit() scales vectors to length 1, keeps zeros, and accepts lists and single vectors."""
-    assert unit([[3.0, 4.0], [0.0, 0.0]]).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
-    assert unit([0.0, 2.0]).tolist() == [0, 1]
-    assert unit([[1, 2]]).dtype == np.float32
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])

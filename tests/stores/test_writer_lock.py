@@ -60,13 +60,6 @@ def can_write(path):
         return False
 
 
-def test_one_turn_at_a_time(path):
-    """While a turn is held, no other lock object of the same process can take one."""
-    with WriterLock(path).turn(timeout=1):
-        assert not can_write(path)
-    assert can_write(path)
-
-
 def test_a_turn_may_be_taken_again_inside(path):
     """A thread can take its turn again inside a turn, which ends with the outermost block."""
     lock = WriterLock(path)

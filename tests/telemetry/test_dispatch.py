@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,7 +10,6 @@ from langchain_hybridgraph import (
     HierarchicalRetriever,
     HybridRetriever,
     LogSink,
-    RetrievalError,
     add_sink,
     remove_sink,
 )
@@ -19,7 +17,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
-from tests.support.stores.pet_store import QUESTION, TEXTS, broken, pets, stages
+from tests.support.stores.pet_store import QUESTION, broken, pets, stages
 
 PLAIN = ["gather", "rank", "fuse", "admit", "select", "calibrate", "search"]
 
@@ -42,12 +40,6 @@ def events():
 def all_of(events):
     assert flush(120)
     return events
-
-
-def test_one_event_per_stage_and_one_per_search(store, events):
-    """A search sends one event for each stage, in the order in which they ended, and then one for the search."""
-    HybridRetriever(store, k=2).invoke(QUESTION)
-    assert stages(all_of(events)) == PLAIN
 
 
 def test_every_stage_that_runs_is_reported(store, events):
@@ -86,60 +78,22 @@ def test_stages_lie_within_their_search(store, events):
         assert part.started_at + part.took_ms * 1e6 <= end
 
 
-def plain():
-    """Return a retriever over a foreign vector store."""
-    from langchain_core.documents import Document
-    from langchain_core.vectorstores import InMemoryVectorStore
-
-    from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-
-    documents = [Document(text, id=id) for id, text in TEXTS.items()]
-    embeddings = LSAEmbeddings().fit(list(TEXTS.values()))
-    return HybridRetriever(InMemoryVectorStore.from_documents(documents, embeddings), documents, k=1)
-
-
-async def test_an_awaited_search_is_reported(events):
-    """Concurrent searches in one event loop are each reported with their own stages and no parent."""
-    retriever = plain()
-    await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(5)))
-    searches = {event.search for event in all_of(events)}
-    stages_by_search = [stages(event for event in events if event.search is search) for search in searches]
-    assert [names[-1] for names in stages_by_search] == ["search"] * 5
-    assert {search.parent for search in searches} == {None}
-
-
-def test_failures_are_reported(store, events):
-    """The event of a degraded search has its reasons, error types and results."""
-    HybridRetriever(store, k=1, reranker=broken).invoke(QUESTION)
-    event = all_of(events)[-1]
-    assert (event.degraded, event.error_types) == (("rerank-failed",), {"rerank": "TimeoutError"})
-    assert (event.error, len(event.results)) == (None, 1)
-
-
 @pytest.mark.parametrize("ask", ["invoke", "retrieve", "ainvoke", "aretrieve", "stream", "batch", "abatch"])
 async def test_every_search_method_is_reported_once(store, events, ask):
-    """Each query passed to invoke, retrieve, stream, batch or their async versions sends one search event."""
+    """Each of several queries, also of concurrent ones, is one search with its own stages in order and no parent."""
     retriever = HybridRetriever(store, k=1)
-    if ask in ("batch", "abatch"):
-        answer = getattr(retriever, ask)([QUESTION, "Who barks?"])
+    if "batch" in ask:
+        answer = getattr(retriever, ask)([QUESTION, "Who barks?"] * 10)
     else:
         answer = getattr(retriever, ask)(QUESTION)
     if ask == "stream":
         list(answer)
     elif asyncio.iscoroutine(answer):
         await answer
-    assert stages(all_of(events)).count("search") == (2 if "batch" in ask else 1)
-
-
-def test_searches_of_many_threads_do_not_mix(store, events):
-    """Searches in several threads each have their own stages and no parent."""
-    retriever = HybridRetriever(store, k=1)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(retriever.invoke, [QUESTION] * 40))
     by_search = {}
     for event in all_of(events):
         by_search.setdefault(event.search, []).append(event)
-    assert [stages(events) for events in by_search.values()] == [PLAIN] * 40
+    assert [stages(events) for events in by_search.values()] == [PLAIN] * (20 if "batch" in ask else 1)
     assert {search.parent for search in by_search} == {None}
 
 
@@ -198,19 +152,16 @@ def test_a_retrievers_own_sinks_receive_events_of_inner_searches(store):
     assert stages(all_of(events)) == [*PLAIN, "search"]
 
 
-def test_a_sink_added_twice_receives_each_event_once(store, events):
-    """A sink that is added twice, or to the process and the retriever, receives each event once."""
-    twice = []
-    sink = twice.append
-    first, second = add_sink(sink), add_sink(sink)
-    try:
-        HybridRetriever(store, telemetry={"sinks": [sink]}).invoke(QUESTION)
-    finally:
-        remove_sink(sink)
-    assert first is second
-    assert stages(all_of(twice)) == PLAIN
+def test_a_sink_added_twice_receives_each_event_once(store):
+    """A sink that is added twice, or to the process and the retriever, receives each event once, until removed."""
+    events = []
+    sink = events.append
+    assert add_sink(sink) is add_sink(sink)
+    HybridRetriever(store, telemetry={"sinks": [sink]}).invoke(QUESTION)
+    assert stages(all_of(events)) == PLAIN
+    remove_sink(sink)
     HybridRetriever(store).invoke(QUESTION)
-    assert stages(all_of(twice)) == PLAIN
+    assert stages(all_of(events)) == PLAIN
 
 
 @pytest.mark.parametrize(
@@ -266,26 +217,3 @@ def test_an_interrupted_search_is_not_a_parent_of_the_next(store, events):
     HybridRetriever(store).invoke(QUESTION)
     cut, after = [event for event in all_of(events) if isinstance(event, SearchEnded)]
     assert (cut.cancelled, after.search.parent) == (True, None)
-
-
-def test_the_failure_of_all_sources_is_reported(store, events):
-    """If all sources fail, the event has the error types of the sources and of the search."""
-
-    class Failing(HybridRetriever):
-        def _sources(self, options, callbacks=None):
-            from langchain_hybridgraph.execution.effects import Effect
-
-            class Source:
-                name, weight = "keyword", 1.0
-
-                def search(self, query, n):
-                    return Effect("keyword", lambda: 1 / 0)
-
-                def score(self, query, result, ids):
-                    return None
-
-            return (Source(),)
-
-    with pytest.raises(RetrievalError):
-        Failing(store).invoke(QUESTION)
-    assert all_of(events)[-1].error_types == {"keyword": "ZeroDivisionError", "retriever": "RetrievalError"}

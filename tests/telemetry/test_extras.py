@@ -25,13 +25,6 @@ def test_a_search_needs_no_telemetry_library():
     assert "stage='gather'" in run(BLOCKED + listening + SEARCH)
 
 
-def test_sinks_can_be_imported_without_their_libraries():
-    """All sink classes can be imported without the libraries that their instances need."""
-    assert (
-        run(BLOCKED + "from langchain_hybridgraph import LogSink, OpenTelemetrySink, PrometheusSink; LogSink()") == ""
-    )
-
-
 def test_a_search_loads_no_metrics():
     """A search does not import prometheus_client."""
     assert run(f"import sys\n{SEARCH}\nprint('prometheus_client' in sys.modules)").strip() == "False"

@@ -1,7 +1,6 @@
 """Custom events for LangChain's handlers and tracers."""
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
@@ -10,7 +9,6 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.tracers import BaseTracer
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry.events import SEARCH, STAGE
 from tests.support.stores.pet_store import QUESTION, broken, pets
@@ -97,14 +95,6 @@ async def test_async_handlers_run_in_their_event_loop(store):
     assert [name for name, _, _ in handler.events] == [*[STAGE] * 6, SEARCH]
 
 
-async def test_stream_events_have_the_stages(store):
-    """astream_events yields the stages as on_custom_event with the retriever's run id."""
-    events = [event async for event in HybridRetriever(store).astream_events(QUESTION, version="v2")]
-    custom = [event for event in events if event["event"] == "on_custom_event"]
-    assert [event["data"]["stage"] for event in custom if event["name"] == STAGE] == STAGES
-    assert {event["run_id"] for event in events} == {events[0]["run_id"]}
-
-
 def test_a_run_has_the_names_that_langsmith_shows(store):
     """A run has the names, tags and metadata of the retriever and the call, and LangSmith's own metadata."""
     tracer = RecordingHandler()
@@ -136,24 +126,6 @@ async def test_the_retriever_below_is_a_child_run(store, is_async):
     assert sorted(child.tags for child in run.child_runs) == [["conversation"], ["question"]]
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_child_run_has_the_events_of_a_run(store, is_async):
-    """The stages of the inner search, or its error, are events of a child run."""
-    for options, ending in (({}, ("end", 1)), ({"filter": {"$no": 1}}, ("error", "FilterError"))):
-        handler = Handler()
-        retriever, config = AdvancedRetriever(HybridRetriever(store, k=1)), {"callbacks": [handler]}
-        with suppress(FilterError):
-            if is_async:
-                await retriever.ainvoke(QUESTION, config, **options)
-            else:
-                retriever.invoke(QUESTION, config, **options)
-        below = [each for each in handler.events if each[1] != handler.events[0][1]]
-        assert below[0][::2] == ("start", "HybridRetriever")
-        assert (below[-1][0], below[-1][2]) == ending
-        stages = [data["stage"] for name, _, data in below if name == STAGE]
-        assert stages == ([] if options else STAGES)
-
-
 class Shelf(BaseRetriever):
     """Retriever of another package."""
 
@@ -179,11 +151,3 @@ def test_an_advanced_run_has_its_own_stages(store):
     above = handler.events[0][1]
     stages = [(run == above, data["stage"]) for name, run, data in handler.events if name == STAGE]
     assert stages == [*((False, stage) for stage in STAGES), (True, "expand-query"), (True, "embed")]
-
-
-def test_without_handlers_there_is_no_event(store, monkeypatch):
-    """Without handlers, no events are created."""
-    from langchain_hybridgraph.telemetry import events
-
-    monkeypatch.setattr(events, "handle_event", lambda *_, **__: pytest.fail("an event was sent"))
-    assert HybridRetriever(store, k=1).invoke(QUESTION)[0].id == "cat"

@@ -72,12 +72,8 @@ def test_sinks_of_one_registry_count_a_search_once(store):
     finally:
         remove_sink(sinks[0])
         remove_sink(sinks[1])
-    assert (
-        registry.get_sample_value(
-            "rag_retrieval_duration_seconds_count", {"mode": "plain", "retriever": "HybridRetriever"}
-        )
-        == 1
-    )
+    labels = {"mode": "plain", "retriever": "HybridRetriever"}
+    assert registry.get_sample_value("rag_retrieval_duration_seconds_count", labels) == 1
     assert registry.get_sample_value("rag_retrieval_degraded_total", {"reason": "rerank-failed"}) == 1
 
 
@@ -105,14 +101,6 @@ def test_mode_and_class_are_labels(store, scrape):
     }
 
 
-def test_degradation_and_errors_are_scraped(store, scrape):
-    """A failing reranker increments the counters of degradations and errors."""
-    HybridRetriever(store, reranker=broken).invoke(QUESTION)
-    scraped = scrape()
-    assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
-    assert scraped["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
-
-
 def test_nested_searches_are_counted_once(store, scrape):
     """An inner search is not counted separately, and its degradations and errors are counted once."""
     below = HybridRetriever(store, k=1, reranker=broken)
@@ -121,18 +109,6 @@ def test_nested_searches_are_counted_once(store, scrape):
     assert scraped["rag_retrieval_duration_seconds_count", "context", "AdvancedRetriever"] == 1
     assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
     assert scraped["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
-
-
-def test_only_these_metrics_are_exported(store, scrape):
-    """Only the documented metrics are exported."""
-    HybridRetriever(store, reranker=broken).invoke(QUESTION)
-    names = {name.removesuffix("_created") for name, *_ in scrape()}
-    assert names == {
-        *(f"rag_retrieval_duration_seconds{part}" for part in ("", "_bucket", "_count", "_sum")),
-        *(f"rag_retrieved_documents_count{part}" for part in ("", "_bucket", "_count", "_sum")),
-        *("rag_retrieval_degraded", "rag_retrieval_degraded_total"),
-        *("rag_pipeline_errors", "rag_pipeline_errors_total"),
-    }
 
 
 def test_a_registry_has_one_sink():

@@ -148,7 +148,7 @@ class LLMEdges(EdgeBuilder):
                 f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must "
                 "be at least 1, and backoff at least 0 seconds"
             )
-        self._model = with_schema(llm, FoundEdges, "LLMEdges", include_raw=True, method=method)
+        self._model = with_schema(llm, FoundEdges, "LLMEdges", method)
         self._batch_size = batch_size
         self._overlap = overlap
         self._workers = workers

@@ -11,39 +11,43 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.search.conversation import AppendHistory, ExpandedQuery
+from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
 
 
-def test_fusion_by_rank():
-    """Results are fused by weighted reciprocal ranks, with 1 as the highest possible score."""
-    lists = {"why?": ["a", "b"], "why? because": ["b", "c"]}
+class ListRetriever(BaseRetriever):
+    """Retriever of another library with fixed Documents for each query."""
 
-    class ListRetriever(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [Document(id=id, page_content=id) for id in lists[query]]
+    lists: dict
 
-    expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    retriever = AdvancedRetriever(ListRetriever(), expander=expander, fuse_raw=True)
+    def _get_relevant_documents(self, query, *, run_manager):
+        return self.lists[query]
+
+
+@pytest.mark.parametrize(("is_sure", "weight"), [(True, 0.5), (False, 0.25)])
+def test_fusion_over_a_foreign_retriever(is_sure, weight):
+    """Documents without scores are fused by weighted reciprocal ranks; the stored ones are not changed."""
+    a, b, c = (Document(id, id=id, metadata={"page": id, "score": 7.0}) for id in "abc")
+    lists = {"why?": [a, b], "because": [b, c]}
+
+    def expander(query, history):
+        return ExpandedQuery("because", "", 0.5, sure=is_sure)
+
+    retriever = AdvancedRetriever(ListRetriever(lists=lists), expander=expander, fuse_raw=True)
     result = retriever.retrieve_with_context("why?", HISTORY, k=3)
-    assert ids(result) == ["b", "a", "c"]
-    scores = [document.metadata["relevance_score"] for document in result]
-    assert scores == pytest.approx([(61 / 62 + 1) / 2, 1 / 2, 61 / 62 / 2])
-    assert [document.metadata["retrieval_rank"] for document in result] == [1, 2, 3]
-    assert result[0].metadata["retrieval_source"] == "fused"
-
-
-def test_an_unsure_expansion_has_half_the_weight():
-    """In a fusion of two searches, an expansion that is not sure has a weight of .25 instead of .5."""
-
-    class ListRetriever(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [Document(id=query, page_content=query)]
-
-    expander = lambda query, history: ExpandedQuery("because", "", 0.5, sure=False)  # noqa: E731 - as any callable
-    result = AdvancedRetriever(ListRetriever(), expander=expander).retrieve_with_context("why?", HISTORY, k=2)
-    assert [(one.id, one.metadata["score"]) for one in result] == [("why?", 0.75), ("because", 0.25)]
+    scores = {"a": 1 - weight, "b": (1 - weight) * 61 / 62 + weight, "c": weight * 61 / 62}
+    order = sorted(scores, key=lambda id: -scores[id])
+    assert [(one.id, one.metadata["score"]) for one in result] == [(id, pytest.approx(scores[id])) for id in order]
+    assert [document.metadata["page"] for document in result] == order
+    sources = {document.id: document.metadata["retrieval_source"] for document in result}
+    assert sources == {"a": "question", "b": "fused", "c": "conversation"}
+    assert result[order.index("b")].metadata["score_breakdown"] == pytest.approx(
+        {"question": (1 - weight) * 61 / 62, "conversation": weight}
+    )
+    assert b.metadata == {"page": "b", "score": 7.0}
+    plain = retriever.invoke({"input": "why?", "chat_history": HISTORY}, k=3)
+    assert sorted(plain, key=lambda one: one.id) == [a, b, c]
 
 
 def test_two_searches_give_no_more_than_one():
@@ -108,37 +112,15 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, metho
         assert metadata["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
 
 
-def test_metadata_of_a_foreign_retriever_are_kept_when_two_searches_are_fused():
-    """Over a foreign retriever, a fused hit keeps the metadata of both searches."""
-    lists = {
-        "why?": [Document("a", id="a", metadata={"score": 3.0, "lang": "en", "bm25_score": None})],
-        "why? because": [
-            Document("b", id="b", metadata={"score": 9.0}),
-            Document("a", id="a", metadata={"score": 7.0, "bm25_score": 4.5, "page": 2}),
-        ],
-    }
-
-    class ListRetriever(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return lists[query]
-
-    expander = lambda query, history: f"{query} because"  # noqa: E731 - any callable is an expander
-    retriever = AdvancedRetriever(ListRetriever(), expander=expander, fuse_raw=True)
-    first, second = retriever.retrieve_with_context("why?", HISTORY, k=3)
-    metadata = first.metadata
-    assert (first.id, metadata["lang"], metadata["page"], metadata["bm25_score"]) == ("a", "en", 2, 4.5)
-    assert metadata["score"] == pytest.approx((1 + 61 / 62) / 2)
-    assert metadata["score_breakdown"] == pytest.approx({"question": 1 / 2, "conversation": 61 / 62 / 2})
-    assert (second.metadata["retrieval_source"], second.metadata["score"]) == ("conversation", 0.5)
-
-
-def test_a_prefix_comes_before_every_key_of_two_searches(store):
-    """With metadata_prefix, every key that a fusion adds has the prefix."""
+def test_a_prefix_and_a_smaller_k(store):
+    """With metadata_prefix, every key that a fusion adds has the prefix, and a smaller k gives the first hits."""
     below = HybridRetriever(store, metadata_prefix="hg_")
     retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
-    metadata = retriever.retrieve_with_context("and its price?", HISTORY)[0].metadata
-    assert metadata["hg_bm25_score"] is not None
-    assert all(key.startswith("hg_") for key in metadata.keys() - store.get_by_ids(["roadster"])[0].metadata.keys())
+    hits = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
+    assert hits[0].metadata["hg_bm25_score"] is not None
+    assert all(key.startswith("hg_") for key in hits[0].metadata.keys() - {"n"})
+    for k in range(6):
+        assert ids(retriever.retrieve_with_context("and its price?", HISTORY, k=k)) == ids(hits)[:k]
 
 
 def test_min_score_applies_to_fused_scores(hybrid):
@@ -150,26 +132,6 @@ def test_min_score_applies_to_fused_scores(hybrid):
     assert ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6, min_score=least)) == ids(every)[:1]
     strict = AdvancedRetriever(hybrid.model_copy(update={"min_score": least}), expander=rewrite(), fuse_raw=True)
     assert ids(strict.retrieve_with_context("and its price?", HISTORY, k=6)) == ids(every)[:1]
-
-
-def test_a_smaller_k_gives_a_prefix_of_fused_hits(hybrid):
-    """In a fusion of two searches, the hits for a smaller k are a prefix of those for a larger k."""
-    retriever = AdvancedRetriever(hybrid, expander=AppendHistory())
-    whole = ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6))
-    assert len(whole) > 1
-    assert all(ids(retriever.retrieve_with_context("and its price?", HISTORY, k=k)) == whole[:k] for k in range(6))
-
-
-def test_stored_documents_are_not_changed():
-    """The stored Documents that a foreign retriever returns are not changed."""
-    stored = Document(id="a", page_content="a", metadata={"own": 1})
-
-    class StoredDocument(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [stored]
-
-    AdvancedRetriever(StoredDocument()).retrieve_with_context("why?", HISTORY)
-    assert stored.metadata == {"own": 1}
 
 
 def test_sync_and_async_agree(hybrid):

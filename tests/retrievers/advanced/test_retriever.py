@@ -10,16 +10,13 @@ import jsonschema
 import pytest
 from langchain.agents import create_agent
 from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
-from langchain_core.runnables.history import RunnableWithMessageHistory
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
@@ -106,12 +103,17 @@ def test_a_complete_question_is_not_changed(hybrid):
     assert AdvancedRetriever(hybrid).retrieve_with_context(query, HISTORY) == hybrid.retrieve(query)
 
 
-def test_missing_words_of_a_question_come_from_the_conversation(hybrid):
-    """Words that a follow-up question leaves out are taken from the conversation."""
-    result = AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY, k=1)
-    assert ids(result) == ["roadster"]
-    assert result.plan["expanded_query"] == "and how fast? car red Tesla roadster"
-    assert (result.plan["searched"], result.plan["query"], result.plan["weight"]) == ("mixed", "and how fast?", 0.5)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_missing_words_of_a_question_come_from_the_conversation(hybrid, is_async):
+    """Words that a follow-up question leaves out are taken from the conversation; its hits are not clearly worse."""
+    retriever = AdvancedRetriever(hybrid)
+    for query, text in (("and how fast?", "and how fast? car red Tesla roadster"), ("How large?", None)):
+        if is_async:
+            result = asyncio.run(retriever.aretrieve_with_context(query, HISTORY, k=1))
+        else:
+            result = retriever.retrieve_with_context(query, HISTORY, k=1)
+        assert (ids(result), result.plan["searched"], result.plan["query"]) == (["roadster"], "mixed", query)
+        assert text is None or (result.plan["expanded_query"], result.plan["weight"]) == (text, 0.5)
 
 
 def test_the_vector_is_between_question_and_context(hybrid, store):
@@ -137,37 +139,15 @@ def test_a_question_on_a_new_topic_is_searched_alone(hybrid):
     assert ids(result)[0] == "sea"
 
 
-def test_a_short_question_with_weak_hits_uses_the_conversation(hybrid):
-    """A short question that is not marked as a follow-up uses the mixed vector if its hits are better."""
-    result = AdvancedRetriever(hybrid).retrieve_with_context("How large?", HISTORY)
-    assert (result[0].id, result.plan["searched"]) == ("roadster", "mixed")
-
-
-def test_the_nearer_answer_is_found_awaited(hybrid):
-    """The async method chooses between the raw question and the mixed vector as the sync method does."""
-    retriever = AdvancedRetriever(hybrid)
-    for query in ("What has salt water?", "How large?"):
-        awaited = asyncio.run(retriever.aretrieve_with_context(query, HISTORY))
-        assert awaited == retriever.retrieve_with_context(query, HISTORY)
-
-
-def test_over_a_foreign_retriever_both_are_searched():
-    """Over a foreign retriever, the raw and the expanded question are both searched and fused by rank."""
+@pytest.mark.parametrize("fuse_raw", [None, False])
+def test_over_a_foreign_retriever_both_are_searched(fuse_raw):
+    """Over a foreign retriever, the raw and the expanded question are searched, or only this with fuse_raw=False."""
     words = Words()
-    result = AdvancedRetriever(words).retrieve_with_context("and its price?", HISTORY)
-    assert sorted(words.queries) == ["and its price?", "and its price? car red Tesla roadster"]
-    assert result.plan["searched"] == "both"
-    assert set(ids(result)) == set(ids(words.invoke("and its price? car red Tesla roadster")))
-
-
-def test_without_fusion_only_the_expanded_is_searched():
-    """With fuse_raw=False, only the question expanded by AppendHistory is searched."""
-    words = Words()
-    retriever = AdvancedRetriever(words, expander=AppendHistory(), fuse_raw=False)
-    retriever.retrieve_with_context(
-        "and its price?", ["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"]
-    )
-    assert words.queries == ["and its price? Assistant: A roadster User: how fast Assistant: 200"]
+    result = AdvancedRetriever(words, fuse_raw=fuse_raw).retrieve_with_context("and its price?", HISTORY)
+    text = "and its price? car red Tesla roadster"
+    assert sorted(words.queries) == ["and its price?", text][fuse_raw is False :]
+    assert result.plan["searched"] == ("both" if fuse_raw is None else "expanded")
+    assert set(ids(result)) == set(ids(words.invoke(text)))
 
 
 def test_a_rewrite_replaces_the_question(hybrid):
@@ -220,22 +200,19 @@ def test_an_option_that_the_retriever_does_not_take_is_an_error():
 
 
 def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
-    """A misspelt option raises a TypeError that suggests the correct one and lists all options."""
-    both = {"HybridRetriever": hybrid, "AdvancedRetriever(HybridRetriever)": AdvancedRetriever(hybrid)}
-    for name, retriever in both.items():
-        message = f"{name} does not take filtre per call; did you mean 'filter'?; the options"
-        with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
-            retriever.retrieve("why?", filtre={"n": 1})
+    """A misspelt option or key of the input raises an error that suggests the correct one and lists all options."""
+    retriever = AdvancedRetriever(hybrid)
+    message = "AdvancedRetriever(HybridRetriever) does not take filtre per call; did you mean 'filter'?; the options"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        retriever.retrieve("why?", filtre={"n": 1})
     with pytest.raises(TypeError, match=r"did you mean 'conversation_history'\?; .*conversation_history, deadline_ms"):
-        AdvancedRetriever(hybrid).retrieve("and its price?", conversation_histroy=HISTORY)
-
-
-def test_a_history_by_another_name_is_an_error_with_advice(hybrid):
-    """A call with ``chat_history=``, and an input with a misspelt key of the history, suggest the correct name."""
+        retriever.retrieve("and its price?", conversation_histroy=HISTORY)
     with pytest.raises(TypeError, match=r"per call; write retriever.invoke\(query, conversation_history="):
-        AdvancedRetriever(hybrid).retrieve("and its price?", chat_history=HISTORY)
+        retriever.retrieve("and its price?", chat_history=HISTORY)
     with pytest.raises(ConfigurationError, match="has the key 'history_chat'; did you mean 'history'"):
-        AdvancedRetriever(hybrid).invoke({"input": "and its price?", "history_chat": HISTORY})
+        retriever.invoke({"input": "and its price?", "history_chat": HISTORY})
+    with pytest.raises(ValueError, match="unknown"):
+        retriever.retrieve_with_context("and its price?", HISTORY, filter={"n": {"$unknown": 1}})
 
 
 def test_an_option_that_no_search_of_a_store_takes_is_an_error(store):
@@ -265,35 +242,12 @@ def test_a_subclass_that_changes_the_answer_is_invoked(hybrid, is_async):
     assert [document.page_content for document in documents] == [TEXTS["roadster"].upper()]
 
 
-def test_a_session_reaches_a_retriever_that_has_sessions(hybrid):
-    """session_id is passed on to an inner retriever that accepts it."""
-    sessions = []
-
-    class Memory(HybridRetriever):
-        _call_options = HybridRetriever._call_options | {"session_id"}
-
-        def _prepare(self, query, options, callbacks=None):
-            sessions.append(options.pop("session_id", None))
-            return super()._prepare(query, options, callbacks)
-
-    retriever = AdvancedRetriever(Memory(hybrid.vector_store))
-    retriever.retrieve("and its price?", session_id="a")
-    retriever.retrieve("and its price?")
-    assert sessions == ["a", None]
-
-
-def test_k_cuts_the_answer_of_a_retriever_without_k():
-    """k limits the hits of an inner retriever that does not accept k."""
+def test_k_cuts_the_answer_of_a_retriever_without_k(store):
+    """k limits the hits of an inner retriever that does not accept k, and is passed on to a vector store's."""
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water")) == 1
     assert len(AdvancedRetriever(Words(), k=1).invoke("salt water", k=2)) == 2
-
-
-def test_over_a_vector_store_retriever():
-    """k is passed on to a vector store's retriever."""
-    lsa = HybridGraphStore.from_texts(list(TEXTS.values()), "lsa").embeddings
-    plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), lsa)
-    retriever = AdvancedRetriever(plain.as_retriever())
-    assert len(retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, k=5)) == 5
+    plain = InMemoryVectorStore.from_texts(list(TEXTS.values()), store.embeddings)
+    assert len(AdvancedRetriever(plain.as_retriever()).invoke("and its price?", k=5)) == 5
 
 
 @pytest.mark.parametrize(
@@ -306,17 +260,19 @@ def test_invalid_values_are_errors(hybrid, wrong):
         AdvancedRetriever(hybrid).retrieve("and its price?", **wrong)
 
 
-@pytest.mark.parametrize("setting", [{"expander": "history"}, {"fuse": True}, {"k": -1}])
-def test_invalid_settings_are_rejected(hybrid, setting):
-    """Invalid settings are rejected at construction."""
-    with pytest.raises(ValueError, match=r"expander|fuse|k"):
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"expander": "history"}, "expander"),
+        ({"fuse": True}, "fuse"),
+        ({"k": -1}, "k"),
+        ({"expander": HistoryTerms}, r"pass expander=HistoryTerms\("),
+    ],
+)
+def test_invalid_settings_are_rejected(hybrid, setting, message):
+    """Invalid settings, such as an expander's class instead of an instance, are rejected at construction."""
+    with pytest.raises(ValueError, match=message):
         AdvancedRetriever(hybrid, **setting)
-
-
-def test_an_expander_class_is_rejected():
-    """Passing an expander's class instead of an instance raises an error with the corrected line."""
-    with pytest.raises(ValueError, match=r"pass expander=HistoryTerms\("):
-        AdvancedRetriever(Words(), expander=HistoryTerms)
 
 
 # -- failures -----------------------------------------------------------------------------------------------------
@@ -357,13 +313,6 @@ def test_one_of_two_searches_may_fail():
     assert result.degraded == ("conversation-failed",)
 
 
-def test_an_invalid_call_is_not_a_failed_search(hybrid):
-    """A malformed filter raises ValueError, whether one question or two are searched."""
-    for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(hybrid, expander=AppendHistory())):
-        with pytest.raises(ValueError, match="unknown"):
-            retriever.retrieve_with_context("and its price?", HISTORY, filter={"n": {"$unknown": 1}})
-
-
 def test_a_reranker_receives_the_expanded_question(store):
     """A reranker receives the expanded question, because it does not see the mixed vector."""
     read = []
@@ -392,19 +341,6 @@ def test_a_history_that_cannot_be_fetched(hybrid):
 
 
 # -- sessions -----------------------------------------------------------------------------------------------------
-
-
-class StoredHistory(BaseChatMessageHistory):
-    """Messages of a session, in memory."""
-
-    def __init__(self):
-        self.messages = []
-
-    def add_messages(self, messages):
-        self.messages = [*self.messages, *messages]
-
-    def clear(self):
-        self.messages = []
 
 
 def test_the_history_of_the_session_is_used(hybrid):
@@ -498,61 +434,12 @@ def test_inputs_of_a_chain(hybrid, input):
     assert retriever.query_history == ["and how fast?"]
 
 
-def test_a_message_alone_is_the_question(hybrid):
-    """A single message is the question, even if a model wrote it."""
-    assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
-
-
 @pytest.mark.parametrize("input", [{"text": "why?"}, {}, [], 7, [AIMessage("")], [AIMessage("It is red.")]])
 def test_an_input_without_a_question_is_an_error(hybrid, input):
-    """An input without a question raises ConfigurationError."""
+    """An input without a question raises ConfigurationError, but a single message is always the question."""
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).invoke(input)
-
-
-def test_stream_adds_up_to_invoke(hybrid):
-    """stream yields the documents of invoke one by one, in the same order."""
-    retriever, input = AdvancedRetriever(hybrid), {"input": "and its price?", "chat_history": HISTORY}
-    assert [part[0].id for part in retriever.stream(input)] == ids(retriever.invoke(input))
-
-
-def test_batch_answers_in_order(hybrid):
-    """batch returns results in the order of its inputs, each with its own history."""
-    inputs = [{"input": "and how fast?", "chat_history": HISTORY}, "coal trains"]
-    assert [result[0].id for result in AdvancedRetriever(hybrid, k=1).batch(inputs)] == ["roadster", "train"]
-
-
-class Runs(BaseCallbackHandler):
-    """Callback handler that records runs and their parents."""
-
-    def __init__(self):
-        self.started_runs, self.ended = [], 0
-
-    def on_retriever_start(self, serialized, query, *, run_id, parent_run_id=None, name=None, **kwargs):
-        self.started_runs.append((name, query, run_id, parent_run_id))
-
-    def on_retriever_end(self, documents, **kwargs):
-        self.ended += 1
-
-
-def test_one_run_with_a_child_per_search(hybrid):
-    """Callbacks receive one run with a child run for each search, as with LangChain's own retrievers."""
-    runs = Runs()
-    input = {"input": "and its price?", "chat_history": HISTORY}
-    AdvancedRetriever(hybrid).invoke(input, {"callbacks": [runs]})
-    (name, query, run_id, parent), (inner, _, _, inner_parent) = runs.started_runs
-    assert (name, query, parent) == ("AdvancedRetriever", "and its price?", None)
-    assert (inner, inner_parent, runs.ended) == ("HybridRetriever", run_id, 2)
-    runs = Runs()
-    asyncio.run(AdvancedRetriever(Words()).ainvoke(input, {"callbacks": [runs]}))
-    assert [run[0] for run in runs.started_runs] == ["AdvancedRetriever", "Words", "Words"]
-    assert {run[3] for run in runs.started_runs[1:]} == {runs.started_runs[0][2]}
-
-
-def test_in_an_lcel_chain(hybrid):
-    """In RunnablePassthrough.assign, the retriever reads question and history from the mapping."""
-    chain = RunnablePassthrough.assign(context=AdvancedRetriever(hybrid, k=1)) | (lambda state: state["context"][0].id)
-    assert chain.invoke({"input": "and how fast?", "chat_history": HISTORY}) == "roadster"
+    assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
 
 
 def test_in_place_of_a_history_aware_retriever(hybrid):
@@ -570,56 +457,22 @@ def test_in_place_of_a_history_aware_retriever(hybrid):
         assert create_retrieval_chain(retriever, answer).invoke(input)["answer"] == "roadster"
 
 
-def test_an_empty_history_is_as_valid_as_none(hybrid):
-    """An input with an empty or missing history fits the schema and is searched as the question alone."""
-    retriever = AdvancedRetriever(hybrid)
-    for history in (None, []):
-        input = {"input": "Which car is red?", "chat_history": history}
-        jsonschema.validate(input, retriever.get_input_jsonschema())
-        assert retriever.invoke(input) == retriever.invoke("Which car is red?")
-
-
-def test_with_message_history(hybrid):
-    """RunnableWithMessageHistory gives each session of a chain its own messages."""
-    histories = {}
-    answer = {"roadster": "The red roadster by Tesla.", "train": "Trains."}
-    chain = RunnablePassthrough.assign(found=AdvancedRetriever(hybrid, k=1)) | (
-        lambda state: AIMessage(answer.get(state["found"][0].id, "?"))
-    )
-    talk = RunnableWithMessageHistory(
-        chain,
-        lambda session_id: histories.setdefault(session_id, StoredHistory()),
-        input_messages_key="input",
-        history_messages_key="chat_history",
-    )
-
-    def say(text, session_id):
-        return talk.invoke({"input": text}, {"configurable": {"session_id": session_id}}).content
-
-    assert say("Which red car is built by Tesla?", "a") == "The red roadster by Tesla."
-    assert say("Which trains carry coal?", "b") == "Trains."
-    assert say("how slow?", "b") == "Trains."
-    assert say("how fast?", "a") == "The red roadster by Tesla."
-
-
 def call(**arguments):
     return {"name": "cars", "args": arguments, "id": "1", "type": "tool_call"}
 
 
-def test_as_a_tool(hybrid):
-    """The retriever's tool returns text and Documents, and uses the thread_id as the session."""
-    retriever = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get)
-    tool = retriever.as_tool(name="cars", description="Finds cars.")
+def test_as_a_tool(hybrid, store):
+    """A tool takes the conversation, or uses the thread_id as the session, and a filter only if the retriever does."""
+    for retriever, n in ((hybrid, 4), (Words(), 3), (InMemoryVectorStore(store.embeddings).as_retriever(), 4)):
+        assert len(AdvancedRetriever(retriever).as_tool().args) == n
+    tool = AdvancedRetriever(hybrid, k=1).as_tool()
+    message = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
+    assert message.splitlines()[2] == TEXTS["roadster"]
+    tool = AdvancedRetriever(hybrid, k=1, get_session_history={"a": HISTORY}.get).as_tool(name="cars")
+    assert set(tool.args) == {"query", "k", "filter"}
     message = tool.invoke(call(query="and how fast?"), {"configurable": {"thread_id": "a"}})
     assert (ids(message.artifact), message.content.splitlines()[2]) == (["roadster"], TEXTS["roadster"])
     assert ids(tool.invoke(call(query="salt", k=3, filter={"n": {"$lt": 5}})).artifact)[0] == "bread"
-
-
-def test_a_tool_offers_what_the_retriever_takes(hybrid, store):
-    """The tool has a filter argument only if the inner retriever accepts a filter."""
-    plain = InMemoryVectorStore(store.embeddings)
-    for retriever, n in ((hybrid, 4), (Words(), 3), (plain.as_retriever(), 4)):
-        assert len(AdvancedRetriever(retriever).as_tool().args) == n
 
 
 def test_in_an_agent_of_two_threads(hybrid):
@@ -705,38 +558,6 @@ def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, t
     for whole in (messages, {"messages": messages}):
         jsonschema.validate(whole, retriever.get_input_jsonschema())
         assert ids(retriever.invoke(retriever.input_schema.model_validate(whole).root)) == expected
-
-
-@pytest.mark.parametrize("wrong", [7, None])
-def test_inputs_refused_by_the_schema(hybrid, wrong):
-    """The input schema rejects invalid inputs, so a client gets the error before the search."""
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(wrong, AdvancedRetriever(hybrid).get_input_jsonschema())
-
-
-def test_the_input_schema_accepts_message_objects(hybrid):
-    """The input schema accepts message objects, whose class the JSON schema leaves out."""
-    retriever = AdvancedRetriever(hybrid)
-    input = {"input": HumanMessage("How large?"), "chat_history": [HumanMessage("Which car is red?")]}
-    assert retriever.input_schema.model_validate(input).root == input
-    assert "HumanMessage" not in json.dumps(retriever.get_input_jsonschema())
-
-
-def test_a_chain_takes_what_the_retriever_takes(hybrid):
-    """A chain has the input schema of the retriever at its start."""
-    chain = AdvancedRetriever(hybrid) | RunnableLambda(ids)
-    assert chain.get_input_jsonschema()["anyOf"] == AdvancedRetriever(hybrid).get_input_jsonschema()["anyOf"]
-
-
-def test_a_tool_takes_the_conversation(hybrid):
-    """The tool has a conversation_history argument unless the history is fetched by session."""
-    tool = AdvancedRetriever(hybrid, k=1).as_tool()
-    assert set(tool.args) == {"query", "k", "filter", "conversation_history"}
-    message = tool.invoke({"query": "How large?", "conversation_history": HISTORY})
-    assert message.splitlines()[2] == TEXTS["roadster"]
-    assert tool.invoke({"query": "bread", "conversation_history": None}).splitlines()[2] == TEXTS["bread"]
-    fetched = AdvancedRetriever(hybrid, k=1, get_session_history=lambda _: HISTORY).as_tool()
-    assert set(fetched.args) == {"query", "k", "filter"}
 
 
 MANUALS = {

@@ -20,38 +20,21 @@ TURNS = [
     [
         ["User: red car", "Assistant: A roadster"],
         [("human", "red car"), ("ai", "A roadster")],
-        [["user", "red car"], ["assistant", "A roadster"]],
         [
             {"role": "user", "content": "red car"},
             {"role": "assistant", "content": [{"type": "text", "text": "A roadster"}]},
         ],
-        [("human", "red car"), AIMessageChunk("A roadster")],
         [{"type": "human", "content": "red car"}, {"role": "bot", "content": "A roadster"}],
         [{"role": "user", "text": "red car"}, {"role": "ai", "tool_calls": [1]}, {"role": "ai", "text": "A roadster"}],
-        [HumanMessage("red car"), AIMessage("A roadster")],
         [HumanMessage([{"type": "text", "text": "red car"}]), ChatMessage(role="assistant", content="A roadster")],
-        ("User: red car", AIMessage("A roadster")),
+        ("User: red car", AIMessageChunk("A roadster")),
+        InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")]),
+        {"summary": "Cars.", "messages": [HumanMessage("red car"), AIMessage("A roadster")]},
     ],
 )
 def test_every_form_gives_the_same_turns(history):
     """A history may consist of strings, pairs, mappings, messages or a mixture of them."""
     assert turns(history) == TURNS
-
-
-def test_pairs_of_question_and_answer():
-    """A history may contain pairs of question and answer, the oldest form of LangChain's chains."""
-    assert [turn.line for turn in turns([("Which car is red?", "A roadster"), ("human", "How fast?")])] == [
-        "User: Which car is red?",
-        "Assistant: A roadster",
-        "User: How fast?",
-    ]
-
-
-def test_a_chat_history_gives_its_messages():
-    """LangChain's chat histories, and mappings with their messages, are accepted."""
-    history = InMemoryChatMessageHistory(messages=[HumanMessage("red car"), AIMessage("A roadster")])
-    assert turns(history) == TURNS
-    assert turns({"summary": "Cars.", "messages": history.messages}) == TURNS
 
 
 @pytest.mark.parametrize("history", [None, [], (), ["", "  "], [HumanMessage("")]])
@@ -61,8 +44,9 @@ def test_an_empty_history_has_no_turns(history):
 
 
 def test_a_line_stays_as_it_was_given():
-    """The speaker is parsed from a line, and the turn keeps the original line."""
+    """The speaker is parsed from a line, and the turn keeps the original line; other roles are kept."""
     assert turns(["AGENT : yes"]) == [Turn("assistant", "yes", "AGENT : yes")]
+    assert turns([("moderator", "Please ask.")]) == [Turn("moderator", "Please ask.", "Moderator: Please ask.")]
     assert turns(["Note: yes"]) == [Turn("", "Note: yes", "Note: yes")]
 
 
@@ -81,11 +65,6 @@ def test_messages_without_text_are_left_out():
         ("user", "What is this?"),
         ("assistant", "A cat."),
     ]
-
-
-def test_an_unknown_role_is_kept():
-    """The role of any other speaker in a conversation is kept."""
-    assert turns([("moderator", "Please ask.")]) == [Turn("moderator", "Please ask.", "Moderator: Please ask.")]
 
 
 def test_the_question_is_not_its_own_history():
@@ -112,7 +91,9 @@ def test_a_history_that_is_not_a_list_is_an_error(history):
         turns(history)
 
 
-@pytest.mark.parametrize("item", [7, None, ("a", "b", "c"), (1, "b"), {"txt": "a"}, {"role": "user"}])
+@pytest.mark.parametrize(
+    "item", [7, None, ("a", "b", "c"), ("Which car is red?", "A roadster"), (1, "b"), {"txt": "a"}, {"role": "user"}]
+)
 def test_an_item_of_another_form_is_an_error(item):
     """The error for an invalid item of a history contains the number of the item."""
     with pytest.raises(ConfigurationError, match="item 1 of the history is"):

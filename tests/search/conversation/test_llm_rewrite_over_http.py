@@ -20,7 +20,6 @@ FAILURES = [
     Reply(raw=b'{"choices": ['),
     Reply(raw=b"<html>bad gateway</html>"),
     Reply(raw=b"{}"),
-    Reply("I cannot help with that."),
     Reply(""),
     Reply(WHOLE, hangs=True),
 ]
@@ -48,12 +47,6 @@ async def test_over_http(streaming):
         ]
 
 
-def test_a_model_that_streams_its_thoughts():
-    """Reasoning between think tags is removed from a streamed question."""
-    with OpenAIServer(f"<think>They mean the roadster.</think>\n{WHOLE}") as server:
-        assert LLMRewrite(server.chat_model(streaming=True))("and its price?", turns(HISTORY)).text == WHOLE
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_call_of_a_tool_is_not_a_question(streaming):
     """A model that calls a tool instead of rewriting raises ValueError."""
@@ -75,7 +68,7 @@ def test_a_call_of_a_tool_is_not_a_question(streaming):
         (Reply("slow down", 429), openai.RateLimitError),
         (Reply("broken", 500), openai.InternalServerError),
         (Reply(WHOLE, hangs=True), TimeoutError),
-        (Reply("I cannot help with that."), ValueError),
+        (Reply(""), ValueError),
     ],
 )
 async def test_an_expander_called_alone_raises(reply, error):
@@ -86,19 +79,6 @@ async def test_an_expander_called_alone_raises(reply, error):
             rewrite("and its price?", turns(HISTORY))
         with pytest.raises(error):
             await rewrite.acall("and its price?", turns(HISTORY))
-
-
-async def test_in_a_retriever(cars):
-    """A retriever searches for the rewritten question in sync and async calls."""
-    with OpenAIServer(WHOLE) as server:
-        talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model()), fuse_raw=False)
-        for result in (
-            talk.retrieve_with_context("and its price?", HISTORY),
-            await talk.aretrieve_with_context("and its price?", HISTORY),
-        ):
-            assert result[0].id == "roadster"
-            assert result.plan["expanded_query"] == WHOLE
-            assert result.degraded == ()
 
 
 @pytest.mark.parametrize("reply", FAILURES)
@@ -117,11 +97,16 @@ async def test_failures_over_http_leave_the_raw_question(cars, reply):
             assert result.degraded == ("expander-failed",)
 
 
-def test_the_client_tries_again():
-    """The model's client retries after status 429, and the rewrite is used."""
-    with OpenAIServer([Reply("slow down", 429), WHOLE]) as server:
-        assert LLMRewrite(server.chat_model(max_retries=1))("and its price?", turns(HISTORY)).text == WHOLE
-        assert len(server.requests) == 2
+async def test_in_a_retriever(cars):
+    """A retriever searches for the rewritten question in sync and async calls, also after status 429."""
+    with OpenAIServer([Reply("slow down", 429), WHOLE, WHOLE]) as server:
+        talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model(max_retries=1)))
+        for result in (
+            talk.retrieve_with_context("and its price?", HISTORY),
+            await talk.aretrieve_with_context("and its price?", HISTORY),
+        ):
+            assert (result[0].id, result.plan["expanded_query"], result.degraded) == ("roadster", WHOLE, ())
+        assert len(server.requests) == 3
 
 
 def test_without_a_conversation_no_model_is_called(cars):

@@ -28,12 +28,6 @@ def test_the_search_ends_when_the_best_stay_the_same():
     assert chunks["a1"].path == ("root", "A", "a1")
 
 
-def test_more_rounds_look_further():
-    """With max_rounds=4, E is expanded and e1 is reached."""
-    chunks = by_id(traverse(TREE, BestFirst(max_rounds=4, k=2), Propagation(), seeds=ROOT, own=OWN))
-    assert chunks["e1"].value == pytest.approx(0.695)
-
-
 def test_a_complete_traversal_did_not_converge():
     """A traversal that reaches the end of the graph is not reported as converged."""
     result = traverse(TREE, BestFirst(k=99, max_rounds=99), Propagation(), seeds=ROOT, own=OWN)

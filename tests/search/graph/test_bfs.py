@@ -1,7 +1,5 @@
 """Breadth-first search: literal values, rings, caps, and comparisons with networkx."""
 
-from itertools import pairwise
-
 import networkx as nx
 import pytest
 from hypothesis import given
@@ -19,32 +17,21 @@ def near(expected):
     return pytest.approx(expected, abs=1e-6)
 
 
-def test_hop_decay():
-    """The value of C comes from its best edge, and the value of D from its edge at two hops."""
-    assert values(traverse(EDGES, BFS(), PLAIN)) == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135})
-
-
-def test_both_directions():
-    """With direction="both", Z, which has an edge to A, is reached as well."""
-    result = values(traverse(EDGES, BFS(direction="both"), PLAIN))
-    assert result == near({"A": 0.93, "B": 0.65, "C": 0.21, "D": 0.135, "Z": 0.126})
-
-
-def test_incoming_edges_only():
-    """With direction="in", only Z is reached."""
-    assert values(traverse(EDGES, BFS(direction="in"), PLAIN)) == near({"A": 0.93, "B": 0.65, "Z": 0.126})
+@pytest.mark.parametrize(
+    ("direction", "expanded_values"),
+    [("out", {"C": 0.21, "D": 0.135}), ("both", {"C": 0.21, "D": 0.135, "Z": 0.126}), ("in", {"Z": 0.126})],
+)
+def test_hop_decay_in_each_direction(direction, expanded_values):
+    """The values of SPEC: C has its best edge, in any order of edges and seeds, and Z an edge to A."""
+    for edges, seeds in ((EDGES, [("A", 0.9), ("B", 0.5)]), (EDGES[::-1], [("B", 0.5), ("A", 0.9)])):
+        result = values(traverse(edges, BFS(direction=direction), PLAIN, seeds=seeds))
+        assert result == near({"A": 0.93, "B": 0.65} | expanded_values)
 
 
 def test_min_weight():
     """An edge below min_weight is not followed, so C is reached from B instead of A."""
     result = by_id(traverse(EDGES, BFS(min_weight=0.85), RingDecay()))
     assert (result["C"].value, result["C"].path) == (near(0.25), ("B", "C"))
-
-
-def test_no_seed_bonus():
-    """Without the bonus, the value of a seed is only the part from its own score."""
-    result = values(traverse(EDGES, BFS(), HopDecay(seed_bonus=False, score_expanded=False)))
-    assert (result["A"], result["B"]) == near((0.63, 0.35))
 
 
 def test_ring_decay():
@@ -54,28 +41,17 @@ def test_ring_decay():
     assert result["D"].path == ("A", "C", "D")
 
 
-def test_the_best_edge_is_used_in_any_order():
-    """A chunk is reached through its best edge in any order of edges and seeds."""
-    result = by_id(traverse(EDGES[::-1], BFS(), PLAIN, seeds=[("B", 0.5), ("A", 0.9)]))
-    assert result["C"].path == ("B", "C")
-
-
 TWO_SEEDS = [Edge("s1", "m", "cites"), Edge("m", "x", "cites"), Edge("s2", "x", "cites")]
 SCORES = [("s1", 1.0), ("s2", 0.491935)]
 
 
-def test_the_nearest_seed():
-    """By default a chunk is assigned to its nearest seed, even if another seed gives it a higher value."""
-    result = by_id(traverse(TWO_SEEDS, BFS(), DistanceDecay(), seeds=SCORES))
-    assert (result["x"].value, result["x"].path) == (near(0.526314), ("s2", "x"))
-
-
-def test_the_best_seed():
-    """With assignment="best", a chunk is assigned to the seed that gives it the highest value, even if it is further
-    away.
-    """
-    result = by_id(traverse(TWO_SEEDS, BFS(), DistanceDecay(assignment="best"), seeds=SCORES))
-    assert (result["x"].value, result["x"].path) == (near(0.810364), ("s1", "m", "x"))
+@pytest.mark.parametrize(
+    ("assignment", "value", "path"), [("nearest", 0.526314, ("s2", "x")), ("best", 0.810364, ("s1", "m", "x"))]
+)
+def test_the_seed_of_a_chunk(assignment, value, path):
+    """By default a chunk is assigned to its nearest seed, or else to the seed that gives it the highest value."""
+    result = by_id(traverse(TWO_SEEDS, BFS(), DistanceDecay(assignment=assignment), seeds=SCORES))
+    assert (result["x"].value, result["x"].path) == (near(value), path)
 
 
 def test_the_better_of_two_equally_near_seeds_is_used():
@@ -93,14 +69,10 @@ def test_a_path_may_go_through_a_seed():
     assert (result["s2"].value, result["x"].value) == near((0.7 * 0.85 + 0.3, 0.810364))
 
 
-def test_ties_between_paths_are_broken_by_id():
-    """If two paths have equal values, the one with the smaller id is used."""
+def test_ties_between_paths():
+    """Of paths with equal values, the shorter one is used, or else the one with the smaller id."""
     edges = [Edge("b", "x", "cites", 0.5), Edge("a", "x", "cites", 0.5)]
     assert by_id(traverse(edges, BFS(), PLAIN, seeds=[("b", 0.9), ("a", 0.1)]))["x"].path == ("a", "x")
-
-
-def test_the_shorter_path_wins_ties():
-    """If two paths have equal values, the shorter one is used."""
     edges = [Edge("a", "x", "cites"), Edge("a", "b", "cites"), Edge("b", "x", "cites")]
     assert by_id(traverse(edges, BFS(), RingDecay(decay=1.0), seeds=[("a", 0.5)]))["x"].path == ("a", "x")
 
@@ -126,26 +98,12 @@ def test_a_seed_can_gain_value_from_another_seed():
     assert result["b"][1:] == (near(0.7), 1, ("a", "b"), "a")
 
 
-def test_the_cap_keeps_the_best_and_is_reported():
-    """With max_nodes=2, the heaviest two of three neighbours are kept besides the seed, and the result is reported
-    as capped.
-    """
-    edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
-    result = traverse(edges, BFS(max_nodes=2), PLAIN, seeds=[("a", 1.0)])
-    assert ([a.id for a in result.chunks], result.capped) == (["a", "y", "z"], True)
-
-
-def test_the_cap_is_filled_ring_by_ring():
-    """A chunk of the first ring takes precedence over any of the second, and a chunk left out is not expanded."""
+@pytest.mark.parametrize(("max_nodes", "ids", "is_capped"), [(1, "ax", True), (2, "axy", True), (3, "axyz", False)])
+def test_the_cap_is_filled_ring_by_ring(max_nodes, ids, is_capped):
+    """The best chunks of a ring come first, then those of the next ring; what is left out is reported as a cap."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.1), Edge("y", "z", "c")]
-    result = traverse(edges, BFS(max_nodes=1), PLAIN, seeds=[("a", 1.0)], own=None)
-    assert ([a.id for a in result.chunks], result.capped) == (["a", "x"], True)
-
-
-def test_a_cap_that_is_not_exceeded_is_not_reported():
-    """A max_nodes equal to the number of reached chunks is not reported as a cap."""
-    result = traverse(EDGES, BFS(max_nodes=2), PLAIN)
-    assert ({a.id for a in result.chunks}, result.capped) == ({"A", "B", "C", "D"}, False)
+    result = traverse(edges, BFS(max_nodes=max_nodes), PLAIN, seeds=[("a", 1.0)], own=None)
+    assert ({a.id for a in result.chunks}, result.capped) == (set(ids), is_capped)
 
 
 def test_no_hops_and_many():
@@ -188,28 +146,6 @@ def test_distances_equal_those_of_networkx(pairs, seeds, direction, max_hops):
     result = traverse(edges, BFS(max_hops, direction=direction), DistanceDecay(), seeds=[(id, 0.5) for id in seeds])
     expected = nx.multi_source_dijkstra_path_length(graph, seeds, cutoff=max_hops)
     assert {a.id: a.hops for a in result.chunks} == expected
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.integers(1, 10)), max_size=25),
-    st.dictionaries(st.sampled_from(NODES), st.integers(1, 10), min_size=1, max_size=3),
-)
-def test_energy_equals_the_maximum_over_all_simple_paths(pairs, seeds):
-    """The energy of a chunk equals the maximum over all simple paths that networkx lists."""
-    edges = list({(a, b): Edge(a, b, "c", weight / 10) for a, b, weight in pairs if a != b}.values())
-    graph = nx.DiGraph()
-    graph.add_nodes_from(seeds)
-    graph.add_weighted_edges_from((e.source, e.target, e.weight) for e in edges)
-    expected = {id: score / 10 for id, score in seeds.items()}
-    for seed, score in seeds.items():
-        for target in graph.nodes - {seed}:
-            for path in nx.all_simple_paths(graph, seed, target, cutoff=3):
-                energy = score / 10
-                for step in pairwise(path):
-                    energy *= graph.edges[step]["weight"] * 0.5
-                expected[target] = max(expected.get(target, 0.0), energy)
-    scored = [(id, score / 10) for id, score in seeds.items()]
-    assert values(traverse(edges, BFS(3), RingDecay(min_energy=0), seeds=scored)) == pytest.approx(expected)
 
 
 @given(

@@ -24,18 +24,6 @@ def test_mass_over_one_edge():
     assert values(traverse([Edge("a", "b", "c")], exact(), Flow(), seeds=[("a", 0.8)])) == {"a": 1.0, "b": 0.5}
 
 
-def test_mass_is_shared_by_weight():
-    """The mass of a chunk is divided among its edges in proportion to their weights."""
-    edges = [Edge("a", "b", "c", 0.9), Edge("a", "c", "c", 0.3)]
-    masses = values(traverse(edges, exact(), Flow(), seeds=[("a", 0.8)]))
-    assert masses == pytest.approx({"a": 1.0, "b": 0.375, "c": 0.125})
-
-
-def test_seeds_send_by_their_scores():
-    """A seed with half the score of another one has half of its mass."""
-    assert values(traverse([], exact(), Flow(), seeds=[("a", 0.8), ("b", 0.4)])) == {"a": 1.0, "b": 0.5}
-
-
 def test_a_rare_entity_passes_more():
     """With rarity, a chunk that shares a rare entity with the seed gets more mass than one that shares a common
     entity.

@@ -22,17 +22,6 @@ def test_too_little_energy_is_not_reached():
     assert set(energies) == {"A", "B", "y"}
 
 
-def test_a_weak_seed_stays():
-    """A seed below min_energy is returned, but its edges are not followed."""
-    energies = values(traverse(EDGES, WaterCircle(), Flow(), seeds=[("A", 0.01)]))
-    assert energies == {"A": 0.01}
-
-
-def test_no_more_rings_than_requested():
-    """With max_hops=1, only C is reached from the seeds."""
-    assert set(values(traverse(EDGES, WaterCircle(1), Flow()))) == {"A", "B", "C"}
-
-
 NODES = "abcdef"
 
 

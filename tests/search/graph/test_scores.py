@@ -16,7 +16,6 @@ from langchain_hybridgraph.search.scores import (
     Propagation,
     RingDecay,
     graph_score_form,
-    graph_score_from,
     path_values,
 )
 
@@ -37,25 +36,17 @@ def near(*expected):
     return pytest.approx(list(expected), abs=1e-6)
 
 
-def test_hop_decay_of_an_expanded_chunk():
-    """The value of an expanded chunk is .7 · .4 + .3 · .7 · .8 = .448."""
-    assert values(HopDecay(), hops=1, weight=0.8, own=0.4) == near(0.448)
-
-
 def test_hop_decay_of_seeds():
-    """The value of a seed includes the full graph part; without the bonus it is only the part from its own score."""
+    """A seed has the full graph part, or none without the bonus; another chunk .7 · .4 + .3 · .7 · .8 = .448."""
     assert values(HopDecay(), own=[0.9, 0.5]) == near(0.93, 0.65)
     assert values(HopDecay(seed_bonus=False), own=[0.9, 0.5]) == near(0.63, 0.35)
+    assert values(HopDecay(), hops=1, weight=0.8, own=0.4) == near(0.448)
+    assert values(HopDecay(vector_weight=1, graph_weight=1), hops=[0, 1], own=[0.9, 0.5]) == near(0.95, 0.6)
 
 
 def test_hop_decay_without_the_similarity_of_expanded_chunks():
     """With score_expanded=False, the similarity of a chunk is ignored unless it is a seed."""
     assert values(HopDecay(score_expanded=False), hops=[0, 1], previous_value=[NAN, 0.9], own=0.5) == near(0.65, 0.21)
-
-
-def test_weights_of_more_than_one_are_shares():
-    """Weights that sum to more than 1 are divided by their sum, so no value exceeds 1."""
-    assert values(HopDecay(vector_weight=1, graph_weight=1), hops=[0, 1], own=[0.9, 0.5]) == near(0.95, 0.6)
 
 
 def test_distance_decay():
@@ -126,13 +117,6 @@ def test_unusable_parameters_are_refused(make):
     """The error for an invalid parameter of a score contains the value."""
     with pytest.raises(ConfigurationError, match=r" must be .*, got "):
         make()
-
-
-@pytest.mark.parametrize("form", ["pagerank", {"type": "flow", "alpha": 1}, {"alpha": 1}, 3, None])
-def test_unknown_forms_are_refused(form):
-    """Unknown names and parameters of scores raise ConfigurationError."""
-    with pytest.raises(ConfigurationError):
-        graph_score_from(form)
 
 
 def test_a_custom_score_has_no_mapping():

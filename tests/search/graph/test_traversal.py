@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.search.expansion import traversal_from
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import DistanceDecay, Flow, HopDecay, Propagation, RingDecay
 from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, WaterCircle
@@ -34,26 +33,11 @@ def test_every_traversal_works_with_every_score(traversal, score):
 
 
 @pytest.mark.parametrize("traversal", ALL, **names)
-def test_no_seeds(traversal):
-    """Without seeds no chunk is reached, with and without similarities."""
-    assert traverse(EDGES, traversal, HopDecay(), seeds=[]).chunks == ()
-    assert traverse(EDGES, traversal, HopDecay(), seeds=[], own={"C": 0.4}).chunks == ()
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
 def test_a_seed_that_is_not_in_the_graph_is_returned(traversal):
     """A seed that is not in the graph is returned with its own value, and its path is its own id."""
     chunks = by_id(traverse(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
     assert chunks["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
     assert chunks["C"].path == ("B", "C")
-
-
-@pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_cycle_is_traversed_once(traversal):
-    """In a cycle, no path visits a chunk twice."""
-    edges = [Edge(a, b, "next") for a, b in ("ab", "bc", "ca")]
-    chunks = by_id(traverse(edges, traversal, Propagation(), seeds=[("a", 0.3)], own={"b": 0.9, "c": 1.0}))
-    assert {id: a.path for id, a in chunks.items()} == {"a": ("a",), "b": ("a", "b"), "c": ("a", "b", "c")}
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +62,6 @@ def test_an_entity_does_not_count_as_a_hop(traversal):
     edges = [Edge("a", "entity:ada", "mentions"), Edge("b", "entity:ada", "mentions")]
     chunks = traverse(edges, traversal, HopDecay(), seeds=[("a", 1.0)]).chunks
     assert [(a.id, a.hops, a.path) for a in chunks] == [("a", 0, ("a",)), ("b", 1, ("a", "b"))]
-
-
-@pytest.mark.parametrize(
-    "form", ["dfs", {"type": "bfs", "width": 3}, {"max_hops": 2}, {"type": "bfs", "max_hops": -1}, BFS, 7, None]
-)
-def test_unknown_forms_are_refused(form):
-    """Unknown names, parameters and values of traversals raise ConfigurationError."""
-    with pytest.raises(ConfigurationError):
-        traversal_from(form)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +103,7 @@ NODES = "abcdefg"
     st.sampled_from(SCORES),
     st.sampled_from(["out", "in", "both"]),
     st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=20),
-    st.dictionaries(st.sampled_from(NODES + "z"), st.floats(0, 1), min_size=1, max_size=3),
+    st.dictionaries(st.sampled_from(NODES + "z"), st.floats(0, 1), max_size=3),
     st.dictionaries(st.sampled_from(NODES), st.floats(-1, 1)),
     st.integers(0, 4),
 )

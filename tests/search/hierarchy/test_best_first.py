@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import drive
-from langchain_hybridgraph.search.tree import BestFirstSettings, ScoredLevel, descend
+from langchain_hybridgraph.search.tree import Descent, ScoredLevel
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
@@ -16,9 +15,9 @@ OWN = {
 TREE = {"root": "ABCDE", "A": ["a1", "a2"], "B": ["b1"], "C": ["c1"], "D": ["d1"], "E": ["e1"]}
 
 
-def descend_tree(below, own, *, roots=("root",), starts=(), descent_scores_of=None, judged=None, leaves=(), **settings):
+def descend_tree(below, own, *, judged=(), **settings):
     """Search a tree of names; return the result, the value of each node, and the names scored at each level."""
-    names = sorted({*below, *(name for each in below.values() for name in each), *roots, *starts})
+    names = sorted({*below, *(name for each in below.values() for name in each)})
     number = {name: place for place, name in enumerate(names)}
     levels = []
 
@@ -31,15 +30,13 @@ def descend_tree(below, own, *, roots=("root",), starts=(), descent_scores_of=No
         yield
 
     def worth(level):
-        answer_scores = np.array([own.get(name, 0.0) for name in level])
-        descent_scores = np.array([(descent_scores_of or {}).get(name, own.get(name, 0.0)) for name in level])
+        scores = np.array([own.get(name, 0.0) for name in level])
         nodes = np.array([number[name] for name in level], np.int64)
-        may_answer, has_children = (np.array([name not in of for name in level], bool) for of in (judged or (), leaves))
-        return ScoredLevel(nodes, level, answer_scores, descent_scores, may_answer, has_children)
+        may_answer = np.array([name not in judged for name in level], bool)
+        return ScoredLevel(nodes, level, scores, scores, may_answer, np.ones(len(level), bool))
 
-    descent = drive(
-        descend([(number[name], name) for name in roots], worth(sorted(starts)), look, BestFirstSettings(**settings))
-    )
+    descent = Descent(**settings)
+    drive(descent.run([(number["root"], "root")], worth([]), look))
     return descent, {names[each.node]: each.value for each in descent.nodes}, levels
 
 
@@ -51,12 +48,6 @@ def test_the_search_ends_when_the_best_stay_the_same():
     assert list(values)[:2] == ["a1", "A"]
     assert values["a1"] == pytest.approx(0.85, abs=1e-6)
     assert values["A"] == pytest.approx(0.80, abs=1e-6)
-
-
-def test_a_child_has_half_of_its_directory():
-    """The value of a child is half its own score and half its directory's value: .5 · .6 + .5 · .8 = .7."""
-    _, values, _ = descend_tree({"root": "A", "A": ["a"]}, {"A": 0.8, "a": 0.6}, k=2)
-    assert values["a"] == pytest.approx(0.7, abs=1e-6)
 
 
 def test_the_search_continues_until_k_nodes_are_reached():
@@ -117,10 +108,3 @@ def test_values_are_between_own_and_the_directory(own, alpha, k):
             assert each.value == each.own
         else:
             assert each.value >= min(each.own, each.directory_value) - 1e-12
-
-
-@pytest.mark.parametrize("settings", [{"alpha": 1.5}, {"max_rounds": 0}, {"threshold": -0.1}])
-def test_invalid_settings_are_refused(settings):
-    """The error for an invalid setting contains its name."""
-    with pytest.raises(ConfigurationError, match=r"alpha|max_rounds|score_threshold"):
-        BestFirstSettings(k=3, **settings)

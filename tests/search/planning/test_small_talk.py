@@ -43,10 +43,6 @@ def test_assent_to_a_statement(query):
 def test_an_answer_to_a_question(query):
     """An answer to the question of the last message is not small talk, with or without courtesy."""
     assert not is_small_talk(query, "Shall I look up the limit?")
-
-
-def test_a_refusal_with_thanks_is_small_talk():
-    """A refusal with thanks is small talk, even after a question."""
     assert is_small_talk("No, thanks!", "Anything else?")
 
 

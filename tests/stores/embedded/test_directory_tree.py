@@ -68,16 +68,6 @@ def test_the_place_of_a_chunk_without_a_uri():
     ]  # fmt: skip
 
 
-def test_empty_directories_do_not_exist():
-    """A directory is removed with the last chunk below it and returns with the next one."""
-    store = stored("docs/old/a.md", "docs/b.md")
-    store.remove(["docs/old/a.md"])
-    assert nested(store) == {"docs": {"docs/b.md": {}}}
-    assert store.scoped_tree(Scope()).node("docs/old") == -1
-    store.upsert([chunk("docs/old/new.md")])
-    assert nested(store) == {"docs": {"docs/b.md": {}, "docs/old": {"docs/old/new.md": {}}}}
-
-
 def test_a_filter_hides_directories():
     """A directory without visible chunks does not exist, and one with some hidden chunks is not fully visible."""
     store = stored()

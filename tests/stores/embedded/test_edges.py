@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from datetime import datetime
 
 import pytest
 
@@ -62,13 +61,6 @@ def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
     assert store.edges(["a"]) == [changed]
 
 
-def test_edges_of_other_sources_are_added(store):
-    """replace_edges() adds edges that leave none of its sources; if such an edge exists, the heavier one is kept."""
-    store.upsert([], edges=[Edge("x", "y", "r", 0.5)])
-    store.replace_edges(["a"], ["r"], [Edge("x", "y", "r", 0.4), Edge("x", "z", "r")])
-    assert store.edges(["x"]) == [Edge("x", "y", "r", 0.5), Edge("x", "z", "r")]
-
-
 def test_ingesting_again_writes_nothing(memory):
     """Ingesting documents with neighbours, links and directories again changes no row of the catalog."""
     chunks = [
@@ -96,17 +88,14 @@ def test_edges_with_a_missing_end_are_deleted(store):
     assert graph_nodes(store) == set()
 
 
-def test_a_check_names_missing_ends(store):
-    """check() counts edges to and from missing ids and names the first three ids, which are not problems."""
+def test_a_check_counts_edges_with_missing_ends(store):
+    """check() counts edges to and from missing ids, which are not problems."""
     upsert(store, "a", edges=[Edge("a", "entity", MENTIONS), Edge("folder", "a", CONTAINS), Edge("a", "zzz", "r")])
-    report = store.admin.check()
-    assert report.notes == (
-        "1 edge has an end that is not in the index ('zzz'); an edge has no effect until both ends are in it",
-    )
-    assert report.ok
     store.upsert([], edges=[Edge("x", "a", "r"), Edge("a", "y", "r"), Edge("w", "x", "r")])
-    (note,) = store.admin.check().notes
-    assert note.startswith("4 edges have an end that is not in the index ('w', 'x', 'y', …); an edge")
+    report = store.admin.check()
+    assert report.ok
+    (note,) = report.notes
+    assert note.startswith("4 edges have an end that is not in the index")
     upsert(store, "zzz", "x", "y", "w")
     assert store.admin.check().notes == ()
 
@@ -150,18 +139,6 @@ DAY = 86_400.0
 def one_hop_away(store, as_of):
     graph = store.scoped_graph(Scope(as_of=as_of), EdgeFilter())
     return graph.ids(graph.neighbours(graph.nodes(["a"])).node)
-
-
-def test_times_of_edges_are_given_in_any_form(store):
-    """Edges accept dates as strings or datetimes, and are traversed only while they are valid."""
-    edges = [
-        Edge("a", "b", "r", valid_from="1970-01-02"),
-        Edge("a", "c", "r", valid_until="1970-01-02"),
-        Edge("a", "d", "r", valid_from=datetime(1970, 1, 3)),
-    ]
-    upsert(store, "a", "b", "c", "d", edges=edges)
-    assert [sorted(one_hop_away(store, (day + 0.5) * DAY)) for day in (0, 1, 2)] == [["c"], ["b", "c"], ["b", "d"]]
-    assert store.edges(["a"]) == edges
 
 
 @pytest.mark.parametrize("column", ["valid_from", "valid_until"])

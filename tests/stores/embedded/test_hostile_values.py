@@ -235,22 +235,6 @@ def test_tenants(tmp_path_factory, tenant, text):
         search_every_way(again)
 
 
-def test_hostile_metadata_survive_on_disk(tmp_path):
-    """Unusual metadata is unchanged after reopening the folder, and every retriever works with it."""
-    metadata = {
-        "price": math.nan,
-        "high": -math.inf,
-        "source": "a\ud800/b.md",
-        "deep": nested(MOST_NESTED - 2),
-        "": "\0",
-    }
-    with closing(HybridGraphStore(tmp_path / "index", Words())) as store:
-        store.add_texts(["good neighbour", "good hostile"], [{}, metadata], ids=["good", "h"])
-    with closing(HybridGraphStore(tmp_path / "index", Words())) as store:
-        search_every_way(store, of={"good", "h"})
-        assert repr(store.get_by_ids(["h"])[0].metadata) == repr(metadata)
-
-
 def test_damaged_metadata_of_one_chunk_fail_no_search(tmp_path):
     """Damaged metadata is treated as empty and reported by check, and writing the chunk again repairs it."""
     with closing(HybridGraphStore(tmp_path / "index", Words())) as store:

@@ -110,16 +110,6 @@ def test_first_values_come_from_the_metadata(store):
     assert (state_of(store).updated_at, store.memory.columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("confidence", 7), ("utility", "high"), ("active_count", 1.5), ("provenance_depth", True)]
-)
-def test_unusable_metadata_is_left_uninterpreted(memory, key, value):
-    """Invalid memory metadata is stored as it is, and the memory value is left unset."""
-    upsert(memory, chunk("a", **{key: value}))
-    assert state_of(memory) == MemoryState(learned_at=1_000.0)
-    assert memory.get(["a"])[0].metadata[key] == value
-
-
 # -- a second ingest ----------------------------------------------------------------------------------------------
 
 

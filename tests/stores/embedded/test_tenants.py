@@ -9,10 +9,9 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import NotAnIndexError, TenantError
-from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.ingestion.summaries import build_layers
-from langchain_hybridgraph.records import Edge, Scope
-from langchain_hybridgraph.stores.tenants import drop_tenant, list_tenants
+from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.stores.check import drop_tenant, list_tenants
 
 SECRET = "xylophonist"
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -74,11 +73,6 @@ def rows(path, table):
 def everything(path):
     """Return the bytes of all files."""
     return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
-
-
-def test_tenants_are_listed_with_their_chunks(folder):
-    """list_tenants() returns each tenant with its number of chunks."""
-    assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
 def test_a_tenant_without_chunks_is_listed_too(folder):
@@ -188,17 +182,6 @@ def test_an_unknown_tenant_is_an_error(folder):
     assert list_tenants(folder) == {"ada": 7, "bo": 7}
 
 
-def test_a_folder_of_which_all_tenants_were_dropped_takes_new_ones(folder):
-    """After all tenants have been dropped, a folder accepts new ones."""
-    for tenant in ("ada", "bo"):
-        drop_tenant(folder, tenant)
-    assert list_tenants(folder) == {}
-    with opened(folder, "ada") as store:
-        store.add_texts(["A new beginning."], ids=["new"])
-        assert [hit.id for hit in store.similarity_search("beginning")] == ["new"]
-        assert store.admin.check().problems == ()
-
-
 def test_the_embedding_is_still_recognised(folder):
     """After the tenant whose text identified the embedding is dropped, another embedding is still refused."""
     from langchain_hybridgraph.errors import EmbeddingMismatchError
@@ -221,14 +204,3 @@ def test_a_tenant_of_a_fitted_model_can_be_dropped(tmp_path):
     with HybridGraphStore(tmp_path, tenant="bo") as store:
         assert store.similarity_search_with_score("drummer") == before
         assert store.admin.check().problems == ()
-
-
-def test_an_ingested_tenant_can_be_ingested_again(folder):
-    """A dropped tenant's documents can be ingested again."""
-    from langchain_core.documents import Document
-
-    drop_tenant(folder, "ada")
-    with opened(folder, "ada") as store:
-        report = ingest([Document("The harp has strings.", metadata={"source": "harp.md"})], store)
-        assert report.added == 1
-        assert [chunk.text for chunk in store.get(store.find(Scope(tenant="ada")))] == ["The harp has strings."]

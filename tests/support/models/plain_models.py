@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import RunnableLambda
 
 
 class PlainModel(BaseChatModel):
@@ -26,13 +25,6 @@ class PlainModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self.answer(messages)))])
 
 
-class SilentModel(PlainModel):
-    """Model whose structured output is always None."""
-
-    def with_structured_output(self, schema, **kwargs):
-        return RunnableLambda(lambda messages: None)
-
-
 class WordyModel(PlainModel):
     """Model that has structured output but replies in plain text."""
 
@@ -40,19 +32,9 @@ class WordyModel(PlainModel):
         return self | (lambda message: {"raw": message, "parsed": None, "parsing_error": None})
 
 
-class LateModel(PlainModel):
-    """Model whose structured output raises NotImplementedError when it is called."""
-
-    def with_structured_output(self, schema, **kwargs):
-        def refuse(messages):
-            raise NotImplementedError("tools")
-
-        return RunnableLambda(refuse)
-
-
 def fenced(value):
     """Return JSON in a code block surrounded by chat, as a talkative model writes it."""
     return f"Of course! Here you are:\n\n```json\n{json.dumps(value, indent=2)}\n```\nLet me know if that helps [1]."
 
 
-KINDS = {"none": PlainModel, "gives None": SilentModel, "raises late": LateModel, "answers in words": WordyModel}
+KINDS = {"none": PlainModel, "answers in words": WordyModel}

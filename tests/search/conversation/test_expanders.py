@@ -1,10 +1,20 @@
-"""Expansion of a question with terms from the conversation."""
+"""Expansion of a question from its conversation, without a model."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.language_models import FakeListLLM
 
-from langchain_hybridgraph.search.conversation import ExpandedQuery, HistoryTerms, leaning, turns
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.search.conversation import (
+    AppendHistory,
+    ExpandedQuery,
+    HistoryTerms,
+    LLMRewrite,
+    StripQuestion,
+    leaning,
+    turns,
+)
 
 CARS = turns(["User: red car", "Assistant: A roadster", "User: how fast", "Assistant: 200"])
 
@@ -23,12 +33,6 @@ def test_a_question_of_four_content_words_is_complete(query):
     """A question with four content words is searched unchanged, in several languages."""
     assert leaning(query) == 0.0
     assert HistoryTerms()(query, CARS) == ExpandedQuery(query)
-
-
-def test_three_content_words_have_half_the_weight():
-    """A question with three content words gets half the weight."""
-    assert leaning("How heavy is the red car?") == 0.5
-    assert HistoryTerms(weight=0.4)("How heavy is the red car?", CARS).weight == 0.2
 
 
 @pytest.mark.parametrize(
@@ -62,10 +66,13 @@ def test_a_short_question_may_change_the_topic(query):
         "Сколько он стоит?",
         "它多少钱？",
         "why?",
+        "それはいくらですか",
+        "!?",
     ],
 )
 def test_a_sign_of_continuation_is_sure(query):
     """An opening word, a pronoun or a question of function words is a sure sign of continuation."""
+    assert leaning(query) == 1.0
     expanded_query = HistoryTerms()(query, CARS)
     assert (expanded_query.weight, expanded_query.sure) == (0.5, True)
 
@@ -77,8 +84,8 @@ def test_three_words_may_continue_the_conversation(query):
     """A question of three words continues the conversation if it shares a word with it in any form, or has a
     pronoun.
     """
-    assert HistoryTerms()(query, CARS).sure
-    assert HistoryTerms()(query, CARS).weight == 0.25
+    expanded_query = HistoryTerms(weight=0.4)(query, CARS)
+    assert (expanded_query.weight, expanded_query.sure) == (0.2, True)
 
 
 @pytest.mark.parametrize("query", ["What is ground water contamination?", "Who has won the most Super Bowls?"])
@@ -118,11 +125,6 @@ def test_turns_of_unknown_speakers():
     assert expanded_query.context == "red cars loud trains they have engines"
 
 
-def test_without_a_weight_nothing_is_added():
-    """A weight of 0 leaves the question unchanged."""
-    assert HistoryTerms(weight=0)("why?", CARS) == ExpandedQuery("why?")
-
-
 @given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=6))
 def test_history_terms_take_any_text(query, history):
     """For any question and history, the expanded text starts with the question and the weight is within [0, .5]."""
@@ -135,3 +137,46 @@ def test_one_huge_turn_is_read_in_part():
     """Only the start of a very long turn is used."""
     expanded_query = HistoryTerms()("why?", turns([("user", "cars " * 100_000), ("assistant", "Trains " * 100_000)]))
     assert len(expanded_query.context) < 3_000
+
+
+@pytest.mark.parametrize(
+    ("most", "history", "text"),
+    [
+        (3, CARS, "and its price? Assistant: A roadster User: how fast Assistant: 200"),
+        (9, CARS[:1], "and its price? User: red car"),
+        (3, [], "and its price?"),
+    ],
+)
+def test_append_history(most, history, text):
+    """The last turns, or all turns of a shorter conversation, are appended unchanged and in order."""
+    assert AppendHistory(most)("and its price?", history) == ExpandedQuery(text, sure=False)
+
+
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        ("Could you please tell me what the capital of France is?", "capital of France is"),
+        ("Can you?", "Can you?"),
+        ("Isolation of a fuse?", "Isolation of a fuse"),
+    ],
+)
+def test_strip_question(query, left):
+    """Courtesy and question words are removed unless the question consists only of them."""
+    assert StripQuestion()(query, CARS).text == left
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AppendHistory(0),
+        lambda: HistoryTerms(weight=1.5),
+        lambda: HistoryTerms(most=0),
+        lambda: LLMRewrite("gpt"),
+        lambda: LLMRewrite(FakeListLLM(responses=["x"]), turns=0),
+        lambda: LLMRewrite(FakeListLLM(responses=["x"]), timeout=0),
+    ],
+)
+def test_settings_that_cannot_be_used(make):
+    """Invalid parameters of an expander raise ConfigurationError at construction."""
+    with pytest.raises(ConfigurationError):
+        make()

@@ -1,0 +1,8 @@
+from langchain_hybridgraph.embeddings.lsa import NotFittedError as NotFittedError
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings as LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import ModelUnavailableError as ModelUnavailableError
+from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
+from langchain_hybridgraph.embeddings.resolve import choose_embedding as choose_embedding
+from langchain_hybridgraph.embeddings.resolve import default_embedding as default_embedding
+from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name
+from langchain_hybridgraph.embeddings.resolve import resolve_embedding as resolve_embedding
