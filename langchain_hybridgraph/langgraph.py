@@ -256,7 +256,6 @@ class HybridGraphMemory(BaseStore):
         return sorted({each[: op.max_depth] for each in matching})[op.offset : op.offset + op.limit]
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        """Return the matching items, best first, or all in order if there is no query."""
         end = op.offset + op.limit
         is_ranked = bool(op.query) and self._fields is not None
         ranked = self._ranked(op, end) if is_ranked else []

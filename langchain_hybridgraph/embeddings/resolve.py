@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 
 
 class LSAEmbeddings(LSAModel, Embeddings):
-    """LangChain embedding that learns vectors from the indexed texts, as described in
-    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`.
-
-    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
-    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
-    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
-    (True, True)
-    """
+    """LangChain embedding that is an :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`."""
 
 
 # all-MiniLM-L6-v2, run by Chroma on onnxruntime

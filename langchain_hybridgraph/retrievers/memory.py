@@ -191,7 +191,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return SessionTurns(n, store=store, session_id=id)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of messages, or None without an embedding."""
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
             return None
@@ -293,7 +292,6 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
 
 
 def _spans(query: Query) -> list[tuple[float, float]]:
-    """Return the times that a query mentions, as pairs of start and end."""
     return mentioned_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
 
 

@@ -168,7 +168,6 @@ class GraphView:
         return self._index.mirror(_GraphMirror, _GraphMirror)
 
     def _latest(self) -> tuple[Snapshot, GraphState]:
-        """Return a snapshot of the index and its edges, both in the state of the latest commit."""
         mirror, catalog = self._mirror, self._index.catalog
         state = mirror.state
         if state is None or catalog.graph_position() != (state[0].rows.version, state[2]):

@@ -225,7 +225,6 @@ class KeywordEngine:
             return self._index
 
     def _open(self) -> KeywordIndex:
-        """Open Tantivy's index, or build the fallback if that fails."""
         before, self.reason = self.reason, None
         try:
             return self._open_tantivy()

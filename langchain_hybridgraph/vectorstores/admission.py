@@ -444,7 +444,6 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether the times of a new memory allow it to join an existing one (see :func:`admit`)."""
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

@@ -58,13 +58,9 @@ class DocumentMemory(EmbeddedMemory):
     ) -> list[Admission]:
         """Add new memories in one transaction. Return one :class:`Admission` per memory, in the same order.
 
-        A memory joins one that says the same with a cosine of at least ``near_duplicate`` (None: the store's), and is
-        refused if its source has little credibility and it says little that is new; see
-        :func:`langchain_hybridgraph.vectorstores.admission.admit`. Memories of the same time that share a label are
-        checked for contradictions (edge ``contradicts``, lower confidence) by the chat model ``llm``, or else by their
-        labels alone; ``contradictions=False`` skips the check.
-
-        Raises ValueError for invalid metadata, a blank text, and a string instead of a list.
+        Near duplicates, with a cosine of at least ``near_duplicate`` (None: the store's), join. The chat model ``llm``
+        judges contradictions, or else the labels do; see :func:`langchain_hybridgraph.vectorstores.admission.admit`.
+        Raises ValueError for a string instead of a list.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)

@@ -422,7 +422,7 @@ PLAIN = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
         ({"mode": "genral"}, "did you mean 'general'"),
         ({"mode": {"type": "general", "recencie": 1}}, "did you mean 'recency'"),
         ({"mode": 7}, "mode"),
-        ({"memory": {"source_weights": {"vectors": 1}}}, "did you mean 'vector'"),
+        ({"memory": {"source_weights": {"vectors": 1}}}, "mapping of vector, keyword, graph and session"),
         ({"memory": {"source_weights": {"vector": -1}}}, "numbers ≥ 0"),
         ({"memory": {"source_weights": 0.5}}, "mapping"),
         ({"memory": {"session_turns": -1}}, "session_turns"),
