@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_form
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, literals, notation_of

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 ORDER = [
     *("errors", "degradation", "times"),
     *("registry", "settings_file", "text"),
-    *("filters", "chunks", "records", "execution", "memory", "stores", "display", "search"),
+    *("filters", "chunks", "records", "execution", "memory_scores", "stores", "display", "search"),
     *("embeddings", "ingestion", "telemetry", "options", "settings", "adapters", "result", "vectorstores"),
     *("retrievers", "langgraph", "llama_index", "evaluation", "migration", "server", "cli"),
 ]
@@ -26,13 +26,13 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
-    "chromadb": {"embeddings.minilm"},
+    "chromadb": {"embeddings.resolve"},
     "tantivy": {
         "stores.tantivy_index",
         "text.analyzer",
     },
     "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
-    "rank_bm25": {"stores.rank_bm25_index"},
+    "rank_bm25": {"stores.bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry.sinks", "server.guard", "server.routes", "server.service"},

@@ -120,7 +120,7 @@ def test_the_wheel_contains_only_the_package(wheel):
     others = {
         "py.typed",
         "embeddings/topics_english.txt",
-        "memory/english_words.txt",
+        "text/english_words.txt",
         "search/small_talk.txt",
         "server/hybridgraph.proto",
         "server/page.html",

@@ -19,7 +19,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.memory.scores import Scoring
+from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import (
     ENTITY,
     TITLE,

@@ -544,7 +544,7 @@ def other_model():
 
 def test_a_model_that_cannot_be_loaded_leaves_no_index(docs, tmp_path, monkeypatch):
     """If the model of a new index cannot be downloaded, no index is created."""
-    from langchain_hybridgraph.embeddings import ModelUnavailableError, OnnxMiniLMEmbeddings
+    from langchain_hybridgraph.embeddings.resolve import ModelUnavailableError, OnnxMiniLMEmbeddings
 
     def load(self):
         raise ModelUnavailableError("no network")

@@ -19,7 +19,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.memory_scores import Hotness, Novelty
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of
 from langchain_hybridgraph.options.presets import mode_from
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -215,12 +215,11 @@ def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, 
 
 
 def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
-    """The store passes its language and the parameters in the file to the LSA embedding."""
+    """The store passes its language to the LSA embedding that the file describes."""
     path = tmp_path / "h.yaml"
-    path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa, max_words: 50, seed: 3}\n")
+    path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa}\n")
     with HybridGraphStore.from_config(path) as store:
         assert isinstance(store.embeddings, LSAEmbeddings)
-        assert (store.embeddings.max_words, store.embeddings.seed, store.language) == (50, 3, "german")
         assert repr(store.embeddings) == "LSAEmbeddings(language='german', not fitted)"
     assert (tmp_path / "made").is_dir()
 

@@ -1,15 +1,18 @@
 """Behaviour common to all keyword engines."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.bm25 import ENGINES, headings_weight, keyword_index
+from langchain_hybridgraph.stores.bm25 import Engine, headings_weight
+from langchain_hybridgraph.stores.keyword_engine import keyword_index
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=get_args(Engine))
 def make(request):
     indexes = []
 
@@ -36,7 +39,7 @@ def test_an_empty_index_finds_nothing(make):
     """An empty index has version 0, no rows, no hits, no scores and a bound of 0."""
     index = make()
     assert (index.applied_version, index.rows(), index.search("ada", 5)) == (0, set(), [])
-    assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
+    assert (index.scores("ada", [0, 1]), index.question("ada").bound) == ({}, 0)
 
 
 @pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
@@ -57,7 +60,7 @@ def test_a_word_that_occurs_twice_counts_twice(make):
     index = make("ada charles", "charles engine", "ada")
     once, twice = dict(index.search("ada", 5)), dict(index.search("ada Ada's", 5))
     assert twice == pytest.approx({row: 2 * score for row, score in once.items()})
-    assert index.bound("ada ada") == pytest.approx(2 * index.bound("ada"))
+    assert index.question("ada ada").bound == pytest.approx(2 * index.question("ada").bound)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +203,8 @@ def test_the_scores_of_texts_and_headings_are_added(make):
     )
     expected = {row: of_texts[row] + headings_weight(3) * of_headings[row] for row in range(3)}
     assert dict(index.search(question, 5)) == pytest.approx(expected)
-    bound = texts.bound(question) + headings_weight(3) * headings.bound(question)
-    assert index.bound(question) == pytest.approx(bound, rel=1e-5)
+    bound = texts.question(question).bound + headings_weight(3) * headings.question(question).bound
+    assert index.question(question).bound == pytest.approx(bound, rel=1e-5)
 
 
 def test_headings_do_not_make_a_question_answerable(make):
@@ -243,7 +246,7 @@ BATCHES = st.lists(
 )
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=get_args(Engine))
 def engine(request):
     return lambda: keyword_index(request.param)
 
@@ -260,7 +263,7 @@ def test_answers_agree_with_each_other(engine, batches, question, mask, n):
     assert index.search(question, n) == whole[:n]
     assert index.search(question, n, allowed_rows) == [hit for hit in whole if hit[0] < len(mask) and mask[hit[0]]][:n]
     assert index.scores(question, range(40)) == dict(whole)
-    assert all(0 < score <= index.bound(question) for _, score in whole)
+    assert all(0 < score <= index.question(question).bound for _, score in whole)
     index.close()
 
 

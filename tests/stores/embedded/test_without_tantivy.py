@@ -30,8 +30,7 @@ def by_word(store, text):
 """
 
 READ_AND_WRITE = """
-folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-store = open_words(folder)
+store = open_words(Path(sys.argv[1]))
 said = [by_word(store, "cat")]
 for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
     store.upsert([Chunk(id, text)])
