@@ -26,8 +26,6 @@ except ModuleNotFoundError as missing:
 
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
-<<<<<<< HEAD
-from langchain_hybridgraph.server.page import add_page
 from langchain_hybridgraph.server.routes import (
     REFUSALS,
     add_documents,
@@ -36,9 +34,6 @@ from langchain_hybridgraph.server.routes import (
     add_metrics,
     add_searches,
 )
-=======
-from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
->>>>>>> main
 from langchain_hybridgraph.server.service import ServedStore, Service
 
 if TYPE_CHECKING:
