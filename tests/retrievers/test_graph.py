@@ -489,9 +489,9 @@ async def test_candidates_may_be_set_for_one_call():
         assert set(
             scores(hop_decay(store, graph={"candidates": "reached"}).retrieve("q", graph={"candidates": "all"}))
         ) == set(COSINES)
-        with pytest.raises(ValidationError, match="'all' or 'reached'"):
+        with pytest.raises(ValidationError, match="all or reached"):
             hop_decay(store, graph={"candidates": "seeds"})
-        with pytest.raises(ConfigurationError, match="must be 'all' or 'reached', got 'seeds'"):
+        with pytest.raises(ConfigurationError, match="must be all or reached, got 'seeds'"):
             retriever.retrieve("q", graph={"candidates": "seeds"})
 
 
@@ -894,7 +894,7 @@ def test_the_default_traversal_by_name_is_the_default():
             {"graph": {"score": {"type": "hop_decay", "hop_decay": 0.5}}},
             r"must be a list with a number per hop, such as \[1, 0.7, 0.5\]",
         ),
-        ({"graph": {"seed_keyword_weight": 2}}, "number from 0 to 1, or None, got 2"),
+        ({"graph": {"seed_keyword_weight": 2}}, "number from 0 to 1, got 2"),
         ({"graph": {"traversal": {"type": "bfs", "max_hops": -1}}}, "an integer ≥ 0, got -1"),
         ({"graph": {"traversal": {"type": "bfs", "min_weight": 3}}}, "number from 0 to 1, got 3"),
         ({"max_hop": 2}, "max_hop"),
