@@ -167,14 +167,6 @@ def test_only_commands_import_the_server():
     assert [each for each in INTERNAL if each.imported == "cli.serve" and each.early] == []
 
 
-def test_only_the_pipeline_imports_its_stages():
-    """Stages import no other stages: each can be read and removed without the others."""
-    stages = {"search.candidate_stages", "search.hit_stages"}
-    imports = [each for each in INTERNAL if each.imported in stages and folder(each.importer) == "search"]
-    assert {each.imported for each in imports} == stages
-    assert [each for each in imports if each.importer in stages] == []
-
-
 def test_core_folders_do_not_import_langchain():
     """Records, stores and queries work without LangChain, and nothing imports its discontinued packages."""
     langchain = [each for each in IMPORTS if each.imported.startswith("langchain") and folder(each.imported) != PACKAGE]

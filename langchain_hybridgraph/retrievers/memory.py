@@ -103,7 +103,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
     _call_options: ClassVar[Set[str]] = GraphRetriever._call_options | MEMORY_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
-    _needs_edges: ClassVar[bool] = False
     _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
 
     # -- retrieving -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from langchain_hybridgraph.chunks import is_valid
-from langchain_hybridgraph.records import CONTAINS, FAN, MENTIONS, Edge, checked_edges
+from langchain_hybridgraph.records import FAN, MENTIONS, Edge, checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -501,13 +501,6 @@ class InMemoryGraph:
     def has_graph(self) -> bool:
         """Whether the graph currently has any edges."""
         return bool(self.edges)
-
-    def chunk_ids(self) -> list[str]:
-        """Return the ids of the chunks that have edges, sorted, without directories and entities."""
-        with self._lock:
-            edges = [edge for by_relation in self.edges.values() for edge in by_relation.values()]
-        sources = {edge.source for edge in edges if edge.relation != CONTAINS}
-        return sorted(sources | {edge.target for edge in edges if edge.relation != MENTIONS})
 
     def add(self, edges: Iterable[Edge]) -> None:
         """Add edges; if several have the same source, target and relation, keep only the heaviest.

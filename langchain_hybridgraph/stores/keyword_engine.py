@@ -206,7 +206,11 @@ class KeywordEngine:
             self._close()
 
     def _close(self) -> None:
-        index, self._index = self._index, None
+        index, self._index, self._complete = (
+            self._index,
+            None,
+            None,
+        )  # Tantivy's files stay mapped as long as it is used
         if index is not None:
             index.close()
 

@@ -10,8 +10,8 @@ from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import FileRecord, check_name
 from langchain_hybridgraph.stores import catalog_memory
+from langchain_hybridgraph.stores.chunk_rows import chunk_in
 from langchain_hybridgraph.stores.index import IndexFolder
-from langchain_hybridgraph.stores.reading import chunk_in
 from langchain_hybridgraph.stores.writing import Writer
 from langchain_hybridgraph.times import iso_time, parse_time
 

@@ -242,7 +242,8 @@ class CallGate:
             with self._changed:
                 self._users.remove(thread)
                 self._calls.remove(thread)
-                self._changed.notify_all()
+                if self._is_shut or self._forking is not None:
+                    self._changed.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:
         """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""

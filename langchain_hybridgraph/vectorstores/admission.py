@@ -31,7 +31,6 @@ from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.execution.llm import StructuredModel
     from langchain_hybridgraph.filters.expressions import Filter
 
 
@@ -96,7 +95,7 @@ class Contradictions:
     """
 
     def __init__(self, llm: Any = None) -> None:
-        self._model: StructuredModel | None = None
+        self._model: Any = None
         if llm is not None:
             self._model = with_schema(llm, _FORM, "Contradictions")
         self._judgements: dict[tuple[str, str], float] = {}
@@ -109,7 +108,7 @@ class Contradictions:
             self._ask(self._model, new, unjudged)
         return [self._judgements.get((new.text, memory.text), by_labels(new, memory)) for memory in old]
 
-    def _ask(self, model: StructuredModel, new: Chunk, old: Sequence[Chunk]) -> None:
+    def _ask(self, model: Any, new: Chunk, old: Sequence[Chunk]) -> None:
         judgements: Mapping[int, float] = {}
         earlier = [{"statement": number, "text": memory.text} for number, memory in enumerate(old, start=1)]
         question = prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})

@@ -16,7 +16,7 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_documents, check_vector
 from langchain_hybridgraph.options.groups import call_text, translated
 from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids, memory_id
-from langchain_hybridgraph.search.hit_stages import select_hits
+from langchain_hybridgraph.search.pipeline import select_hits
 from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.times import parse_time
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import weakref
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.settings import HybridGraphSettings
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import STORES, TEXTS, close
 
@@ -95,17 +93,6 @@ def test_other_options_have_their_own_index(tmp_path, options):
     one, other = HybridRetriever(store), HybridRetriever(store, index=options)
     assert one.index.adapter.texts is not other.index.adapter.texts
     assert len(other.index.adapter.texts.chunks) == 20
-
-
-def test_the_index_lives_as_long_as_the_store():
-    """The index is kept after the last retriever is gone, and is freed with the store."""
-    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
-    texts = weakref.ref(HybridRetriever(store).index.adapter.texts)
-    gc.collect()
-    assert HybridRetriever(store).index.adapter.texts is texts()
-    del store
-    gc.collect()
-    assert texts() is None
 
 
 def test_a_copy_of_the_store_has_its_own_index():
@@ -196,13 +183,17 @@ def overwrite(file):
         stream.write(b"\x00garbage\xff")
 
 
+def misspell(file):
+    file.write_bytes(file.read_bytes().replace(b"leaks", b"leeks", 1))
+
+
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("texts", truncate),
-        ("texts", overwrite),
-        ("rows.jsonl", overwrite),
-        ("rows.jsonl", os.remove),
+        ("changes.jsonl", misspell),
+        ("changes.jsonl", truncate),
+        ("changes.jsonl", overwrite),
+        ("changes.jsonl", os.remove),
         ("keywords/meta.json", os.remove),
         ("keywords/*.idx", overwrite),
         ("keywords/*.term", truncate),
@@ -220,7 +211,7 @@ def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
 
 def build_slowly(folder):
     """Build the index again, and wait before it is complete."""
-    from langchain_hybridgraph.adapters.kept_index import KeptIndex
+    from langchain_hybridgraph.adapters.index_refresh import KeptIndex
 
     KeptIndex.publish = lambda index: (print("ready", flush=True), threading.Event().wait())
     opened(notes(Path(folder)), Path(folder), language="german")
@@ -240,11 +231,10 @@ def test_a_killed_process_leaves_the_old_index(folder_index):
 
 
 def test_an_unfinished_change_is_ignored(folder_index):
-    """Texts and lines that a killed process wrote without committing them have no effect."""
+    """A line that a killed process wrote without committing it has no effect."""
     folder = folder_index / "index" / generation(folder_index)
-    for name in ("texts", "rows.jsonl"):
-        with (folder / name).open("ab") as file:
-            file.write(b'{"half')
+    with (folder / "changes.jsonl").open("ab") as file:
+        file.write(b'{"half')
     store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     assert ask(opened(store, folder_index), "part1") == ["v1"]
@@ -291,7 +281,7 @@ def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
     assert ask(first, "valve") == ask(second, "valve") == []
     assert len(ask(first, "pump")) == len(ask(second, "pump")) == 19
     assert first.index.adapter.texts._generation == second.index.adapter.texts._generation
-    assert len((tmp_path / "index" / generation(tmp_path) / "rows.jsonl").read_bytes().splitlines()) == 5
+    assert len((tmp_path / "index" / generation(tmp_path) / "changes.jsonl").read_bytes().splitlines()) == 4
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
@@ -357,14 +347,3 @@ def test_wrong_uses_of_a_path_are_errors(tmp_path):
         HybridRetriever(store, index={**index, "engine": "rank_bm25"})
     with pytest.raises(ConfigurationError, match="kept in a folder"):
         HybridRetriever(store, index=index).refresh([Document("coal")])
-
-
-def test_the_path_can_be_configured(tmp_path, monkeypatch):
-    """The folder can be set in a file and in the environment."""
-    (tmp_path / "hybridgraph.yaml").write_text(f"index:\n  path: {tmp_path / 'index'}\n")
-    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
-    HybridRetriever.from_config(tmp_path / "hybridgraph.yaml", store=store)
-    assert (tmp_path / "index" / "current").exists()
-    monkeypatch.setenv("HYBRIDGRAPH_INDEX_PATH", str(tmp_path / "other"))
-    settings = HybridGraphSettings.from_file(tmp_path / "hybridgraph.yaml")
-    assert HybridRetriever.from_settings(settings, store=store).index.path == tmp_path / "other"

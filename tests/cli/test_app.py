@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, RetrievalResult, ingest
 from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.cli.console import say
+from langchain_hybridgraph.records import Edge
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]
@@ -435,6 +436,15 @@ def test_backup(index, tmp_path):
     assert hybridgraph("check", "--index", tmp_path / "copy").stdout == "no problems in 7 chunks\n"
     again = hybridgraph("backup", tmp_path / "copy", "--index", index)
     assert (again.exit_code, "already exists: pass a new folder" in again.stderr) == (2, True)
+
+
+def test_check_counts_edges_with_missing_ends(index):
+    """check prints a note about edges to unknown ids on stderr, with exit code 0."""
+    with HybridGraphStore(index) as store:
+        store.upsert([], edges=[Edge("a", "b", "cites")])
+    checked = hybridgraph("check", "--index", index)
+    assert (checked.exit_code, checked.stdout) == (0, "no problems in 7 chunks\n")
+    assert "note: 1 edges have an end that is not in the index" in checked.stderr
 
 
 def test_repair_refits(index, docs):

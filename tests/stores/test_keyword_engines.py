@@ -39,18 +39,6 @@ def test_an_empty_index_finds_nothing(make):
     assert (index.scores("ada", [0, 1]), index.bound("ada")) == ({}, 0)
 
 
-def test_texts_without_words_are_not_found(make):
-    """A text without words is a row of the index, but no search finds it."""
-    index = make("", "?!", "\x00")
-    assert (index.rows(), index.search("ada ?!", 5)) == ({0, 1, 2}, [])
-
-
-@pytest.mark.parametrize("text", ["", "?", "zebra", "the of and"])
-def test_questions_without_known_words_find_nothing(make, text):
-    """A query without words, or with only unknown words, finds nothing."""
-    assert make("ada wrote programs").search(text, 5) == []
-
-
 @pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
 def test_words_of_small_corpora_have_positive_scores(make, texts):
     """A word in half or all of the texts has a score above 0, unlike with BM25Okapi."""
@@ -216,14 +204,6 @@ def test_the_scores_of_texts_and_headings_are_added(make):
     assert index.bound(question) == pytest.approx(bound, rel=1e-5)
 
 
-def test_headings_of_other_rows_do_not_change_the_score_of_a_text(make):
-    """A row without headings has the same score whether or not other rows have headings."""
-    plain, index = make("zebra stripes", "zebra"), make()
-    index.apply(1, [(0, "zebra stripes"), (1, "zebra", "okapi handbook")], [])
-    assert index.search("zebra stripes", 5) == plain.search("zebra stripes", 5)
-    assert index.bound("zebra stripes") == plain.bound("zebra stripes")
-
-
 def test_headings_do_not_make_a_question_answerable(make):
     """The best score of the texts leaves out their headings, so it is the same with and without them."""
     texts = ["a zebra eats grass", "an okapi eats leaves", "penguins swim"]
@@ -244,14 +224,6 @@ def test_the_weight_of_headings_does_not_depend_on_other_rows(make):
         index.apply(2, [(1, "okapi", "zebra")], [])
     of_heading = [dict(index.search(question, 5))[1] for index in (small, large)]
     assert of_heading[1] / of_heading[0] == pytest.approx(1, abs=0.5)
-
-
-def test_a_title_in_a_script_without_spaces_is_found_first(make):
-    """The weight is by words, not by the characters and pairs of characters into which Chinese text is split."""
-    index = make("内容", "软件安装以后")
-    index.apply(2, [(0, "内容", "安装指南")], [])
-    assert headings_weight(Analyzer().count_words("安装指南")) == 1
-    assert index.search("安装指南", 2)[0][0] == 0
 
 
 def test_a_word_that_only_headings_contain_is_not_an_identifier(make):

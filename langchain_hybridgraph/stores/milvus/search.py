@@ -35,7 +35,7 @@ from langchain_hybridgraph.stores.milvus.connection import (
     ServerCall,
     client_library,
 )
-from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.schema import expression, text, texts
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.stores.vectors import background, unit
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
@@ -129,7 +129,7 @@ class MilvusIndex:
     counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
     rows_written: int = 0  # number of rows written by this process since the statistics were read
     last_scores: TokenScores | None = None
-    tree: Any = None  # see store._TreeRows
+    tree: Any = None  # when all rows were read, the rows, and their tree
 
     def __post_init__(self) -> None:
         if self.consistency not in get_args(Consistency):

@@ -2,7 +2,6 @@
 
 import threading
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,18 +154,6 @@ def test_very_deep_uris():
     tree = stored(uri).scoped_tree(Scope())
     assert len(tree) == DEEPEST + 2
     assert tree.chunks(tree.node(uri)) == [uri]
-
-
-def test_a_thousand_children():
-    """A directory lists a thousand children by name, and nearest returns those with the highest cosines."""
-    store = stored(*(f"d/{n:04}" for n in range(1_000)))
-    tree = store.scoped_tree(Scope())
-    children = tree.children(tree.node("d"))
-    assert [tree.uri(node) for node in children] == [f"d/{n:04}" for n in range(1_000)]
-    vector = store.vectors(["d/0123"])[0]
-    cosines = store.vectors([f"d/{n:04}" for n in range(1_000)]) @ vector
-    best = [f"d/{n:04}" for n in np.argsort(-cosines)[:5]]
-    assert [tree.uri(node) for node in tree.nearest(children, vector, 5)] == best
 
 
 @given(

@@ -203,18 +203,6 @@ def test_the_credibility_of_a_source(store):
     assert (store.memory.credibility("radio"), store.memory.credibility("unknown")) == (3 / 5, 0.5)
 
 
-def test_confidence_at_an_earlier_time(store):
-    """With known_at, confidence is the value at that time, but the number of uses is the current one."""
-    upsert(store, chunk("a", confidence=0.5), at=10.0)
-    for at, verb in ((20.0, "validate"), (30.0, "refute")):
-        store.clock.now = at
-        store.memory.feedback("a", verb)
-    store.memory.mark_used("a")
-    assert [state_of(store, known_at=at).confidence for at in (10, 19, 20, 29, 30)] == [0.5, 0.5, 0.65, 0.65, 0.05]
-    assert state_of(store, known_at=9.0) is None
-    assert state_of(store, known_at=10.0).active_count == 1
-
-
 # -- two times ----------------------------------------------------------------------------------------------------
 
 
@@ -243,16 +231,6 @@ def test_an_unchanged_edge_keeps_its_age(store):
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.4, valid_until=5_000.0)])
     assert neighbours(store, "a", known_at=10.0) == set()
     assert neighbours(store, "a", known_at=20.0) == {"b"}
-
-
-def test_paths_use_edges_known_at_the_time(memory):
-    """The edge of a step is the heaviest one that was known at the requested time."""
-    upsert(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
-    upsert(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
-    relations = [
-        memory.scoped_graph(Scope(known_at=at), EdgeFilter()).edges([("a", "b")])[0].relation for at in (10.0, 20.0)
-    ]
-    assert relations == ["weak", "strong"]
 
 
 TIMES = st.integers(0, 6)
