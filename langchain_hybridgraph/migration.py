@@ -17,9 +17,8 @@ from langchain_core.embeddings import FakeEmbeddings
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, to_json
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, as_path
-from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.execution.processes import Progress, report, showing
 from langchain_hybridgraph.ingestion.edges.base import slices
-from langchain_hybridgraph.ingestion.progress import Progress, showing
 from langchain_hybridgraph.records import MemoryState, Scope
 from langchain_hybridgraph.stores.check import list_tenants
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts

@@ -250,7 +250,7 @@ def delete(
     Chunks that match any of these are deleted, with their edges and with parents that have no other child. The exit
     code is 1 if an id is unknown.
     """
-    from langchain_hybridgraph.ingestion.progress import counted
+    from langchain_hybridgraph.execution.processes import counted
 
     filter = _parse_filter(where)
     if not id and not document and filter is None:
@@ -401,7 +401,7 @@ def serve_mcp(
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:
-    from langchain_hybridgraph.ingestion.progress import counted
+    from langchain_hybridgraph.execution.processes import counted
 
     for part in report.unchecked:
         say(f"not checked: {part}")

@@ -23,9 +23,8 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     with_schema,
 )
-from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.execution.processes import Progress, counted, report, showing
 from langchain_hybridgraph.ingestion.markdown import outline
-from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.splitting import position
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.summaries import STATE

@@ -117,10 +117,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         """Return the up-to-date adapter that retrievers of this vector store, or surely the same collection, share."""
         store, options = self.vector_store, self.index
         path = None if options.path is None else str(options.path.expanduser().resolve())
-        key = (
-            *(options.engine, language_name(options.language), options.id_key, options.equal_texts),
-            path,
-        )
+        key = options.engine, language_name(options.language), options.id_key, options.equal_texts, path
         shared = _SharedAdapters.of(store)
         with shared.lock:
             adapter = shared.adapters.get(key)
@@ -243,16 +240,15 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             )
         before = self.index
         super().__setattr__(name, value)
-        if name != "index" or before.adapter is None or self.index.adapter is not None:
-            return
-        for option in ("engine", "language", "id_key", "equal_texts", "path"):
-            if getattr(before, option) != getattr(self.index, option):
-                self.index, changed = before, getattr(self.index, option)
+        if name == "index" and before.adapter is not None and self.index.adapter is None:
+            changed = self.index
+            self.index = before
+            if dict(changed) | {"refresh": before.refresh} != dict(before):
                 raise ConfigurationError(
-                    f"{option} of the index cannot be changed to {changed!r}, because it was built with "
-                    f"{getattr(before, option)!r}: create another retriever, {type(self).__name__}(vector_store, …)"
+                    f"the index was built with {before!r}, of which only refresh can be changed, got {changed!r}: "
+                    f"create another retriever, {type(self).__name__}(vector_store, …)"
                 )
-        self.index = self.index.built(before.adapter)
+            self.index = changed.built(before.adapter)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -390,23 +386,19 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
-        store, index = self._store, self.index
-        if (
-            protocols.implements(store, protocols.SearchesHybrid)
-            and vector > 0
-            and keyword > 0
-            and self.keyword_retriever is None
-        ):
-            return hybrid_sources(store, vector, keyword)
-        sources: list[Source] = []
-        if protocols.implements(store, protocols.SearchesVectors) and vector > 0:
+        store, index, sources = self._store, self.index, list[Source]()
+        if vector > 0 and protocols.implements(store, protocols.SearchesVectors):
             sources.append(VectorSource(store, vector))
-        if self.keyword_retriever is not None and keyword > 0:
+        if not keyword > 0:
+            return tuple(sources)
+        if self.keyword_retriever is not None:
             contents = store if protocols.implements(store, protocols.FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
-        elif index.adapter is not None and keyword > 0:
+        elif sources and protocols.implements(store, protocols.SearchesHybrid):
+            return hybrid_sources(store, vector, keyword)
+        elif index.adapter is not None:
             sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh))
-        elif protocols.implements(store, protocols.SearchesKeywords) and keyword > 0:
+        elif protocols.implements(store, protocols.SearchesKeywords):
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 

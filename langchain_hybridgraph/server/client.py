@@ -23,7 +23,7 @@ from langchain_hybridgraph.options.arguments import HISTORY
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, HandOut, StreamingRetriever
+from langchain_hybridgraph.retrievers.base import EARLY, EarlyDocuments, HandOut, StreamingRetriever
 
 _LONGEST_DETAIL = 1_000  # characters quoted from an answer of another server, such as a proxy
 

@@ -207,9 +207,9 @@ class _Tools:
         ids = sorted(store.document_chunks([id])[id]) or [id]
         scope = Scope(access.filter, store.tenant)
         chunks: Sequence[Chunk] = [chunk for chunk in store.get(ids) if passes_filter(chunk, scope)]
-        children = {chunk.parent for chunk in chunks} - {None}
-        whole = [chunk for chunk in chunks if not (chunk.parent and chunk.parent in {each.id for each in chunks})]
-        return "\n\n".join(chunk.text for chunk in whole) if chunks or children else None
+        visible = {chunk.id for chunk in chunks}
+        texts = [chunk.text for chunk in chunks if chunk.parent not in visible]  # a parent contains its children
+        return "\n\n".join(texts) if texts else None
 
     async def _searched(
         self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, options: Mapping[str, Any] | None = None

@@ -41,9 +41,8 @@ class DocumentBody(_Model):
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
-        """Return the Document, with an id."""
-        id = self.id or memory_id(self.page_content, self.metadata)
-        return Document(self.page_content, metadata=self.metadata, id=id)
+        """Return the Document; without an id, the store derives one."""
+        return Document(self.page_content, metadata=self.metadata, id=self.id)
 
 
 class NewDocuments(_Model):
@@ -207,6 +206,8 @@ def add_documents(router: APIRouter, service: Service) -> None:
     async def add(body: NewDocuments, access: CanWrite) -> Response:
         """Add documents, or replace those with the same ids, and connect them by edges."""
         documents = [each.document() for each in body.documents]
+        for document in documents:
+            document.id = document.id or memory_id(document.page_content, document.metadata)
         store = await asyncio.to_thread(service.store, access.tenant)
         report = await asyncio.to_thread(ingest, documents, store, split=body.split)
         return Json({"ids": [document.id for document in documents], "report": to_json(report)})
@@ -255,20 +256,23 @@ def add_documents(router: APIRouter, service: Service) -> None:
 def add_memory(router: APIRouter, service: Service) -> None:
     """Add the endpoints for sessions and memories."""
 
-    def check_ids(access: Access, ids: Sequence[str]) -> None:
-        store: Any = service.store(access.tenant)
-        if len(store.get(ids)) < len({*ids}):
-            raise Refusal(404, "not all of these ids exist")
-
     async def answer(
-        access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any
+        access: Access,
+        part: Literal["memory", "sessions"],
+        verb: str,
+        *arguments: Any,
+        ids: Sequence[str] = (),
+        **options: Any,
     ) -> Any:
-        """Call a method of a store's memory or sessions, and return its result."""
+        """Call a method of a store's memory or sessions, and return its result. All of the ``ids`` must exist."""
 
         def call() -> Any:
-            method = getattr(getattr(service.store(access.tenant), part), verb, None)
+            store: Any = service.store(access.tenant)
+            method = getattr(getattr(store, part), verb, None)
             if method is None:
                 raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead")
+            if ids and len(store.get(ids)) < len({*ids}):
+                raise Refusal(404, "not all of these ids exist")
             return method(*arguments, **options)
 
         return await asyncio.to_thread(call)
@@ -302,7 +306,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory", **memory)
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
-        documents = [Document(each.page_content, metadata=each.metadata, id=each.id) for each in body.documents]
+        documents = [each.document() for each in body.documents]
         admissions = await answer(access, "memory", "remember", documents, contradictions=body.contradictions)
         return Json({"admissions": to_json(admissions)})
 
@@ -314,22 +318,18 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory/feedback", **memory)
     async def feedback(body: Feedback, access: CanWrite) -> Response:
         """Record feedback, which changes the confidence and the utility of memories."""
-        await asyncio.to_thread(check_ids, access, body.ids)
-        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb)})
+        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb, ids=body.ids)})
 
     @router.post("/memory/supersede", **memory)
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
-        await asyncio.to_thread(check_ids, access, [body.old_id])
-        fact = body.document
-        document = Document(fact.page_content, metadata=fact.metadata, id=fact.id)
-        return Json({"id": await answer(access, "memory", "supersede", body.old_id, document, at=body.at)})
+        old_id, fact = body.old_id, body.document.document()
+        return Json({"id": await answer(access, "memory", "supersede", old_id, fact, at=body.at, ids=[old_id])})
 
     @router.post("/memory/retract", **memory)
     async def retract(body: MemoryIds, access: CanWrite) -> Response:
         """Withdraw statements; only searches with an earlier ``known_at`` find them."""
-        await asyncio.to_thread(check_ids, access, body.ids)
-        return Json({"retracted": await answer(access, "memory", "retract", body.ids)})
+        return Json({"retracted": await answer(access, "memory", "retract", body.ids, ids=body.ids)})
 
     @router.post("/memory/expire", **memory)
     async def expire(access: CanManage) -> Response:

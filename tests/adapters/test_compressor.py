@@ -8,7 +8,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.objects import CompressorReranker, as_reranker
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.search.rerankers import AsyncReranker, ScoreReranker, TextReranker, apply_scores
+from langchain_hybridgraph.search.rerankers import ScoreReranker, TextReranker, apply_scores
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset
@@ -149,9 +149,14 @@ class Both(BaseDocumentCompressor):
 async def test_async_uses_the_compressors_async_method():
     """``arerank`` awaits ``acompress_documents``."""
     reranker = CompressorReranker(Both())
-    assert isinstance(reranker, AsyncReranker)
     assert await reranker.arerank(QUERY, hits()) == [None, 1.0, None, None]
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
+
+
+def test_a_compressor_class_is_rejected():
+    """Passing a compressor class instead of an instance raises ConfigurationError."""
+    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker"):
+        as_reranker(Both)
 
 
 def test_as_reranker():

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 import langchain_hybridgraph.ingestion as ingest_package
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import Step
-from langchain_hybridgraph.ingestion import IngestReport
+from langchain_hybridgraph.ingestion import EdgeBuilder, IngestReport
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
 from tests.support.stores.memory_store import MemoryStore, PlainStore
@@ -126,7 +126,7 @@ def test_the_store_is_flushed_once_before_the_last_edges():
     store = MemoryStore()
     order = []
 
-    class Late:
+    class Late(EdgeBuilder):
         relations = ("late",)
 
         def start(self, store):

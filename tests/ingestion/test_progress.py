@@ -6,11 +6,10 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-import langchain_hybridgraph.ingestion.progress as progress_module
+import langchain_hybridgraph.execution.processes as progress_module
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.processes import Step, report
+from langchain_hybridgraph.execution.processes import Step, report, showing
 from langchain_hybridgraph.ingestion import ingest, read_files
-from langchain_hybridgraph.ingestion.progress import showing
 from tests.support.samples.clock import PATIENCE
 
 

@@ -16,7 +16,7 @@ from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.memory.scores import MemoryColumns
+from langchain_hybridgraph.memory_scores import MemoryColumns
 from langchain_hybridgraph.records import (
     Edge,
     EdgeFilter,

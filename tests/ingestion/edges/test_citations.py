@@ -60,7 +60,7 @@ def test_pending_citations_of_split_documents():
 def test_an_ambiguous_title_cites_nothing():
     """A title that two documents have cites neither of them, and no document cites itself."""
     papers = [paper("a", title="Same"), paper("b", title="Same"), paper("c", "Same", "c", title="C")]
-    assert cited(memory(), *papers, pending=False) == set()
+    assert not {target for _, target in cited(memory(), *papers)} & {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("value", ["b", ["b", "b"], [{"title": "B paper"}], {"id": "b"}, [{"doi": DOI, "title": "?"}]])

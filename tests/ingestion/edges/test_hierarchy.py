@@ -2,7 +2,7 @@
 
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.ingestion.edges.sequence import HierarchyEdges
+from langchain_hybridgraph.ingestion.edges.metadata import HierarchyEdges
 from tests.support.samples.edge_documents import page, stored
 
 

@@ -145,10 +145,9 @@ def test_a_link_to_a_missing_document_is_pending():
 
 
 def test_links_without_pending_edges():
-    """Links to the web, images and parent folders get no edges, nor do missing documents with ``pending=False``."""
+    """Links to the web, images and parent folders get no edges."""
     text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
     assert references(page(text, "a.md")) == set()
-    assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
 
 
 @pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges
+from langchain_hybridgraph.ingestion.edges.metadata import SequenceEdges
 from langchain_hybridgraph.ingestion.splitting import CutDocument, ParentChildSplitter, RecursiveSplitter
 from tests.support.samples.edge_documents import page, stored
 
@@ -12,6 +12,7 @@ from tests.support.samples.edge_documents import page, stored
 def sequence(document):
     """Return the set of edges of a single document."""
     builder = SequenceEdges()
+    builder.start(None)
     (edge_set,) = [*builder.see(document), *builder.finish()]
     return edge_set
 
