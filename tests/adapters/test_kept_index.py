@@ -50,16 +50,6 @@ def opened(store, folder, **index):
     return HybridRetriever(store, index={"path": folder / "index", **index}, keyword_weight=0.9)
 
 
-def in_process(call):
-    """Run a function of this module in another process and return its last line of output."""
-    command = [sys.executable, "-W", "ignore", "-c", OPENED + call]
-    return subprocess.check_output(command, text=True).strip().splitlines()[-1]
-
-
-def answer_in_process(folder, question):
-    print(ask(opened(notes(Path(folder)), Path(folder)), question))
-
-
 def generation(folder):
     return (folder / "index" / "current").read_text()
 
@@ -127,15 +117,14 @@ def test_every_listable_store_can_keep_its_index(kind, tmp_path):
         close(store)
 
 
-def test_another_process_opens_the_index_and_applies_changes(folder_index):
+def test_an_opened_index_applies_changes(folder_index):
     """A later process finds texts added since, does not find deleted texts, and does not build the index again."""
     built = generation(folder_index)
     store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     store.delete(["p3"])
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'part1')") == "['v1']"
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'code3')") == "[]"
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'code4')") == "['p4']"
+    retriever = opened(store, folder_index)
+    assert [ask(retriever, question) for question in ("part1", "code3", "code4")] == [["v1"], [], ["p4"]]
     assert generation(folder_index) == built
 
 

@@ -121,8 +121,11 @@ def test_every_level_is_kept():
 
 
 def test_nodes_without_text_are_left_out():
-    """Nodes without text are left out with a warning that names them, and no edge leads to them."""
-    related = {NodeRelationship.NEXT: RelatedNodeInfo(node_id="image")}
+    """Nodes without text are left out with a warning that names them, and no edge leads to them, or to itself."""
+    related = {
+        NodeRelationship.NEXT: RelatedNodeInfo(node_id="image"),
+        NodeRelationship.PREVIOUS: RelatedNodeInfo(node_id="a"),
+    }
     nodes = [
         TextNode(text="words", id_="a", relationships=related),
         ImageNode(image_url="http://x/y.png", id_="image"),

@@ -235,15 +235,16 @@ class MilvusChunkStore:
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
-        return self._index.connection.run(search.vector_search(self._index, query, n))
+        return self._index.connection.run(search.hybrid_search(self._index, query, n, by_words=False)).vector
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`vector_search` without blocking the event loop."""
-        return await self._index.connection.arun(search.vector_search(self._index, query, n))
+        calls = search.hybrid_search(self._index, query, n, by_words=False)
+        return (await self._index.connection.arun(calls)).vector
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
-        return self._index.connection.run(search.keyword_search(self._index, query, n))
+        return self._index.connection.run(search.hybrid_search(self._index, query, n, by_vector=False)).keyword
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
         """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
