@@ -8,12 +8,13 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date, time, timedelta
 from enum import Enum
 from functools import cache
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
@@ -43,8 +44,7 @@ class Serializable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values (see :func:`to_json`)."""
-        data: dict[str, Any] = to_json(self)
-        return data
+        return cast("dict[str, Any]", to_json(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -101,22 +101,12 @@ def to_json(value: Any) -> Any:  # noqa: PLR0911 - one conversion per type
         return value.total_seconds()
     if isinstance(value, Set):
         return sorted(map(to_json, value), key=str)
-    if (values := _fields_of(value)) is not None:
-        return to_json(values)
-    if hasattr(value, "tolist"):  # a NumPy value
-        return to_json(value.tolist())
-    return list(map(to_json, value)) if isinstance(value, Iterable) else str(value)
-
-
-def _fields_of(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a dataclass, NamedTuple or Pydantic model; None for any other value."""
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    for name in ("_asdict", "model_dump"):
-        if callable(read := getattr(value, name, None)):
-            values: Mapping[str, Any] = read()
-            return values
-    return None
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    for method in ("_asdict", "model_dump", "tolist"):  # of a NamedTuple, a Pydantic model, and a NumPy value
+        if callable(convert := getattr(value, method, None)):
+            return to_json(convert())
+    return list(map(to_json, value)) if isinstance(value, Iterable) else str(value)
 
 
 @cache
@@ -279,7 +269,7 @@ class ParsedMetadata(NamedTuple):
         >>> ParsedMetadata.of({"confidence": 0.9, "utility": 7, "valid_from": "1970-01-02"})[:4]
         (86400.0, None, 0.9, None)
         """
-        parsed_metadata = cls(*(_read(metadata, key, _KEYS[key]) for key in cls._fields))
+        parsed_metadata = cls(*(_read(metadata, key, read) for key, read in _KEYS.items()))
         if parsed_metadata.never_valid:
             _warn_once("valid_until before valid_from", _never_valid(metadata))
         return parsed_metadata
@@ -296,12 +286,11 @@ class ParsedMetadata(NamedTuple):
         if not isinstance(labels, str | list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
         values = {}
-        for key in cls._fields:
-            if (value := metadata.get(key)) is not None:
-                try:
-                    values[key] = _KEYS[key](value)
-                except ValueError as error:
-                    raise ValueError(f"{key}: {error}") from error
+        for key, read in _KEYS.items():
+            try:
+                values[key] = None if metadata.get(key) is None else read(metadata[key])
+            except ValueError as error:
+                raise ValueError(f"{key}: {error}") from error
         parsed_metadata = cls(**values)
         if parsed_metadata.never_valid:
             raise ValueError(_never_valid(metadata))
@@ -319,13 +308,11 @@ LONGEST_TITLE = 500
 
 def with_short_titles(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata with ``title`` and ``section_heading`` shortened; the same object if neither is too long."""
-    titles = {key: metadata.get(key) for key in ("title", "section_heading")}
-    short = {
-        key: shorten(title, LONGEST_TITLE)
-        for key, title in titles.items()
-        if isinstance(title, str) and len(title) > LONGEST_TITLE
-    }
-    return {**metadata, **short} if short else metadata
+    for key in ("title", "section_heading"):
+        title = metadata.get(key)
+        if isinstance(title, str) and len(title) > LONGEST_TITLE:
+            metadata = {**metadata, key: shorten(title, LONGEST_TITLE)}
+    return metadata
 
 
 def is_nested_too_deeply(metadata: Mapping[str, Any]) -> bool:
@@ -365,7 +352,7 @@ def not_storable(whose: str, why: str) -> TypeError:
     )
 
 
-def _storable_value(value: Any, path: str, depth: int) -> Any:
+def _storable_value(value: Any, path: str, depth: int) -> Any:  # noqa: PLR0911 - one conversion per type
     """Convert a value to its JSON form.
 
     Dates and datetimes become ISO 8601 strings (pandas' NaT becomes None), numpy's scalars become numbers, tuples
@@ -386,10 +373,12 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        try:
+        with suppress(TypeError):  # values that cannot be sorted
             return _storable_value(sorted(value), path, depth)
-        except TypeError as error:
-            raise _not_a_value(value, path) from error
+    if isinstance(value, date):
+        return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
+    if isinstance(value, str | int | float):  # a subclass, such as a StrEnum
+        return value
     import numpy as np  # only here, because processes that read files do not need it
 
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64):
@@ -397,22 +386,10 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:
         if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's datetime lacks
             plain = value.astype("datetime64[us]").item()
         return _storable_value(plain, path, depth + 1)
-    return _storable_scalar(value, path)
-
-
-def _storable_scalar(value: Any, path: str) -> Any:
-    if isinstance(value, date):
-        return value.isoformat() if value == value else None  # noqa: PLR0124 - NaT does not equal itself
-    if isinstance(value, str | int | float):  # a subclass, such as a StrEnum
-        return value
-    raise _not_a_value(value, path)
+    raise _NotStorableError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-
-
-def _not_a_value(value: Any, path: str) -> _NotStorableError:
-    return _NotStorableError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
 
 
 def session_of(metadata: Mapping[str, Any]) -> tuple[str | None, int | None]:
@@ -536,13 +513,9 @@ def directory_of(uri: str) -> str:
     >>> directory_of("https://docs.org/use#install")
     'https://docs.org/use'
     """
-    match = _SCHEME.match(uri)
-    scheme = match[0] if match else ""
-    path = uri[len(scheme) :]
-    if scheme.lower() in ("http://", "https://") and "#" in path:
-        parent = path.partition("#")[0].rstrip("/")
-    else:
-        parent = path.rpartition("/")[0].rstrip("/")
+    scheme, path = _split_uri(uri)
+    is_section = scheme.lower() in ("http://", "https://") and "#" in path
+    parent = (path.partition("#")[0] if is_section else path.rpartition("/")[0]).rstrip("/")
     return f"{scheme}{parent}" if parent else ""
 
 
@@ -552,12 +525,17 @@ def plain_uri(uri: str) -> str:
     >>> plain_uri("docs/api/"), plain_uri("python://"), plain_uri("https://docs.org/use/#")
     ('docs/api', 'python://', 'https://docs.org/use')
     """
-    match = _SCHEME.match(uri)
-    scheme = match[0] if match else ""
-    path = uri[len(scheme) :]
+    scheme, path = _split_uri(uri)
     if scheme:
         path = path.removesuffix("#")
     return scheme + (path.rstrip("/") or path[:1])
+
+
+def _split_uri(uri: str) -> tuple[str, str]:
+    """Return the scheme of a URI, such as "https://", or "", and the rest."""
+    match = _SCHEME.match(uri)
+    scheme = match[0] if match else ""
+    return scheme, uri[len(scheme) :]
 
 
 def chunk_uri(id: str, document: str, metadata: Mapping[str, Any]) -> str:

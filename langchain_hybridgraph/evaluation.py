@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
@@ -57,36 +57,22 @@ class Difference(NamedTuple):
 class EvaluationReport(Serializable):
     """Value of each measure for each retriever and question, as returned by :func:`measure`.
 
-    ``figures[retriever][measure]`` is an array with one value per question, in the order of ``questions``.
+    ``figures[retriever][measure]`` has one value per question, in the order of ``questions``.
     ``degraded[retriever][reason]`` is the number of results with this degradation reason.
     """
 
     questions: tuple[str, ...]
     measures: tuple[str, ...]
-    figures: Mapping[str, Mapping[str, NDArray[np.float64]]]
+    figures: Mapping[str, Mapping[str, Sequence[float]]]
     degraded: Mapping[str, Mapping[str, int]]
 
     @cached_property
     def means(self) -> dict[str, dict[str, float]]:
         """Mean of each measure over the questions, by retriever."""
         return {
-            name: {measure: float(each[measure].mean()) for measure in self.measures}
+            name: {measure: float(np.mean(each[measure])) for measure in self.measures}
             for name, each in self.figures.items()
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a report from the output of :meth:`to_dict`. Raises ValueError for anything else."""
-        try:
-            figures = {
-                name: {measure: np.asarray(each, np.float64) for measure, each in by_measure.items()}
-                for name, by_measure in data["figures"].items()
-            }
-            return cls(tuple(data["questions"]), tuple(data["measures"]), figures, data["degraded"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"this is not an EvaluationReport ({error}); pass the output of EvaluationReport.to_dict()"
-            ) from error
 
     def difference(self, name: str, other: str, measure: str | None = None, *, seed: int = 0) -> Difference:
         """Return how much better ``name`` is than ``other``; without ``measure``, the first measure is used.
@@ -105,7 +91,7 @@ class EvaluationReport(Serializable):
                 f"{name!r} was not measured by {selected!r}; pass one of the retrievers "
                 f"{', '.join(map(repr, self.figures))} and one of the measures {', '.join(self.measures)}"
             )
-        return self.figures[name][selected]
+        return np.asarray(self.figures[name][selected])
 
     def worst(self, name: str, measure: str | None = None, n: int = 5) -> list[tuple[str, float]]:
         """Return the ``n`` questions with a retriever's lowest figures, as (question, figure), worst first."""
@@ -182,7 +168,7 @@ def measure(
             reason for answer in answers if isinstance(answer, RetrievalResult) for reason in answer.degraded
         )
         run = {str(at): _ranked(name, answer, id_of, depth) for at, answer in enumerate(answers)}
-        figures[name] = {str(each): np.zeros(len(questions)) for each in parsed_measures}
+        figures[name] = {str(each): [0.0] * len(questions) for each in parsed_measures}
         for metric in ir_measures.iter_calc(parsed_measures, grades, run):
             figures[name][str(metric.measure)][int(metric.query_id)] = metric.value
     return EvaluationReport(tuple(questions), tuple(map(str, parsed_measures)), figures, degraded)

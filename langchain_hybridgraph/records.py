@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,14 @@ from langchain_hybridgraph.chunks import (
     not_storable,
     replace_surrogates,
 )
-from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value, shorten
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    TenantError,
+    check_number,
+    check_whole_number,
+    quote_value,
+    shorten,
+)
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -43,10 +51,7 @@ def check_name(value: Any, what: str) -> None:
             'value.encode("utf-8", "replace").decode() replaces such characters'
         )
     if "\0" in value:
-        raise ValueError(
-            f"{what} must not contain a NUL character, got {reprlib.repr(value)}; "
-            'remove it with value.replace("\\0", "")'
-        )
+        raise ValueError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
 
 
 def check_ids(values: Any, name: str) -> None:
@@ -132,18 +137,26 @@ class Edge(Serializable):
     def __post_init__(self) -> None:
         # These checks must be fast: a large ingest creates a million edges, nearly all with a float weight and no
         # times.
-        weight: object = self.weight
+        weight: Any = self.weight
         if type(weight) is not float:
-            if isinstance(weight, bool) or not isinstance(weight, Real):
-                raise ValueError(_weight_message(self))
-            object.__setattr__(self, "weight", float(weight))
+            is_number = isinstance(weight, Real) and not isinstance(weight, bool)
+            object.__setattr__(self, "weight", float(weight) if is_number else math.nan)
         if not 0.0 < self.weight <= 1.0:
-            raise ValueError(_weight_message(self))
+            raise ValueError(
+                f"{_label(self)} has weight {quote_value(weight)}; pass one above 0 and up to 1, such as weight=0.5"
+            )
         if self.source == self.target:
             raise ValueError(f"{_label(self)} points to itself; connect two different ids")
         if self.valid_from is not None or self.valid_until is not None:
-            for name, seconds in zip(("valid_from", "valid_until"), _period(self), strict=True):
-                object.__setattr__(self, name, seconds)
+            start, end = _seconds(self, "valid_from", parse_time), _seconds(self, "valid_until", parse_end)
+            if start is not None and end is not None and end < start:
+                raise ValueError(
+                    f"{_label(self)} has valid_until ({quote_value(self.valid_until)}) before valid_from "
+                    f"({quote_value(self.valid_from)}): the edge would never be valid; swap the two times, or leave "
+                    "one out"
+                )
+            object.__setattr__(self, "valid_from", start)
+            object.__setattr__(self, "valid_until", end)
 
     if TYPE_CHECKING:
         # The constructor accepts more types for a time than the fields store.
@@ -163,23 +176,6 @@ def _label(edge: Edge) -> str:
     return f"edge {quote_value(edge.source)} → {quote_value(edge.target)} ({shorten(edge.relation, 100)})"
 
 
-def _weight_message(edge: Edge) -> str:
-    return (
-        f"{_label(edge)} has weight {quote_value(edge.weight)}; pass a weight above 0 and up to 1, such as weight=0.5"
-    )
-
-
-def _period(edge: Edge) -> tuple[float | None, float | None]:
-    start, end = _seconds(edge, "valid_from", parse_time), _seconds(edge, "valid_until", parse_end)
-    if start is not None and end is not None and end < start:
-        raise ValueError(
-            f"{_label(edge)} has valid_until ({quote_value(edge.valid_until)}) before valid_from "
-            f"({quote_value(edge.valid_from)}): "
-            "the edge would never be valid; swap the two times, or leave one out"
-        )
-    return start, end
-
-
 def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | None:
     value = getattr(edge, name)
     if value is None:
@@ -196,7 +192,7 @@ def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     Raises ValueError for an id or relation that cannot be stored, and for a description that is not a string. Raises
     ConfigurationError if ``edges`` is not an iterable of Edge.
     """
-    if isinstance(edges, Edge) or not isinstance(edges, Iterable):
+    if not isinstance(edges, Iterable):
         raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
     edge_list: list[Any] = list(edges)
     if others := [each for each in edge_list if not isinstance(each, Edge)]:
@@ -240,7 +236,7 @@ class EdgeFilter:
     - ``min_weight`` is the lowest weight of an edge that may be followed.
     - ``hub_degree``: the weights of a node with more edges than this are reduced to weight · hub_degree / degree.
 
-    Raises ValueError for an unknown direction, a ``min_weight`` outside [0, 1] or a ``hub_degree`` below 1.
+    Raises ConfigurationError for an unknown direction, a ``min_weight`` outside [0, 1] or a ``hub_degree`` below 1.
     """
 
     direction: Literal["out", "in", "both"] = "out"
@@ -250,11 +246,10 @@ class EdgeFilter:
 
     def __post_init__(self) -> None:
         if self.direction not in ("out", "in", "both"):
-            raise ValueError(f"direction must be 'out', 'in' or 'both', got {quote_value(self.direction)}")
-        if not 0.0 <= self.min_weight <= 1.0:
-            raise ValueError(f"min_weight must be a number from 0 to 1, got {quote_value(self.min_weight)}")
-        if self.hub_degree is not None and self.hub_degree < 1:
-            raise ValueError(f"hub_degree must be an integer ≥ 1, or None, got {quote_value(self.hub_degree)}")
+            raise ConfigurationError(f"direction must be 'out', 'in' or 'both', got {quote_value(self.direction)}")
+        check_number("min_weight", self.min_weight, ge=0, le=1)
+        if self.hub_degree is not None:
+            check_whole_number("hub_degree", self.hub_degree, least=1)
 
 
 def name_of(id: str) -> str:
@@ -580,12 +575,9 @@ class Hit(Serializable):
             reasons.append(f"{sum(searched):.3f} from search, {self.parts['graph']:.3f} from the graph")
         *before, last = self.found_by or (self.source,)
         reasons.append(f"found by {', '.join(before)} and {last}" if before else f"found by {last}")
-        if self.vector_score is not None:
-            reasons.append(f"cosine {self.vector_score:.3f}")
-        if self.bm25_score is not None:
-            reasons.append(f"BM25 {self.bm25_score:.2f}")
-        if self.rerank_score is not None:
-            reasons.append(f"reranked {self.rerank_score:.3f}")
+        for template, score in _SCORES.items():
+            if (value := getattr(self, score)) is not None:
+                reasons.append(template.format(value))
         if self.hops:
             reasons.append(explain_route(self.id, self.path, self.hops, self.graph_context))
         elif self.parts.get("graph"):
@@ -593,6 +585,9 @@ class Hit(Serializable):
         if self.child is not None:
             reasons.append(f"parent of {self.child.id}")
         return " · ".join(reasons)
+
+
+_SCORES = {"cosine {:.3f}": "vector_score", "BM25 {:.2f}": "bm25_score", "reranked {:.3f}": "rerank_score"}
 
 
 # Record of whether a question has an answer.
@@ -647,8 +642,6 @@ class Answerability(Serializable):
 
     def scale(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
-        if self.unit == 1:
-            return list(hits)
         scaled = []
         for hit in hits:
             parts = {}

@@ -25,7 +25,7 @@ from llama_index_instrumentation.base import BaseEvent
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.effects import Effect, Failure, Search, adrive, drive, offload
+from langchain_hybridgraph.execution.effects import Failure, Search, adrive, drive, offload
 from langchain_hybridgraph.llama_index.nodes import filter_from, text_of, to_chunk, to_node
 from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
 from langchain_hybridgraph.options.objects import as_reranker
@@ -34,7 +34,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, is_awaited
+from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, rerank_call
 
 dispatcher = get_dispatcher(__name__)
 
@@ -190,7 +190,7 @@ class LlamaIndexRetriever(BaseRetriever):
         for node in (each.node for each in nodes):
             # LlamaIndex returns the object of an IndexNode in its place.
             if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode) and isinstance(inner, PipelineRetriever):
-                scope = inner._scope(options)
+                scope = inner._scope({name: value for name, value in options.items() if value is not None})
                 node.obj = node.obj if in_scope(to_chunk(node.obj), replace(scope, tenant=None)) else None
         dispatcher.event(
             RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
@@ -221,7 +221,6 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge a retriever's options with the overriding ones of a call (``own``); filters are combined."""
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
@@ -284,12 +283,10 @@ class RerankPostprocessor(BaseNodePostprocessor):
         raise ConfigurationError(f"{type(self.reranker).__name__} needs a query: postprocess_nodes(nodes, query_str=…)")
 
     def _rerank(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Search[list[NodeWithScore]]:
-        """Return the reranked nodes; LlamaIndex's events are sent before and after."""
         text, hits, reranker = self._query(query), _hits(nodes), self.reranker
         model, top_n = type(reranker).__name__, self.top_n or len(nodes)
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=model))
-        arun = partial(reranker.arerank, text, hits) if is_awaited(reranker) else None
-        calls = [Effect("rerank", partial(reranker.rerank, text, hits), arun)] if hits else []
+        calls = [rerank_call(reranker, text, hits)] if hits else []
         try:
             (scores,) = (yield calls) if calls else ([],)
             if isinstance(scores, Failure):

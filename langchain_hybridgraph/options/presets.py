@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from langchain_hybridgraph.memory.scores import Composite
+from langchain_hybridgraph.memory_scores import Composite
 from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.evidence import LinkEvidence
@@ -48,6 +48,9 @@ PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
 """The presets by name."""
 
 
+_DEFAULT_SCORE = HopDecay()
+
+
 def own_score(traversal: Traversal) -> GraphScore:
     """Return the score that a traversal uses if neither a score nor a preset is set.
 
@@ -56,8 +59,10 @@ def own_score(traversal: Traversal) -> GraphScore:
     >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == HopDecay()
     (NoisyOr(strength=1.0), True)
     """
-    presets = (preset for preset in PRESETS.values() if not isinstance(preset.traversal, BFS))
-    return next((each.score for each in presets if isinstance(traversal, type(each.traversal))), HopDecay())
+    for preset in PRESETS.values():
+        if isinstance(traversal, type(preset.traversal)) and not isinstance(traversal, BFS):
+            return preset.score
+    return _DEFAULT_SCORE
 
 
 @dataclass(frozen=True)

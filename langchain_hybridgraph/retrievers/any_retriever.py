@@ -21,8 +21,7 @@ from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import unknown_options
 from langchain_hybridgraph.records import Annotate, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import Callbacks, PipelineRetriever, child_run
-from langchain_hybridgraph.retrievers.streaming import EARLY
+from langchain_hybridgraph.retrievers.base import EARLY, Callbacks, PipelineRetriever, child_run
 from langchain_hybridgraph.search.sources import VectorSource
 from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 

@@ -1,13 +1,28 @@
-"""Base class of the retrievers."""
+"""Base classes of the retrievers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Set, Sized
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+    Sized,
+)
+from contextlib import aclosing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
 
 from langchain_core.callbacks import (
@@ -17,15 +32,15 @@ from langchain_core.callbacks import (
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
-from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.html import fields_table
-from langchain_hybridgraph.errors import TenantError
+from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
-from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.execution.threads import Job, lane_of, submit
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import (
     OF_ALL,
@@ -41,7 +56,6 @@ from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, StreamingRetriever
 from langchain_hybridgraph.search.context import CertainHits, Pipeline, TokenBudget
 from langchain_hybridgraph.search.evidence import CombinedTraversal
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Expansion
@@ -56,10 +70,167 @@ from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_sea
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
 
-
 Answer = TypeVar("Answer")
+EARLY = "_early"
+"""Name of an option of ``invoke``: a function that receives Documents before the answer is complete.
+
+``stream`` yields no early Documents if this option is False.
+"""
+
+HandOut = Callable[[Document], None]
+"""Function that receives a Document before the answer is complete."""
+
+
+class StreamingRetriever(BaseRetriever):
+    """Retriever that streams its answer, one Document at a time."""
+
+    @property
+    def _streams_early(self) -> bool:
+        """Whether ``invoke`` accepts :data:`EARLY` and may hand out Documents before its slow stages run."""
+        return False
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Return the Documents for a question; ``kwargs`` are the options of a call."""
+        check_config(config)
+        query, options = self._read(input, config, kwargs)
+        return super().invoke(query, config, **options)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Return the same result as :meth:`invoke`, without blocking the event loop."""
+        check_config(config)
+        query, options = self._read(input, config, kwargs)
+        return await super().ainvoke(query, config, **options)
+
+    def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return input, options
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[list[Document]]:
+        """Yield the answer in lists of one Document each.
+
+        Some hits are certain to be in the answer before edges are followed or a reranker runs. These are yielded first,
+        with their search scores; their ``retrieval_rank`` is None if it is not known yet. When the answer is complete,
+        the other Documents follow, best first. From then on, all Documents, including the early ones, have the metadata
+        that ``invoke`` returns, such as its ``retrieval_rank``. (In a chain, they are yielded in its order; see
+        :meth:`transform`.)
+
+        If early hits are possible, the search runs in another thread, and completes even if the stream is not read to
+        its end.
+        """
+        if not kwargs.pop(EARLY, self._streams_early):
+            yield from _one_by_one(self.invoke(input, config, **kwargs), ())
+            return
+        parts: SimpleQueue[Document | None] = SimpleQueue()
+        search = partial(self.invoke, input, config, **kwargs, **{EARLY: parts.put})
+        answer = Job(search, lane_of("stream", self), copy_context())
+        answer.add_done_callback(lambda _: parts.put(None))
+        submit(answer)
+        early = []
+        while (document := parts.get()) is not None:
+            early.append(document)
+            yield [document]
+        yield from _one_by_one(answer.result(), early)
+
+    async def astream(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[list[Document]]:
+        """Yield the same lists as :meth:`stream`. Closing the stream cancels the search."""
+        if not kwargs.pop(EARLY, self._streams_early):
+            for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
+                yield part
+            return
+
+        def search(hand_out: HandOut) -> Coroutine[Any, Any, Sequence[Document]]:
+            return self.ainvoke(input, config, **kwargs, **{EARLY: hand_out})
+
+        async with aclosing(stream_documents(search)) as parts:
+            async for part in parts:
+                yield part
+
+    def transform(
+        self, input: Iterator[Any], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[list[Document]]:
+        """Yield the complete answer in lists of one Document each, in the order of ``invoke``.
+
+        LangChain calls this method when a chain is streamed. The next step of the chain receives the sum of the lists,
+        so the Documents must already be in their final order.
+        """
+        yield from super().transform(input, config, **kwargs, **{EARLY: False})
+
+    async def atransform(
+        self, input: AsyncIterator[Any], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[list[Document]]:
+        """Yield the same lists as :meth:`transform`."""
+        async for part in super().atransform(input, config, **kwargs, **{EARLY: False}):
+            yield part
+
+
+async def stream_documents(
+    search: Callable[[HandOut], Coroutine[Any, Any, Sequence[Document]]],
+) -> AsyncGenerator[list[Document], None]:
+    """Yield the Documents that ``search`` hands out early, and then the others in its answer, one at a time.
+
+    Closing the generator cancels the search.
+    """
+    loop = asyncio.get_running_loop()
+    parts: asyncio.Queue[Document | None] = asyncio.Queue()
+
+    def hand_out(document: Document) -> None:
+        with suppress(RuntimeError):  # the loop is closed, so nothing reads the stream
+            loop.call_soon_threadsafe(parts.put_nowait, document)
+
+    answer = asyncio.create_task(search(hand_out))
+    answer.add_done_callback(lambda _: parts.put_nowait(None))
+    early = []
+    try:
+        while (document := await parts.get()) is not None:
+            early.append(document)
+            yield [document]
+        for part in _one_by_one(await answer, early):
+            yield part
+    finally:
+        answer.cancel()
+
+
+def check_config(config: object) -> None:
+    """Raise ConfigurationError for k or another value instead of LangChain's config."""
+    if isinstance(config, int | float | str):
+        raise ConfigurationError(
+            f"the second argument is LangChain's config, a mapping, got {config!r:.80}; options are passed by name: "
+            f"write k={config!r:.80}"
+        )
+
+
+class EarlyDocuments:
+    """Documents of one call that were handed out before its answer was complete."""
+
+    def __init__(self, hand_out: HandOut) -> None:
+        self._hand_out = hand_out
+        self._documents: dict[str | None, Document] = {}
+
+    def hand_out(self, documents: Sequence[Document]) -> None:
+        """Pass the Documents to the caller's function, except those that were handed out before."""
+        for document in documents:
+            if document.id not in self._documents:
+                self._documents[document.id] = document
+                self._hand_out(document)
+
+    def completed(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the answer, reusing the early Documents, which receive all of its metadata."""
+        answer = []
+        for document in documents:
+            early = self._documents.get(document.id, document)
+            early.page_content, early.metadata = document.page_content, document.metadata
+            answer.append(early)
+        return answer
+
+
+def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> list[list[Document]]:
+    """Return the remaining Documents in lists of one, or one empty list for an empty answer."""
+    early_ids = {id(document) for document in early}
+    return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])
 
 
 class ObservedRetriever(StreamingRetriever):
@@ -154,16 +325,6 @@ class ObservedRetriever(StreamingRetriever):
             return list(await self._arun(prepared_search))
         finally:
             await events.areport_stages(run_manager, prepared_search.trace)
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        params = super()._get_ls_params(**kwargs)
-        store = getattr(self, "vector_store", None)
-        embedding = getattr(store, "embeddings", None)
-        if store is not None:
-            params["ls_vector_store_provider"] = type(store).__name__
-        if embedding is not None:
-            params["ls_embedding_provider"] = type(embedding).__name__
-        return params
 
 
 def _display_value(value: Any) -> Any:
@@ -286,8 +447,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         hand_out = options.get(EARLY)
-        if hand_out is not None:
-            options = cast(Options, {name: value for name, value in options.items() if name != EARLY})
+        options = {name: value for name, value in options.items() if value is not None and name != EARLY}
         self._check_options(options)
         trace = Trace()
         trace.raises = self.on_error == "raise"
@@ -299,21 +459,22 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             early = EarlyDocuments(hand_out)
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
         pipeline_query = self._query_of(bounded(query, trace.degrade), options)
-        deadline_ms = _first(options.get("deadline_ms"), self.deadline_ms)
+        deadline_ms = options.get("deadline_ms", self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
         return PreparedSearch(pipeline_query, pipeline, trace, deadline, level, early)
 
+    # The options that the following methods receive are not None.
+
     def _query_of(self, query: str | None, options: Options) -> Query:
         vector = options.get("vector")
-        k = int(_first(options.get("k"), self.k))
+        k = int(options.get("k", self.k))
         return Query(query, k, self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         store = self._store
         expansion, selection = self._expansion(options), self.selection.changed(options.get("selection"))
-        shared = selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)}
         return Pipeline(
-            **shared,
+            **selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)},
             store=store,
             sources=self._sources(options, callbacks),
             fusion=self.fusion if self.fusion is not None else self._default_fusion,
@@ -322,7 +483,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             expansion=expansion,
             parents=self.return_parents,
             reranker=self.reranker,
-            min_score=_first(options.get("min_score"), self.min_score),
+            min_score=options.get("min_score", self.min_score),
             on_error=self.on_error,
             listing=store.list_chunks if implements(store, ListsChunks) else None,
             count=partial(len, store) if implements(store, Sized) else None,
@@ -350,12 +511,11 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     _graph: ClassVar[Any] = None  # the graph whose edges an expansion follows
 
     def _scope(self, options: Options) -> Scope:
-        tenant = options.get("tenant")
-        if tenant is not None and self.tenant is not None and tenant != self.tenant:
+        tenant = options.get("tenant", self.tenant)
+        if self.tenant is not None and tenant != self.tenant:
             raise TenantError(f"the retriever is for tenant {self.tenant!r}, but the call requests {tenant!r}")
-        as_of = _first(options.get("as_of"), self.as_of)
-        scope = Scope(self.filter, _first(tenant, self.tenant), resolve_as_of(as_of))
-        narrower = parse_filter(options.get("filter"))
+        scope = Scope(self.filter, tenant, resolve_as_of(options.get("as_of", self.as_of)))
+        narrower = parse_filter(options["filter"]) if "filter" in options else None
         return scope if narrower is None else scope.narrowed(narrower)
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
@@ -436,10 +596,6 @@ def _traversal_name(traversal: Traversal) -> str:
 def with_k(options: Mapping[str, Any], k: int | None) -> Options:
     """Return the options with k and a level of annotation."""
     return {**options, "k": k, "annotate": options.get("annotate") or "all"}
-
-
-def _first(value: Any, default: Any) -> Any:
-    return default if value is None else value
 
 
 Callbacks = CallbackManager | AsyncCallbackManager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any, ClassVar, Unpack
 
@@ -11,7 +10,6 @@ from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
 from langchain_hybridgraph.display.picture import NODES, WIDTH
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import GRAPH_ONLY, CallSettings, Options, check_texts
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
@@ -22,7 +20,7 @@ from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
 from langchain_hybridgraph.stores.graph import InMemoryGraph
-from langchain_hybridgraph.stores.protocols import HasFastLookups, HasGraph, ReadsIndex, SearchesVectors, implements
+from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
 from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -40,9 +38,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
     (:func:`~langchain_hybridgraph.options.presets.own_score`).
 
-    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``. The
-    constructor warns about a vector store without edges, and about ids in a list of ``edges`` that are not in the
-    store, unless looking up the ids may be slow.
+    Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``.
 
     >>> from langchain_hybridgraph import Edge, HybridGraphStore
     >>> texts = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam."}
@@ -55,23 +51,11 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | GRAPH_ONLY
-    _needs_edges: ClassVar[bool] = True
-    """Whether the constructor warns about a store without edges."""
     _graph_store: HasGraph | None = PrivateAttr(None)
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         super()._set_up(documents, settings)
         self._graph_store = self._graph_of_edges()
-        if self._graph_store is None and self._needs_edges:
-            name = type(self).__name__
-            warnings.warn(
-                f"{type(self.vector_store).__name__} has no edges, so the answers are the same as from a "
-                f"HybridRetriever: pass {name}(vector_store, edges=[Edge(…), …]), or ingest the documents into a "
-                "HybridGraphStore",
-                stacklevel=3,
-            )
-        if isinstance(self.edges, InMemoryGraph) and self.edges is not settings.get("edges"):
-            self._warn_of_missing_ids(self.edges)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -87,23 +71,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
             return self.edges.for_store(lambda ids, scope: store.read(ids, scope, {}), cosines)
         graph: HasGraph = self.edges
         return graph
-
-    def _warn_of_missing_ids(self, graph: InMemoryGraph) -> None:
-        """Warn about ids of edges that are not in the store, unless looking them up may be slow."""
-        store, adapter, ids = self._store, self.index.adapter, graph.chunk_ids()
-        if adapter is not None and adapter.texts is not None:
-            existing: Collection[str] = adapter.stored_ids | adapter.texts.chunks.keys()
-        elif implements(store, ReadsIndex) and implements(store, HasFastLookups) and store.has_fast_lookups:
-            existing = {chunk.id for chunk in store.get(ids)}
-        else:
-            return
-        if missing := [id for id in ids if id not in existing]:
-            first = ", ".join(map(quote_value, missing[:3])) + ", …" * (len(missing) > 3)
-            warnings.warn(
-                f"{len(missing):,} of the ids in edges= are not in the store ({first}); edges to or from them have no "
-                "effect until texts with these ids are added",
-                stacklevel=4,
-            )
 
     # -- drawing ----------------------------------------------------------------------------------------------
 
@@ -141,10 +108,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     @property
     def _preset(self) -> GraphPreset:
-        if self.preset is not None and self.preset not in PRESETS:
-            raise ConfigurationError(  # a copy from model_copy(update=…), which does not validate
-                f"preset must be one of {', '.join(PRESETS)}, got {self.preset!r}"
-            )
         return PRESETS[self.preset or "evidence"]
 
     def _requested_score(self, options: Options) -> GraphScore | None:

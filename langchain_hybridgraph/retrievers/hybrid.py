@@ -22,7 +22,6 @@ from pydantic import Field, field_validator, model_validator
 from langchain_hybridgraph.adapters import index_refresh
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
 from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
@@ -118,10 +117,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         """Return the up-to-date adapter that retrievers of this vector store, or surely the same collection, share."""
         store, options = self.vector_store, self.index
         path = None if options.path is None else str(options.path.expanduser().resolve())
-        key = (
-            *(options.engine, language_name(options.language), options.id_key, options.equal_texts),
-            path,
-        )
+        key = options.engine, language_name(options.language), options.id_key, options.equal_texts, path
         shared = _SharedAdapters.of(store)
         with shared.lock:
             adapter = shared.adapters.get(key)
@@ -176,9 +172,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         reading = _until_failure(contents, adapter) if adapter.can_list else iter(())
         is_read = True
         if documents is None:
+            indexed = contents.without_copies(reading) if merges_copies else reading
             # ``contents`` grows while the index is built.
-            indexed = index_refresh.without_copies(reading) if merges_copies else reading
-            texts = build(indexed, stored_documents=contents.documents)
+            texts = build(indexed, stored_documents=contents.documents.values())
             if contents.error is not None:
                 texts = build(())
                 warnings.warn(
@@ -190,7 +186,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         else:
             deque(reading, maxlen=0)
             is_read = adapter.can_list and contents.error is None
-            stored = contents.documents if is_read else _read_by_id(adapter, documents)
+            stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
             texts = build(documents, stored_documents=stored)
         return pipeline_store(
             self.vector_store,
@@ -199,7 +195,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             freshness=index_refresh.Freshness(
                 texts, adapter, contents if is_read else None, merges_copies=merges_copies
             ),
-            documents=() if documents is None else contents.documents,
+            documents=() if documents is None else contents.documents.values(),
         )
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
@@ -217,7 +213,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
                 "new folder, such as index={'path': 'keyword-index'}"
             )
-        folder_index = KeptIndex(
+        folder_index = index_refresh.KeptIndex(
             folder,
             collection=adapter.collection,
             language=options.language,
@@ -244,16 +240,15 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             )
         before = self.index
         super().__setattr__(name, value)
-        if name != "index" or before.adapter is None or self.index.adapter is not None:
-            return
-        for option in ("engine", "language", "id_key", "equal_texts", "path"):
-            if getattr(before, option) != getattr(self.index, option):
-                self.index, changed = before, getattr(self.index, option)
+        if name == "index" and before.adapter is not None and self.index.adapter is None:
+            changed = self.index
+            self.index = before
+            if dict(changed) | {"refresh": before.refresh} != dict(before):
                 raise ConfigurationError(
-                    f"{option} of the index cannot be changed to {changed!r}, because it was built with "
-                    f"{getattr(before, option)!r}: create another retriever, {type(self).__name__}(vector_store, …)"
+                    f"the index was built with {before!r}, of which only refresh can be changed, got {changed!r}: "
+                    f"create another retriever, {type(self).__name__}(vector_store, …)"
                 )
-        self.index = self.index.built(before.adapter)
+            self.index = changed.built(before.adapter)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -391,23 +386,19 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
-        store, index = self._store, self.index
-        if (
-            protocols.implements(store, protocols.SearchesHybrid)
-            and vector > 0
-            and keyword > 0
-            and self.keyword_retriever is None
-        ):
-            return hybrid_sources(store, vector, keyword)
-        sources: list[Source] = []
-        if protocols.implements(store, protocols.SearchesVectors) and vector > 0:
+        store, index, sources = self._store, self.index, list[Source]()
+        if vector > 0 and protocols.implements(store, protocols.SearchesVectors):
             sources.append(VectorSource(store, vector))
-        if self.keyword_retriever is not None and keyword > 0:
+        if not keyword > 0:
+            return tuple(sources)
+        if self.keyword_retriever is not None:
             contents = store if protocols.implements(store, protocols.FindsContents) else None
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
-        elif index.adapter is not None and keyword > 0:
+        elif sources and protocols.implements(store, protocols.SearchesHybrid):
+            return hybrid_sources(store, vector, keyword)
+        elif index.adapter is not None:
             sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh))
-        elif protocols.implements(store, protocols.SearchesKeywords) and keyword > 0:
+        elif protocols.implements(store, protocols.SearchesKeywords):
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)
 
@@ -469,7 +460,7 @@ def _until_failure(contents: index_refresh.StoreContents, adapter: StoreAdapter)
     try:
         yield from contents.reading(adapter)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        contents.documents, contents.size, contents.error = [], None, describe_error(error)
+        contents.documents, contents.hashes, contents.size, contents.error = {}, {}, None, describe_error(error)
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:

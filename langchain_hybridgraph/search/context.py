@@ -9,11 +9,17 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, RetrievalError, describe_error
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    HybridGraphError,
+    RetrievalError,
+    check_whole_number,
+    describe_error,
+)
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.memory.scores import Scoring
+from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import (
     ENTITY,
     TITLE,
@@ -67,8 +73,7 @@ def replace_children(hits: Sequence[Hit], parents: Mapping[str, Chunk]) -> list[
 
 def _parent(hit: Hit) -> str:
     """Return the id of the hit's parent, or "" if the hit has none or is itself a parent."""
-    parent = hit.chunk.parent
-    return "" if parent is None or hit.child is not None or parent == hit.id else parent
+    return "" if hit.child is not None or hit.chunk.parent == hit.id else hit.chunk.parent or ""
 
 
 # Settings and context of a search.
@@ -95,9 +100,7 @@ class TokenBudget:
     fill: bool = True
 
     def __post_init__(self) -> None:
-        max_tokens: object = self.max_tokens
-        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-            raise ConfigurationError(f"max_tokens must be an integer ≥ 1, such as 4096, got {max_tokens!r}")
+        check_whole_number("max_tokens", self.max_tokens, least=1)
         if not callable(self.counter):
             raise ConfigurationError(
                 f"counter must be a function that returns the number of tokens in a text, got {self.counter!r}"
@@ -144,7 +147,7 @@ class Pipeline:
     - ``listing`` returns the first n chunks of a scope in the store's order. ``count`` returns the number of all
       chunks. ``own_filter`` is the retriever's own part of the query's filter.
     - ``min_score``, ``mmr_lambda``, ``max_per_document`` and ``graph_slots`` are arguments of
-      :func:`~langchain_hybridgraph.search.hit_stages.select_hits`.
+      :func:`~langchain_hybridgraph.search.pipeline.select_hits`.
     - ``on_error``: ``"degrade"`` continues with the other sources, and raises RetrievalError if all of them failed;
       ``"empty"`` then returns an empty result. ``"raise"`` raises the first error of any stage.
     - With ``merges_copies``, chunks with equal text and metadata count as one chunk.
@@ -336,7 +339,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
                 if admitted is None:
                     return []
                 chunks |= admitted
-            hits += _hits(part, chunks, candidates)
+            hits += hits_from(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
         for reason in store.damage if implements(store, KnowsDamage) else ():
@@ -389,7 +392,8 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
 
 
-def _hits(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
+def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
+    """Return the fused candidates that are in ``chunks`` as hits, with all that their sources know."""
     cosines = candidates.cosines
     bm25: Mapping[str, float] = {}
     found_by = []

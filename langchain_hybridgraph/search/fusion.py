@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import FusedCandidate, Ranking
@@ -25,7 +25,14 @@ EVIDENCE = 40.0
 
 
 class Fusion(Protocol):
-    """Function that merges the ranked lists of several sources into one list."""
+    """Function that merges the ranked lists of several sources into one list.
+
+    A fusion may have two other methods:
+
+    - ``for_k(k)`` returns the fusion to use for a request of k hits.
+    - ``others(rankings, ids)`` returns the chunks with these ids, which may be in none of the lists, scored by their
+      ``Ranking.scores``. The rankings may contain only their first entry, because only the best score is needed.
+    """
 
     @property
     def method(self) -> str:
@@ -37,27 +44,6 @@ class Fusion(Protocol):
 
         Scores are in [0, 1], and each is the sum of its parts. The weight of a source without entries is shared among
         the others, in proportion to their weights.
-        """
-        ...
-
-
-@runtime_checkable
-class DependsOnK(Protocol):
-    """Fusion whose result depends on the number of requested hits."""
-
-    def for_k(self, k: int) -> Fusion:
-        """Return the fusion to use for a request of k hits."""
-        ...
-
-
-@runtime_checkable
-class ScoresOthers(Protocol):
-    """Fusion that can also score chunks that are in none of the lists."""
-
-    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """Return the chunks with these ids, scored by their ``Ranking.scores``, best first, ties by id.
-
-        A caller may pass rankings with only their first entry, because only the best score of each source is needed.
         """
         ...
 
@@ -173,12 +159,17 @@ class ConvexCombination:
         return self.others(rankings, _candidates(rankings) | dict.fromkeys(self._exact(rankings)))
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """See :class:`ScoresOthers`."""
-        parts: dict[str, dict[str, float]] = {id: {} for id in ids}
+        """See :class:`Fusion`."""
         exact = self._exact(rankings)
         similar = 1 - max(exact.values(), default=0.0)
-        for ranking, share, scale in self._shares(rankings):
-            _add_scaled(parts, ranking, scale, share * similar)
+        weighed = []
+        for ranking, weight in _weighed(rankings):
+            scale = self._scale(ranking)
+            weighed.append((ranking, scale, weight * scale.trust))
+        total = math.fsum(weight for _, _, weight in weighed)
+        parts: dict[str, dict[str, float]] = {id: {} for id in ids}
+        for ranking, scale, weight in weighed:
+            _add_scaled(parts, ranking, scale, (weight / total if total else 1 / len(weighed)) * similar)
         for id in exact.keys() & parts.keys():
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
@@ -191,27 +182,15 @@ class ConvexCombination:
                 exact |= ranking.exact
         return exact
 
-    def _shares(self, rankings: Sequence[Ranking]) -> list[tuple[Ranking, float, _Scale]]:
-        """Return (ranking, weight, scale) for each ranking that has entries. The weights sum to 1."""
-        scaled, shares = [], []
-        for ranking, weight in _weighed(rankings):
-            scaled.append((ranking, self._scale(ranking)))
-            shares.append(weight * scaled[-1][1].trust)
-        total = math.fsum(shares)
-        shares = [share / total if total else 1 / len(shares) for share in shares]
-        return [(ranking, share, scale) for (ranking, scale), share in zip(scaled, shares, strict=True)]
-
     def _scale(self, ranking: Ranking) -> _Scale:
-        bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
-        if self.normalize == "bound" and bound is not None:
-            return _Scale(0.0, bound if bound > 0 else math.inf)
-        background = ranking.background
-        if background is None:
-            background = self.typical.get(ranking.source)
+        if self.normalize == "bound":
+            bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
+            if bound is not None:
+                return _Scale(0.0, bound if bound > 0 else math.inf)
+        background = ranking.background or self.typical.get(ranking.source)
         if self.normalize == "standard" and background is not None:
             mean, deviation = background
-            one = mean + DEVIATIONS * deviation
-            return _Scale(mean, one - mean if one > mean else math.inf)
+            return _Scale(mean, DEVIATIONS * deviation or math.inf)
         best = ranking.entries[0].score
         width = best if best > 0 else math.inf
         if self.adaptive and ranking.bound is not None:
@@ -366,9 +345,6 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
     return weights
 
 
-# -- shared functions -----------------------------------------------------------------------------------------
-
-
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
     """Return the rankings that have entries, with weights that include those of the empty rankings."""
     answering = list(filter(attrgetter("entries"), rankings))
@@ -442,13 +418,12 @@ def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
 def _check_background(source: str, background: Any) -> None:
     try:
         mean, deviation = background
-        usable = math.isfinite(mean) and 0 < deviation < math.inf
+        is_usable = math.isfinite(mean) and 0 < deviation < math.inf
     except (TypeError, ValueError):
-        usable = False
-    if not usable:
+        is_usable = False
+    if not is_usable:
         raise ConfigurationError(
-            f"typical[{source!r}] must be the mean and the standard deviation of the source's score for arbitrary "
-            f"chunks, such as (0.75, 0.03), got {background!r}"
+            f"typical[{source!r}] must be a mean and a standard deviation, such as (0.75, 0.03), got {background!r}"
         )
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from typing_extensions import TypeIs
-
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, shorten
-from langchain_hybridgraph.execution.effects import Search, adrive, ask_or_raise, deadline_in, drive
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, check_number, shorten
+from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     answer_schema,
-    check_timeout,
     list_schema,
     model_call,
     parse_answer,
@@ -23,7 +21,7 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     with_schema,
 )
-from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.execution.threads import lane_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
@@ -36,7 +34,10 @@ _ROUNDING = 1e-6  # a float32 cosine of 1.0000001 is a rounded 1, not a logit
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Object that scores hits by reading the query and the texts together."""
+    """Object that scores hits by reading the query and the texts together.
+
+    An event loop awaits the method ``arerank``, if there is one and ``is_asynchronous`` is not False.
+    """
 
     @property
     def filters(self) -> bool:
@@ -51,18 +52,11 @@ class Reranker(Protocol):
         ...
 
 
-@runtime_checkable
-class AsyncReranker(Reranker, Protocol):
-    """Reranker with an asynchronous method, so that it does not occupy a thread."""
-
-    async def arerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
-        """Return the same result as :meth:`Reranker.rerank`, without blocking the event loop."""
-        ...
-
-
-def is_awaited(reranker: Reranker) -> TypeIs[AsyncReranker]:
-    """Return whether asynchronous code awaits ``arerank``: if it exists and ``is_asynchronous`` is not False."""
-    return implements(reranker, AsyncReranker) and bool(getattr(reranker, "is_asynchronous", True))
+def rerank_call(reranker: Reranker, query: str, hits: Sequence[Hit]) -> Effect:
+    """Return the call of a reranker."""
+    arerank = getattr(reranker, "arerank", None) if getattr(reranker, "is_asynchronous", True) else None
+    arun = None if arerank is None else partial(arerank, query, hits)
+    return Effect("rerank", partial(reranker.rerank, query, hits), arun, lane=lane_of("rerank", reranker))
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
@@ -86,21 +80,20 @@ def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: 
     name = type(reranker).__name__
     if len(scores) != len(hits):
         raise ValueError(f"{name} must return one score per hit, got {len(scores)} scores for {len(hits)} hits")
-    unit_scores = [None if score is None else float(score) for score in scores]
-    numbers = [score for score in unit_scores if score is not None]
+    numbers = [float(score) for score in scores if score is not None]
     if any(map(math.isnan, numbers)):
         raise ValueError(f"{name} must return numbers, or None for a hit without a score, got NaN")
     are_logits = any(not -_ROUNDING <= score <= 1 + _ROUNDING for score in numbers)
-    for place, score in enumerate(unit_scores):
-        if score is not None:
-            unit_scores[place] = sigmoid(score) if are_logits else min(1.0, max(0.0, score))
-    scored_hits = [
-        _rescored(hit, score, score) for hit, score in zip(hits, unit_scores, strict=True) if score is not None
-    ]
+    scored_hits, unscored = [], []
+    for hit, score in zip(hits, scores, strict=True):
+        if score is None:
+            unscored.append(hit)
+        else:
+            unit_score = sigmoid(float(score)) if are_logits else min(1.0, max(0.0, float(score)))
+            scored_hits.append(_rescored(hit, unit_score, unit_score))
     scored_hits.sort(key=lambda hit: (-hit.score, hit.id))
     if reranker.filters:
         return scored_hits
-    unscored = [hit for hit, score in zip(hits, unit_scores, strict=True) if score is None]
     if not scored_hits:
         return unscored
     step = scored_hits[-1].score / (len(unscored) + 1)
@@ -295,7 +288,8 @@ class LLMReranker:
                 f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
                 "batch_size and workers must be at least 1, and max_characters at least 10"
             )
-        check_timeout("LLMReranker", timeout, TIMEOUT)
+        if timeout is not None:
+            check_number("timeout", timeout, gt=0)
         self._model = with_schema(llm, _FORM, "LLMReranker", method)
         self.batch_size = batch_size
         self.max_characters = max_characters
@@ -321,9 +315,9 @@ class LLMReranker:
         answers: list[Any] = []
         for start in range(0, len(calls), self.workers):
             answers += yield from ask_or_raise(*calls[start : start + self.workers])
-        ratings = [
-            rating for batch, answer in zip(batches, answers, strict=True) for rating in _read(answer, len(batch))
-        ]
+        ratings: list[float | None] = []
+        for batch, answer in zip(batches, answers, strict=True):
+            ratings += _read(answer, len(batch))
         # A tiny bonus keeps hits with equal ratings in their earlier order.
         return [
             None if rating is None else rating / 10 * (1 - _EARLIER) + _EARLIER * (1 - place / len(ratings))
@@ -340,28 +334,16 @@ class LLMReranker:
 
 def _read(answer: Any, n: int) -> list[float | None]:
     """Return the ratings of n passages in order; raise ValueError for none or for one outside 0 to 10."""
-    answer_value = parse_answer(answer)
-    ratings: dict[int, float] = {}
-    for number, rating in _pairs(answer_value, n):
-        if number is not None and rating is not None and number in range(1, n + 1):
-            ratings.setdefault(int(number), rating)
+    value = parse_answer(answer)
+    items = value.get("ratings") if isinstance(value, Mapping) else value
+    ratings: dict[float, float] = {}
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping):
+            number, rating = parse_number(item.get("passage")), parse_number(item.get("rating"))
+            if number is not None and number in range(1, n + 1) and rating is not None:
+                ratings.setdefault(number, rating)
     if not ratings:
-        raise ValueError(f"the model returned no ratings: {shorten(str(answer_value), 200)}")
+        raise ValueError(f"the model returned no ratings: {shorten(str(value), 200)}")
     if wrong := [rating for rating in ratings.values() if not 0 <= rating <= 10]:
         raise ValueError(f"ratings must be from 0 to 10, but the model returned {wrong[0]:g}")
     return [ratings.get(number) for number in range(1, n + 1)]
-
-
-def _pairs(answer_value: Any, n: int) -> Iterator[tuple[float | None, float | None]]:
-    """Yield pairs of a passage's number and its rating, for any of the JSON forms in which models answer."""
-    if isinstance(answer_value, Mapping) and "ratings" in answer_value:
-        yield from _pairs(answer_value["ratings"], n)
-    elif isinstance(answer_value, Mapping) and "passage" in answer_value:
-        yield parse_number(answer_value["passage"]), parse_number(answer_value.get("rating", answer_value.get("score")))
-    elif isinstance(answer_value, Mapping):
-        yield from ((parse_number(number), parse_number(rating)) for number, rating in answer_value.items())
-    elif isinstance(answer_value, list) and all(isinstance(item, Mapping) for item in answer_value):
-        for item in answer_value:
-            yield from _pairs(item, n)
-    elif isinstance(answer_value, list) and len(answer_value) == n:
-        yield from ((number, parse_number(rating)) for number, rating in enumerate(answer_value, start=1))

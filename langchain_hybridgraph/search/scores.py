@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number
-from langchain_hybridgraph.registry import from_config, to_config
-from langchain_hybridgraph.stores.protocols import implements
+from langchain_hybridgraph.registry import from_config
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,13 +62,13 @@ A graph score may have these attributes:
 - ``chosen_by``: the rule that determines which of several paths to a chunk is used (see :func:`chosen_by`).
 - ``by_similarity``: if it is False, the scores of seeds are their search scores and not their cosines.
 - ``of_seed`` and ``of_own``: parts of a value (see :func:`parts_of`).
+- ``mixed(own, graph)``: a method with which the score is combined with the search score (see :class:`MixesScores`).
 - ``at_most(best, own, most)``: a method that returns the largest possible value of a chunk reached through edges, where
   ``best`` is the largest score of a seed, ``own`` the largest possible similarity of this chunk, and ``most`` the
   largest possible similarity of any chunk. With it, seeds can be streamed before the edges are followed.
 """
 
 
-@runtime_checkable
 class MixesScores(Protocol):
     """Graph score that is combined with the search score instead of replacing it."""
 
@@ -331,17 +330,6 @@ def graph_score_from(form: str | Mapping[str, Any] | GraphScore) -> GraphScore:
     return from_config("score", form, GRAPH_SCORES, callable)
 
 
-def graph_score_form(score: GraphScore) -> dict[str, Any]:
-    """Return a graph score as a mapping, which :func:`graph_score_from` can read.
-
-    Raises ConfigurationError for an object whose class is not in :data:`GRAPH_SCORES`.
-
-    >>> graph_score_form(RingDecay(decay=0.4))
-    {'type': 'ring_decay', 'decay': 0.4, 'min_energy': 0.05}
-    """
-    return to_config("score", score, GRAPH_SCORES)
-
-
 def path_values(score: GraphScore, paths: PathFeatures) -> Weights:
     """Return the value of every path, in [0, 1].
 
@@ -411,7 +399,7 @@ def by_similarity(score: GraphScore) -> bool:
 
 def is_mixed(score: object) -> TypeGuard[MixesScores]:
     """Return whether a graph score is combined with the search score."""
-    return implements(score, MixesScores)
+    return hasattr(score, "mixed")
 
 
 def needs_own(score: GraphScore) -> bool:

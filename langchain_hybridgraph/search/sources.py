@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -346,3 +347,77 @@ class SessionSource:
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: this source cannot score chunks that are not turns."""
         return None
+
+
+# Ids of chunks that several sources found.
+
+
+def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResult]:
+    """Return the results with one id per chunk, even if two sources use different ids for the same text.
+
+    If the vector search and another source each found a chunk with the same text, both get the id from the other
+    source, or that from the vector search if the other is only a hash of the content: a vector store may generate its
+    own ids, while the ids of a keyword retriever come from the application. Texts with different ``source`` stay
+    different chunks.
+
+    Only entries that contain their chunk are compared; those of this package's stores do not.
+    """
+    if sum(1 for each in results.values() if each.entries and each.entries[0].chunk is not None) < 2:
+        return dict(results)
+    by_vector: dict[str, Chunk] = {}
+    by_others: dict[str, Chunk] = {}
+    for source, result in results.items():
+        (by_vector if source.name == "vector" else by_others).update(result.chunks)
+    unmatched: dict[str, list[Chunk]] = {}
+    for id, chunk in by_others.items():
+        if id not in by_vector:
+            unmatched.setdefault(chunk.text, []).append(chunk)
+    new_ids: dict[str, str] = {}
+    for id, chunk in by_vector.items():
+        for other in () if id in by_others else unmatched.get(chunk.text, ()):
+            one, two = chunk.metadata.get("source"), other.metadata.get("source")
+            if one is None or two is None or one == two:
+                is_hash = other.id == content_id(other.text, str(two or ""))
+                new_ids |= {other.id: id} if is_hash else {id: other.id}
+                unmatched[chunk.text].remove(other)
+                break
+    return _renamed(results, new_ids)
+
+
+def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[Source, SourceResult]:
+    """Return the results with one entry per text in each list, even if the store contains copies of the text.
+
+    Copies are chunks with equal text and metadata. They get the id that the store uses for all of them, or else the id
+    of a copy that several sources or only a source without vectors found, or else of the first. Only entries that
+    contain their chunk are compared.
+    """
+    chunks = {id: chunk for result in results.values() for id, chunk in result.chunks.items()}
+    counts = Counter(chunk.text for chunk in chunks.values())
+    # With a single source, the store may not have been checked for deleted texts, so its id may be out of date.
+    stored_ids = {}
+    if len(results) > 1 and protocols.implements(store, protocols.KnowsCopies):
+        stored_ids = store.ids_of_copies(chunks.values())
+    other_ids = {entry.id for source, each in results.items() if source.name != "vector" for entry in each.entries}
+    copies: dict[tuple[str, str], list[str]] = {}
+    for id, chunk in chunks.items():
+        if counts[chunk.text] > 1:
+            copies.setdefault(chunk.content, []).append(id)
+    new_ids = {id: next((each for each in ids if each in other_ids), ids[0]) for ids in copies.values() for id in ids}
+    # The chunk with the store's id may have been changed since the store was read.
+    new_ids |= {id: new for id, new in stored_ids.items() if chunks.get(new, chunks[id]).content == chunks[id].content}
+    return _renamed(results, {id: new for id, new in new_ids.items() if id != new})
+
+
+def _renamed(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[Source, SourceResult]:
+    """Return the results with new ids in entries that contain their chunk; a list contains each new id once."""
+    if not new_ids:
+        return dict(results)
+    renamed = {}
+    for source, result in results.items():
+        entries: dict[str, ScoredId] = {}
+        for e in result.entries:
+            new = new_ids.get(e.id)
+            entry = e if new is None or e.chunk is None else ScoredId(new, e.score, replace(e.chunk, id=new))
+            entries.setdefault(entry.id, entry)
+        renamed[source] = result._replace(entries=list(entries.values()))
+    return renamed

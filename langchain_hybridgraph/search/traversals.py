@@ -104,7 +104,6 @@ class AsksQuestions(Protocol):
 # Smallest values of the traversals' settings that are whole numbers, and settings that are numbers from 0 to 1.
 _LEAST = {
     "max_nodes": 0,
-    "hub_degree": 1,
     "max_hops": 0,
     "max_frontier": 1,
     "width": 1,
@@ -115,8 +114,7 @@ _LEAST = {
     "most_common": 0,
     "max_touched": 1,
 }
-_SHARES = {"min_weight", "ring_decay", "min_energy", "damping", "rarity", "title", "shared", "question_title", "link"}
-_OPTIONAL = {"hub_degree", "max_frontier"}
+_SHARES = {"ring_decay", "min_energy", "damping", "rarity", "title", "shared", "question_title", "link"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +142,9 @@ class EdgeFilteredTraversal:
             value = getattr(self, name)
             if name in _SHARES:
                 check_number(name, value, ge=0, le=1)
-            elif name in _LEAST and not (value is None and name in _OPTIONAL):
+            elif name in _LEAST and not (value is None and name == "max_frontier"):
                 check_whole_number(name, value, least=_LEAST[name])
-        try:
-            _ = self.edge_filter
-        except ValueError as error:
-            raise ConfigurationError(str(error)) from error
+        _ = self.edge_filter  # its constructor checks the settings
 
     @cached_property
     def edge_filter(self) -> EdgeFilter:

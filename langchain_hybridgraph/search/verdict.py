@@ -13,7 +13,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Or, compare, parts_of
+from langchain_hybridgraph.filters.expressions import And, Filter, Or, compare
 from langchain_hybridgraph.filters.operators import Path, as_json, join_key, value_getter
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
 from langchain_hybridgraph.registry import similar_name
@@ -54,34 +54,17 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     With few texts, scores are multiplied by less than 1 only if the question is probably not answerable. If there are
     too few texts to tell, this is recorded as a degradation reason.
     """
-    estimate, has_few_texts = _answerability(candidates)
-    if estimate is not None and estimate.is_answerable is None:
-        context.trace.degrade("too-few-texts")
-    best = max([hit.score for hit in hits], default=0.0)
-    pipeline = context.pipeline
-    if estimate is None or not best > 0 or pipeline.scoring is not None:
-        return estimate
-    if pipeline.expansion is not None and not pipeline.expansion.uses_search_score:
-        return estimate
-    if getattr(pipeline.fusion, "calibrates", False) is not True:
-        return estimate
-    if pipeline.reranker is not None and any(hit.rerank_score is not None for hit in hits):
-        return estimate
-    # Rounded up, so that the best score is never below the value.
-    unit = math.nextafter(estimate.value / best, math.inf)
-    return replace(estimate, unit=max(1.0, unit) if has_few_texts and estimate.is_answerable is not False else unit)
-
-
-def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
-    """Return the estimate from the best results of the sources, and whether there are few texts."""
-    by_name = {source.name: result for source, result in candidates.results.items()}
-    vector, keyword = by_name.get("vector"), by_name.get("keyword")
+    vector = keyword = None
+    for source, result in candidates.results.items():
+        if source.name == "vector":
+            vector = result
+        elif source.name == "keyword":
+            keyword = result
     words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
     if vector is not None and vector.entries and vector.are_cosines:
-        cosine, others = vector.entries[0].score, len(vector.entries) - 1
-        coverage = vector.coverage
+        cosine, others, coverage = vector.entries[0].score, len(vector.entries) - 1, vector.coverage
         if vector.background is not None:
             mean, deviation = vector.background
         elif others + 1 < _ALL:
@@ -92,7 +75,23 @@ def _answerability(candidates: Candidates) -> tuple[Answerability | None, bool]:
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     estimate = answerability(cosine, mean, words, exact, deviation=deviation, texts=texts, coverage=coverage)
-    return estimate, texts < _ENOUGH
+    if estimate is None:
+        return None
+    if estimate.is_undecided:
+        context.trace.degrade("too-few-texts")
+    best, pipeline = max((hit.score for hit in hits), default=0.0), context.pipeline
+    if (
+        best <= 0
+        or pipeline.scoring is not None
+        or (pipeline.expansion is not None and not pipeline.expansion.uses_search_score)
+        or not getattr(pipeline.fusion, "calibrates", False)
+        or (pipeline.reranker is not None and any(hit.rerank_score is not None for hit in hits))
+    ):
+        return estimate
+    # Rounded up, so that the best score is never below the value.
+    unit = math.nextafter(estimate.value / best, math.inf)
+    may_lower = texts >= _ENOUGH or estimate.is_answerable is False
+    return replace(estimate, unit=unit if may_lower else max(1.0, unit))
 
 
 def answerability(
@@ -171,10 +170,10 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
 
     Nothing is added after an error, because the store may not be able to count or list its chunks.
     """
-    query, pipeline, trace = context.query, context.pipeline, context.trace
+    pipeline, trace = context.pipeline, context.trace
     if trace.errors:
         return
-    store, scope, count = pipeline.store, query.scope, None
+    store, scope, count = pipeline.store, context.query.scope, None
     is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
     if pipeline.count is not None:
         count = yield from context.ask(Effect("catalog", pipeline.count, quick=is_quick))
@@ -228,7 +227,7 @@ def _explain(read: ReadTexts, scope: Scope, own: Filter | None) -> str | None:
     if unknown:
         keys = sorted({join_key(path) for chunk in sample for path in _paths(filterable(chunk), ())})
         return "; ".join(_unknown_key(join_key(path), keys) for path in unknown)
-    return "; ".join([_unmet(unmet), *(hint for path in paths if (hint := _values(path, unmet, sample)))])
+    return "; ".join([_unmet(unmet), *(hint for path in paths if (hint := _values(path, sample)))])
 
 
 def _unmet(filter: Filter) -> str:
@@ -240,36 +239,22 @@ def _unmet(filter: Filter) -> str:
 def _unknown_key(key: str, keys: Sequence[str]) -> str:
     by_name = {each.casefold(): each for each in keys}
     name = key.casefold().removeprefix("metadata.")
-    near = name if name in by_name else similar_name(key.casefold(), by_name) or similar_name(name, by_name)
+    near = name if name in by_name else similar_name(name, by_name)
     message = f"no text in scope has the key {key!r}"
     if near is not None:
         return f"{message}; did you mean {by_name[near]!r}?"
     return f"{message}; the keys are {', '.join(map(repr, keys))}" if len(keys) <= FEW else message
 
 
-def _values(path: Path, unmet: Filter, sample: Sequence[Chunk]) -> str | None:
-    """Return a hint about the values of a key: the right operator, all values if they are few, or the nearest value."""
-    key, read, operands = join_key(path), value_getter(path), list(_operands(unmet, path))
-    values = [value for chunk in sample if (value := read(filterable(chunk))) is not None]
-    elements = [element for value in values if isinstance(value, list | tuple) for element in value]
-    for operand in operands:
-        if operand in elements:
-            return f"the values of {key!r} are lists; write {as_json({key: {'$contains': operand}})}"
-    texts = {as_json(value): value for value in [*elements, *(v for v in values if not isinstance(v, list | tuple))]}
-    if len(texts) <= FEW and len(sample) < SAMPLED:
-        return f"the values of {key!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
-    by_name = {value.casefold(): value for value in texts.values() if isinstance(value, str)}
-    for operand in operands:
-        if isinstance(operand, str) and (near := similar_name(operand.casefold(), by_name)) is not None:
-            return f"did you mean {shorten(repr(by_name[near]), 60)}?"
-    return None
-
-
-def _operands(filter: Filter, path: Path) -> Iterator[Any]:
-    if isinstance(filter, Comparison) and filter.path == path:
-        yield from filter.operand if filter.operator in ("$in", "$nin") else (filter.operand,)
-    for part in parts_of(filter):
-        yield from _operands(part, path)
+def _values(path: Path, sample: Sequence[Chunk]) -> str | None:
+    """Return a hint with all values of a key, or None if they are many; a list counts as its elements."""
+    values = [value for chunk in sample if (value := value_getter(path)(filterable(chunk))) is not None]
+    elements = [each for value in values if isinstance(value, list | tuple) for each in value]
+    texts = {as_json(value) for value in [*elements, *(v for v in values if not isinstance(v, list | tuple))]}
+    if len(texts) > FEW or len(sample) == SAMPLED:
+        return None
+    hint = f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
+    return f"{hint}, in lists: use $contains" if elements else hint
 
 
 def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:

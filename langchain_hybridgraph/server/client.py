@@ -23,7 +23,7 @@ from langchain_hybridgraph.options.arguments import HISTORY
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.streaming import EARLY, EarlyDocuments, HandOut, StreamingRetriever
+from langchain_hybridgraph.retrievers.base import EARLY, EarlyDocuments, HandOut, StreamingRetriever
 
 _LONGEST_DETAIL = 1_000  # characters quoted from an answer of another server, such as a proxy
 
@@ -44,7 +44,7 @@ class RemoteRetriever(StreamingRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    url: str = Field(kw_only=False, description="Address of the service.")
+    url: str = Field(kw_only=False, pattern="^https?://", description="Address of the service.")
     token: SecretStr | None = Field(None, description="Bearer token.")
     retriever: Literal["hybrid", "graph", "hierarchical", "memory", "advanced"] = Field(
         "hybrid", description="Retriever of the service that answers."

@@ -25,8 +25,8 @@ from langchain_hybridgraph.execution.threads import OverloadedError
 from langchain_hybridgraph.options.groups import OptionGroup
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.retrievers.streaming import EARLY, HandOut, stream_documents
 from langchain_hybridgraph.server.access import Access, Limits, RateLimiter, Token, Tokens
 from langchain_hybridgraph.server.requests import (
     ADVANCED,

@@ -24,7 +24,7 @@ from langchain_hybridgraph.chunks import (
     with_short_titles,
 )
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import MENTIONS, check_name, digest
+from langchain_hybridgraph.records import MENTIONS, Scope, check_name, digest, passes_filter
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +110,14 @@ class StoredChunk(NamedTuple):
             is_known = self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
         is_timed = self.valid_from is not None or self.valid_until is not None
         return is_known and (not is_timed or is_valid(self.valid_from, self.valid_until, as_of))
+
+
+def chunk_in(entry: StoredChunk, scope: Scope) -> Chunk | None:
+    """Return the chunk if it is in the scope, else None; both must belong to the same tenant."""
+    if not entry.valid(scope.as_of, scope.known_at):
+        return None
+    chunk = entry.chunk()
+    return chunk if scope.filter is None or passes_filter(chunk, scope) else None
 
 
 # Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid

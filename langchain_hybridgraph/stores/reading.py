@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.chunks import reference
-from langchain_hybridgraph.records import TITLE, Edge, ScoredId, SourceResult, coverage_of, passes_filter
+from langchain_hybridgraph.records import TITLE, Edge, ScoredId, SourceResult, coverage_of
 from langchain_hybridgraph.stores.catalog import EDGE
-from langchain_hybridgraph.stores.chunk_rows import StoredChunk, json_list, text_hash
+from langchain_hybridgraph.stores.chunk_rows import StoredChunk, chunk_in, json_list, text_hash
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
 from langchain_hybridgraph.stores.row_table import Rows
 from langchain_hybridgraph.stores.vectors import background, unit
@@ -166,7 +166,7 @@ class Reader:
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             assert matrix is not None, "chunks with vectors have a matrix"
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
-            rows, scores = matrix.approximate_search(vector, n, allowed_rows)
+            rows, scores = matrix.search(vector, n, allowed_rows, approximate=True)
             hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
             is_unrestricted = query.scope.filter is None and query.scope.known_at is None
             sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)
@@ -245,11 +245,3 @@ class Reader:
         vector: Vector = unit(values)
         self._index.check_width(vector.shape[-1])
         return vector
-
-
-def chunk_in(entry: StoredChunk, scope: Scope) -> Chunk | None:
-    """Return the chunk if it is in the scope, else None; both must belong to the same tenant."""
-    if not entry.valid(scope.as_of, scope.known_at):
-        return None
-    chunk = entry.chunk()
-    return chunk if scope.filter is None or passes_filter(chunk, scope) else None

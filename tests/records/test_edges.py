@@ -58,9 +58,7 @@ def test_valid_until_before_valid_from_raises():
 )
 def test_an_invalid_weight_raises(weight):
     """An invalid weight raises a ValueError that names the edge and shows a valid weight."""
-    with pytest.raises(
-        ValueError, match=r"'a' → 'b' \(cites\) has weight .*; pass a weight above 0 and up to 1, such as"
-    ):
+    with pytest.raises(ValueError, match=r"'a' → 'b' \(cites\) has weight .*; pass .* such as weight="):
         Edge("a", "b", "cites", weight=weight)
 
 

@@ -126,7 +126,7 @@ def test_reports_round_trip(store, tmp_path):
 
 def test_an_evaluation_report_round_trips():
     """An evaluation report restored from JSON has the same measures, means and degradation reasons."""
-    measured = EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": np.array([0.5, 1.0])}}, {"a": {"no-edges": 1}})
+    measured = EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": [0.5, 1.0]}}, {"a": {"no-edges": 1}})
     back = EvaluationReport.from_dict(through_json(measured))
     assert back.means == measured.means
     assert back.worst("a") == measured.worst("a")

@@ -31,10 +31,10 @@ from langchain_hybridgraph.options.models import GraphOptions, SelectionOptions
 from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
-from langchain_hybridgraph.search import candidate_stages as gather
-from langchain_hybridgraph.search.candidate_stages import MIN_CANDIDATES
+from langchain_hybridgraph.search import pipeline
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.expansion import TRAVERSALS
+from langchain_hybridgraph.search.pipeline import MIN_CANDIDATES
 from langchain_hybridgraph.search.rerankers import TextReranker
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
 from langchain_hybridgraph.search.traversals import BFS
@@ -403,7 +403,7 @@ def test_the_streamed_parts_equal_the_result(texts, links, selection, kind, circ
         gate = Gate()
         gate.opened.set()
         selection["reranker"] = SlowReranker(gate)
-    with stored(cosine_of, [], **facts) as store, patch.object(gather, "MIN_CANDIDATES", candidates):
+    with stored(cosine_of, [], **facts) as store, patch.object(pipeline, "MIN_CANDIDATES", candidates):
         graph = FailingGraph() if fails else edges
         retriever = kind(store, edges=graph, annotate="all", as_of=NOW, **grouped(selection))
         answer = retriever.invoke("text")

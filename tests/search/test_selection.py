@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.search.hit_stages import marginal_relevance, select_hits
+from langchain_hybridgraph.search.pipeline import marginal_relevance, select_hits
 
 
 def hit(id, score, document=None):

@@ -15,7 +15,6 @@ from langchain_hybridgraph.search.scores import (
     PathFeatures,
     Propagation,
     RingDecay,
-    graph_score_form,
     path_values,
 )
 
@@ -59,13 +58,6 @@ def test_propagation():
     """A chunk's value is .5 · .8 + .5 · .6 = .7, and a root's value is its own score."""
     assert values(Propagation(), hops=1, own=0.8, previous_value=0.6) == near(0.7)
     assert values(Propagation(), own=0.8) == near(0.8)
-
-
-def test_propagation_after_a_root_without_a_score():
-    """A root without a score has no value, and its children have their own scores."""
-    unknown = values(Propagation(), seed=NAN, own=NAN)
-    assert math.isnan(unknown[0])
-    assert values(Propagation(), seed=NAN, hops=1, own=0.8, previous_value=unknown[0]) == near(0.8)
 
 
 def test_ring_decay():
@@ -117,12 +109,6 @@ def test_unusable_parameters_are_refused(make):
     """The error for an invalid parameter of a score contains the value."""
     with pytest.raises(ConfigurationError, match=r" must be .*, got "):
         make()
-
-
-def test_a_custom_score_has_no_mapping():
-    """A custom score cannot be written as a setting and raises ConfigurationError."""
-    with pytest.raises(ConfigurationError):
-        graph_score_form(max)
 
 
 SHARES = st.floats(0, 1)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import langchain_hybridgraph
-from langchain_hybridgraph.search import candidate_stages, hit_stages
+from langchain_hybridgraph.search import pipeline
 from langchain_hybridgraph.search.pipeline import search
 
 ROOT = Path(langchain_hybridgraph.__file__).parent
@@ -19,9 +19,8 @@ def takes_context(function):
 
 STAGES = {
     name
-    for module in (candidate_stages, hit_stages)
-    for name, function in vars(module).items()
-    if inspect.isfunction(function) and function.__module__ == module.__name__ and takes_context(function)
+    for name, function in vars(pipeline).items()
+    if inspect.isfunction(function) and function.__module__ == pipeline.__name__ and takes_context(function)
 } & set(search.__code__.co_names)
 
 
@@ -46,7 +45,14 @@ def test_the_trace_has_the_names_of_the_stages():
     assert len(STAGES) > 10
     traced = {path.stem: traced_names(path) for path in (ROOT / "search").glob("*.py")}
     assert traced["context"] == {"admit", "parents"}
-    assert traced["candidate_stages"] | traced["hit_stages"] | traced["context"] == STAGES
+    assert traced["pipeline"] | traced["context"] == STAGES
+
+
+def test_no_stage_calls_another():
+    """Each stage can be read and removed without the others."""
+    for name in STAGES:
+        calls = filter(is_call_by_name, ast.walk(ast.parse(inspect.getsource(getattr(pipeline, name)))))
+        assert {call.func.id for call in calls} & STAGES <= {name}
 
 
 def test_the_architecture_lists_the_stages():
