@@ -1,4 +1,4 @@
-"""Keyword indexes that follow a vector store, in memory or in a folder."""
+"""Keyword indexes that follow a vector store."""
 
 from __future__ import annotations
 
