@@ -96,8 +96,10 @@ class HybridGraphMemory(BaseStore):
         **options: Any,
     ) -> None:
         settings = dict(index or {})
-        if unknown := sorted(settings.keys() - {"dims", "embed", "fields"}):
-            raise ConfigurationError(f"index takes dims, embed and fields, got {', '.join(map(repr, unknown))}")
+        for name, config, kind in (("index", settings, IndexConfig), ("ttl", ttl or {}, TTLConfig)):
+            if unknown := sorted(config.keys() - kind.__annotations__.keys()):
+                expected = ", ".join(kind.__annotations__)
+                raise ConfigurationError(f"{name} takes {expected}, got {', '.join(map(repr, unknown))}")
         self.ttl_config = ttl
         self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
         self._retriever = HybridRetriever(self.store, **options)

@@ -33,7 +33,11 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
+        reason, kind = str(error), kinds[name]
+        if is_dataclass(kind):
+            types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
+            reason = "expected " + ", ".join(f"{each}: {types[each]}" for each in parameters_of(kind))
+        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
 
 
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:

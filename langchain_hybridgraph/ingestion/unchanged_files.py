@@ -172,8 +172,8 @@ class KnownFiles:
             for source, record in self._reading.items()
             if (documents := self._documents[source])
         ]
-        moved = [record for source, (_, record) in self.unread.items() if record != self._records[source]]
-        self._store.files.write([*records, *moved])
+        of_moved_files = [record for source, (_, record) in self.unread.items() if record != self._records[source]]
+        self._store.files.write([*records, *of_moved_files])
 
 
 def _absolute(path: Path) -> bytes:

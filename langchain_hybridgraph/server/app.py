@@ -26,7 +26,14 @@ except ModuleNotFoundError as missing:
 
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
-from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
+from langchain_hybridgraph.server.routes import (
+    REFUSALS,
+    add_documents,
+    add_health,
+    add_memory,
+    add_metrics,
+    add_searches,
+)
 from langchain_hybridgraph.server.service import ServedStore, Service
 
 if TYPE_CHECKING:
@@ -73,15 +80,18 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # these pages load their scripts from another host
         redoc_url=None,
-        dependencies=[Depends(HTTPBearer(auto_error=False))],
+        responses=REFUSALS,
     )
     app.state.service = service
     app.add_middleware(Guard, service=service)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
-    for add in (add_searches, add_documents, add_memory, add_operations):
-        add(app.router, service)
+    add_health(app.router, service)
     add_page(app.router)
+    # The following endpoints are described with a token, which the middleware checks.
+    app.router.dependencies.append(Depends(HTTPBearer(auto_error=False)))
+    for add in (add_searches, add_documents, add_memory, add_metrics):
+        add(app.router, service)
     return app
 
 

@@ -362,9 +362,9 @@ def test_min_weight_is_the_minimum_weight_of_an_edge():
         hits = {hit.id: hit for hit in hop_decay(store, graph=edges_from(0.85)).retrieve("q").hits}
         assert {id: hits[id].score for id in "CD"} == pinned(C=0.21, D=0.135)
         assert (hits["C"].path, hits["D"].path) == (("B", "C"), ("B", "C", "D"))
-        for least, reached in ((0.9, {"C", "D"}), (0.95, {"C"})):
+        for least, expected in ((0.9, {"C", "D"}), (0.95, {"C"})):
             hits = hop_decay(store, graph=edges_from(least)).retrieve("q").hits
-            assert {hit.id for hit in hits if hit.hops} == reached
+            assert {hit.id for hit in hits if hit.hops} == expected
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -162,7 +162,9 @@ class LinkEdges(EdgeBuilder):
             definitions: dict[str, Any] = {}
             for chunk in document.chunks:
                 definitions = {**find_definitions(chunk.text), **definitions}
-            links_by_chunk = {chunk.id: dict.fromkeys(find_links(chunk.text, definitions)) for chunk in document.chunks}
+            links_by_chunk = {
+                chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks
+            }
         links = {chunk.id: list(links_by_chunk.get(chunk.id, ())) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
         if isinstance(targets, str):
