@@ -36,19 +36,13 @@ class ScopedRows:
     """Growing list of chunks that quickly finds the chunks in a scope.
 
     The row of a chunk is its position in the list. Chunks can only be added at the end. Thread-safe.
-
-    >>> from langchain_hybridgraph.filters import parse_filter
-    >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
-    >>> rows.mask(Scope(filter=parse_filter({"year": {"$gt": 2021}})))
-    array([False,  True])
     """
 
-    def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
+    def __init__(self) -> None:
         self._chunks: list[Chunk] = []
         self._columns = MetadataColumns(self._read)
         self._times = (np.zeros(0), np.zeros(0))
         self._growing = ForkSafeLock()
-        self.extend(chunks)
 
     def copy(self) -> Self:
         """Return the same rows as a new object, to which other chunks can be added."""
