@@ -84,17 +84,3 @@ def test_lsa_on_few_texts(question, answerable):
     with HybridGraphStore(None, "lsa") as store:
         store.add_texts(list(NOTES.values()), ids=list(NOTES))
         assert HybridRetriever(store).retrieve(question).answerable is answerable
-
-
-@pytest.mark.parametrize(
-    ("more", "less"),
-    [
-        ("job", "carpenter"),  # the topic itself, and another of its many words
-        ("the recipe of a soup", "the time of a soup"),
-        ("pizza", "cinema"),
-    ],
-)
-def test_coverage_counts_narrow_topics_and_rare_words(more, less):
-    """A word that names a known topic counts fully, a wide topic hardly, and an everyday word less than others."""
-    lsa = LSAEmbeddings().fit(["The nurse wrote a recipe last time.", "Pasta with cheese"])
-    assert lsa.coverage(more) > lsa.coverage(less)
