@@ -104,7 +104,7 @@ def ingest_files(
         if warning not in documents.skipped:
             say(warning)
     is_empty = not (report.documents or deleted.documents)
-    return FilesReport(report, layers, name, deleted.documents, documents.nothing_read(paths) if is_empty else None)
+    return FilesReport(report, layers, name, deleted.documents, documents.nothing_read() if is_empty else None)
 
 
 def edge_builders(value: str) -> list[EdgeBuilder]:

@@ -69,12 +69,11 @@ class FileDocuments(Iterator["Document"]):
 
     If nothing is read, the iteration ends with FileError, unless ``may_be_empty`` is set.
 
-    Four attributes describe the files and subfolders that were left out so far:
+    Three attributes describe the files and subfolders that were left out so far:
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
     - ``unread`` contains the reason for each path that was not read, or of which some lines of JSON were not read.
-    - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class FileDocuments(Iterator["Document"]):
         from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
 
         self.as_text = as_text
-        self.empty_folders: dict[Path, Counter[str]] = {}
         self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
@@ -121,20 +119,15 @@ class FileDocuments(Iterator["Document"]):
         return files
 
     def check(self, count: int) -> None:
-        """Raise FileError if a folder has no file to read, or if the number of documents read (``count``) is 0."""
-        if not self.may_be_empty and (self.empty_folders or not count):
-            raise self.nothing_read(self.empty_folders or self._paths)
+        """Raise FileError if the number of documents read (``count``) is 0."""
+        if not count and not self.may_be_empty:
+            raise self.nothing_read()
 
-    def nothing_read(self, paths: Iterable[Path]) -> FileError:
-        """Return the error for paths in which nothing was read."""
-        folders = list(paths)
-        counts = sum((self.empty_folders.get(path, Counter()) for path in folders), Counter[str]())
-        reasons = (item for item in self.unread.items() if any(Path(item[0]).is_relative_to(path) for path in folders))
-        details = [f"{path}: {reason}" for path, reason in islice(reasons, 3)]
-        if counts or not details:
-            details.append(f"found {listed_suffixes(counts) or 'no files'}")
-            details.append(f"folders are searched for {_SEARCHED}{_AS_TEXT}")
-        return FileError(f"nothing was read in {', '.join(map(str, folders))}: {'; '.join(details)}")
+    def nothing_read(self) -> FileError:
+        """Return the error for the case that nothing was read."""
+        reasons = [f"{path}: {reason}" for path, reason in islice(self.unread.items(), 3)]
+        folders = ", ".join(map(str, self._paths))
+        return FileError(f"nothing was read in {folders}: {'; '.join(reasons) or 'the files contain no documents'}")
 
     def _read_all(self) -> Iterator[Document]:
         count = 0
@@ -197,7 +190,9 @@ class FileDocuments(Iterator["Document"]):
             files = [path] if is_named else list(self._scan(path))
             # A folder that was searched before yields no file.
             if not files and not any(_is_inside(self._roots[number], other) for other in self._roots[:number]):
-                self.empty_folders[path] = self._unsuitable - before
+                found = listed_suffixes(self._unsuitable - before) or "no files"
+                if str(path) not in self.unread:
+                    self._leave_out(path, f"found {found}; folders are searched for {_SEARCHED}{_AS_TEXT}")
             for file in files:
                 source = source_of(path, file)
                 real_path = _real_path(file, folders)
@@ -331,9 +326,9 @@ def read_files(
     of ``paths`` that is the folder of an index, and for each JSON Lines file with invalid lines, whose other lines are
     read. ``skipped`` is called with a message about each omission; by default, a Python warning is issued.
 
-    While the documents are read, FileError is raised for a path that does not exist, for a folder in which nothing can
-    be read, and for two different files with the same ``source``. If ``paths`` is a single file, FileError is also
-    raised if the file cannot be read or has an invalid line of JSON.
+    While the documents are read, FileError is raised for a path that does not exist, for two different files with the
+    same ``source``, and if nothing can be read. If ``paths`` is a single file, FileError is also raised if the file
+    cannot be read or has an invalid line of JSON.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
