@@ -190,9 +190,9 @@ class FileDocuments(Iterator["Document"]):
             files = [path] if is_named else list(self._scan(path))
             # A folder that was searched before yields no file.
             if not files and not any(_is_inside(self._roots[number], other) for other in self._roots[:number]):
-                found = listed_suffixes(self._unsuitable - before) or "no files"
+                contents = listed_suffixes(self._unsuitable - before) or "no files"
                 if str(path) not in self.unread:
-                    self._leave_out(path, f"found {found}; folders are searched for {_SEARCHED}{_AS_TEXT}")
+                    self._leave_out(path, f"found {contents}; folders are searched for {_SEARCHED}{_AS_TEXT}")
             for file in files:
                 source = source_of(path, file)
                 real_path = _real_path(file, folders)
