@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from _corpus import require_sets
 
-from langchain_hybridgraph.memory.duplicates import may_be_reworded, same_wording
+from langchain_hybridgraph.text.wording import may_be_reworded, same_wording
 
 SETS = ("locomo", "cacm", "cranfield", "mtrag_clapnq", "mtrag_cloud")
 ROWS = 1_000

@@ -111,7 +111,9 @@ def questions(name: str, sets: Any, embedding: str) -> Iterator[RankedQuestion]:
             _ranking(
                 "vector", ids, nearest, {row: float(cosines[row]) for row in rows}, bound=1.0, background=background
             ),
-            _ranking("keyword", ids, [row for row, _ in matched], words, bound=index.bound(text), exact=likely),
+            _ranking(
+                "keyword", ids, [row for row, _ in matched], words, bound=index.question(text).bound, exact=likely
+            ),
             loaded.qrels[query["id"]],
         )
 

@@ -83,7 +83,7 @@ def line(size: int, corpus_vectors: Vectors, question_vectors: Vectors, place: P
 
     ways: list[Callable[[Vectors], NDArray[np.int64]]] = [
         lambda vector: matrix.search(vector, CANDIDATES, everything)[0],
-        lambda vector: matrix.approximate_search(vector, CANDIDATES, everything)[0],
+        lambda vector: matrix.search(vector, CANDIDATES, everything, approximate=True)[0],
         by_chroma,
     ]
     vector_matrix.EXACT_BYTES = 0  # the measurement decides how large it is

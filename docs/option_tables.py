@@ -11,7 +11,7 @@ from pathlib import Path
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.options.groups import groups_of
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.settings import HybridGraphSettings
+from langchain_hybridgraph.settings import HybridGraphSettings, allowed_values
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- options -->\n", "<!-- /options -->\n"
@@ -36,7 +36,17 @@ def options() -> str:
     return "".join(["| Retriever | Options |\n|---|---|\n", *rows, "\n| Group | Options |\n|---|---|\n", *grouped])
 
 
-PAGES = {"configuration.md": lambda: HybridGraphSettings.table() + "\n", "retrievers.md": options}
+def settings() -> str:
+    """Return all keys of a settings file as a Markdown table of key, default, allowed values and description."""
+    rows = ["| Key | Default | Allowed | Meaning |", "|---|---|---|---|"]
+    for key, field in HybridGraphSettings.model_fields.items():
+        default = "" if field.default in (None, []) else str(field.default)
+        default = default.lower() if isinstance(field.default, bool) else default
+        rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+PAGES = {"configuration.md": settings, "retrievers.md": options}
 
 
 def updated(page: str, table: str) -> str:

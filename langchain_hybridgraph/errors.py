@@ -106,11 +106,7 @@ def mask_secrets(text: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the class and the masked message of an error.
-
-    >>> describe_error(ValueError("password=hunter2"))
-    'ValueError: password=***'
-    """
+    """Return the class and the masked message of an error."""
     return f"{type(error).__name__}: {mask_secrets(str(error))}"
 
 
@@ -124,11 +120,7 @@ def quote_value(value: Any) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the text, shortened in the middle to at most ``most`` characters.
-
-    >>> shorten("abcdefghij", 7)
-    'ab … ij'
-    """
+    """Return the text, shortened in the middle to at most ``most`` characters."""
     if len(text) <= most:
         return text
     half = (most - 3) // 2
@@ -179,13 +171,7 @@ def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> Con
 
 
 def as_path(name: str, value: object) -> Path:
-    """Return a string or path as a Path. Raise ConfigurationError for anything else.
-
-    >>> as_path("path", 5)
-    Traceback (most recent call last):
-        ...
-    langchain_hybridgraph.errors.ConfigurationError: path must be a string or a Path, got 5
-    """
+    """Return a string or path as a Path. Raise ConfigurationError for anything else."""
     if isinstance(value, str | os.PathLike):
         return Path(value)
     raise ConfigurationError(f"{name} must be a string or a Path, got {quote_value(value)}")

@@ -21,7 +21,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import Scope, content_id
+from langchain_hybridgraph.records import Hit, Scope, content_id
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -96,8 +96,10 @@ class HybridGraphMemory(BaseStore):
         **options: Any,
     ) -> None:
         settings = dict(index or {})
-        if unknown := sorted(settings.keys() - {"dims", "embed", "fields"}):
-            raise ConfigurationError(f"index takes dims, embed and fields, got {', '.join(map(repr, unknown))}")
+        for name, config, kind in (("index", settings, IndexConfig), ("ttl", ttl or {}, TTLConfig)):
+            if unknown := sorted(config.keys() - kind.__annotations__.keys()):
+                expected = ", ".join(kind.__annotations__)
+                raise ConfigurationError(f"{name} takes {expected}, got {', '.join(map(repr, unknown))}")
         self.ttl_config = ttl
         self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
         self._retriever = HybridRetriever(self.store, **options)
@@ -142,7 +144,7 @@ class HybridGraphMemory(BaseStore):
         """Delete all expired items, and return their number."""
         with self._lock:
             now = time.time()
-            expired = [stored for stored in self._items_below(()) if stored.expires_at <= now]
+            expired = [stored for stored in self._items_below((), expired=True) if stored.expires_at <= now]
             self.store.remove([id for stored in expired for id in stored.ids])
             return len(expired)
 
@@ -158,7 +160,7 @@ class HybridGraphMemory(BaseStore):
 
     def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
         """Write and delete items in this order; no two of them have the same namespace and key."""
-        before = {_id(*key): _Stored.of(chunk) for key, chunk in self._chunks(puts).items()}
+        before = {chunk.id: _Stored.of(chunk) for chunk in self.store.get([_id(*key) for key in puts])}
         chunks: list[Chunk] = []
         outdated: set[str] = set()
         places: dict[Namespace, int] = {}
@@ -179,10 +181,6 @@ class HybridGraphMemory(BaseStore):
             self._next_sweep = time.time() + 60 * minutes
             self.sweep_ttl()
 
-    def _chunks(self, puts: Iterable[tuple[Namespace, str]]) -> dict[tuple[Namespace, str], Chunk]:
-        keys = {_id(*key): key for key in puts}
-        return {keys[chunk.id]: chunk for chunk in self.store.get(list(keys))}
-
     def _chunks_for(self, op: PutOp, before: _Stored | None, places: dict[Namespace, int]) -> list[Chunk]:
         """Return the chunk of an item, and one more for each of its texts after the first.
 
@@ -190,8 +188,8 @@ class HybridGraphMemory(BaseStore):
         """
         namespace, value = tuple(op.namespace), dict(op.value or {})
         try:
-            if json.loads(json.dumps(value, allow_nan=False)) != _with_lists(value):
-                raise ValueError("the keys of an object must be strings")
+            if json.loads(json.dumps(value, allow_nan=False)) != value:
+                raise ValueError("it has keys other than strings, or tuples")
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the value of {quote_value(op.key)} in {namespace!r} must be JSON: {error}; convert it before put()"
@@ -238,10 +236,10 @@ class HybridGraphMemory(BaseStore):
     def _scope(self, prefix: Namespace) -> Scope:
         return Scope(parse_filter({"namespaces": {"$contains": json.dumps(prefix)}}), self.store.tenant)
 
-    def _items_below(self, prefix: Namespace) -> list[_Stored]:
-        """Return the items below a namespace, expired or not, in the order of a search without a query."""
+    def _items_below(self, prefix: Namespace, *, expired: bool = False) -> list[_Stored]:
+        """Return the items below a namespace in the order of a search without a query."""
         ids = [id for id in self.store.find(self._scope(prefix)) if "#" not in id]
-        return sorted(self._read(ids, refresh=False, expired=True), key=lambda stored: stored.fields["order"])
+        return sorted(self._read(ids, refresh=False, expired=expired), key=lambda stored: stored.fields["order"])
 
     def _read(self, ids: Sequence[str], *, refresh: bool, expired: bool = False) -> list[_Stored]:
         """Return the items with these ids, in this order; ``refresh`` postpones their expiry."""
@@ -255,31 +253,24 @@ class HybridGraphMemory(BaseStore):
         return items
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        now = time.time()
-        omit = (self.ttl_config or {}).get("omit_expired", True)
-        namespaces = {each.namespace for each in self._items_below(()) if not omit or each.expires_at > now}
+        namespaces = {each.namespace for each in self._items_below(())}
         matching = {each for each in namespaces if all(_is_in(each, one) for one in op.match_conditions or ())}
         return sorted({each[: op.max_depth] for each in matching})[op.offset : op.offset + op.limit]
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        """Return the matching items, best first, or all in order if there is no query."""
         end = op.offset + op.limit
-        scores: dict[str, float] = {}
-        if op.query and self._fields is not None:
-            ranked = self._ranked(op, end)
-            scores = {stored.id: score for stored, score in ranked}
-            items = [stored for stored, _ in ranked]
-            if len(items) < end:
-                items += [each for each in self._matching(op) if each.id not in scores and not each.fields["texts"]]
-        else:
-            items = self._matching(op)
+        is_ranked = bool(op.query) and self._fields is not None
+        ranked = self._ranked(op, end) if is_ranked else []
+        scores = {stored.id: score for stored, score in ranked}
+        items = [stored for stored, _ in ranked]
+        if len(items) < end:
+            items += [each for each in self._matching(op) if not (is_ranked and each.fields["texts"])]
         page = items[op.offset : end]
         self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
         return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
 
     def _matching(self, op: SearchOp) -> list[_Stored]:
-        ids = [stored.id for stored in self._items_below(tuple(op.namespace_prefix))]
-        return [each for each in self._read(ids, refresh=False) if each.matches(op.filter)]
+        return [each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter)]
 
     def _ranked(self, op: SearchOp, n: int) -> list[tuple[_Stored, float]]:
         """Return the best ``n`` matching items with their best scores.
@@ -290,16 +281,15 @@ class HybridGraphMemory(BaseStore):
         while True:
             scope = self._scope(op.namespace_prefix)
             hits = self._retriever.retrieve(op.query or "", k=k, filter=scope.filter).hits
-            best: dict[str, tuple[float, int]] = {}
+            best: dict[str, Hit] = {}
             for hit in hits:
-                metadata = hit.chunk.metadata
-                best.setdefault(metadata["item"], (hit.score, metadata["version"]))
+                best.setdefault(hit.chunk.metadata["item"], hit)
             ranked = []
             for stored in self._read(list(best), refresh=False):
-                score, version = best[stored.id]
-                is_current = stored.fields["texts"] and stored.chunk.metadata["version"] == version
-                if is_current and stored.matches(op.filter):
-                    ranked.append((stored, score))
+                hit = best[stored.id]
+                is_current = stored.chunk.metadata["version"] == hit.chunk.metadata["version"]
+                if is_current and stored.fields["texts"] and stored.matches(op.filter):
+                    ranked.append((stored, hit.score))
             if len(ranked) >= n or len(hits) < k:
                 return ranked[:n]
             k *= 4
@@ -396,10 +386,3 @@ def _compares(value: Any, name: str, operand: Any) -> bool:
         return _COMPARISONS[name](float(value), float(operand))
     except (TypeError, ValueError):
         return False
-
-
-def _with_lists(value: Any) -> Any:
-    """Return a JSON value with lists in place of tuples."""
-    if isinstance(value, Mapping):
-        return {key: _with_lists(each) for key, each in value.items()}
-    return [_with_lists(each) for each in value] if isinstance(value, list | tuple) else value

@@ -10,16 +10,15 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, to_json
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, as_path
-from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.execution.processes import Progress, report, showing
 from langchain_hybridgraph.ingestion.edges.base import slices
-from langchain_hybridgraph.ingestion.progress import Progress, showing
-from langchain_hybridgraph.records import Edge, MemoryState, Scope
+from langchain_hybridgraph.records import MemoryState, Scope
 from langchain_hybridgraph.stores.check import list_tenants
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.milvus.connection import Address, check_scheme, is_milvus_uri
@@ -27,9 +26,6 @@ from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.times import iso_time
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Number of records in one write.
 PAGE = 1_000
@@ -131,42 +127,34 @@ def _copy(old: Any, new: Any, scope: Scope, source: _Location, destination: _Loc
                 "destination"
             )
     for records in _pages(old, scope, "copying"):
-        new.upsert(records.chunks, vectors=records.vectors, parents=records.parents, edges=records.edges)
+        new.upsert(records.pop("chunks", ()), **records)
     new.flush()
     return bool(ids)
 
 
-class _Page(NamedTuple):
-    """Records of one tenant: chunks with one vector each, or parents, or edges."""
-
-    chunks: Sequence[Chunk] = ()
-    vectors: NDArray[np.float32] | None = None
-    parents: Sequence[Chunk] = ()
-    edges: Sequence[Edge] = ()
-
-    def contents(self) -> Iterator[tuple[str, Any]]:
-        """Yield the kind and the contents of each record."""
-        for kind, texts in (("chunks", self.chunks), ("parents", self.parents)):
-            yield from ((kind, (each.id, each.text, each.parent, each.metadata)) for each in texts)
-        vectors = () if self.vectors is None else self.vectors
-        for chunk, vector in zip(self.chunks, vectors, strict=True):
-            yield "vectors", (chunk.id, np.asarray(vector, "<f4").tobytes().hex())
-        yield from (("edges", edge) for edge in self.edges)
+def _contents_of(page: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for kind in ("chunks", "parents"):
+        for each in page.get(kind, ()):
+            yield kind, (each.id, each.text, each.parent, each.metadata)
+    for chunk, vector in zip(page.get("chunks", ()), page.get("vectors", ()), strict=True):
+        yield "vectors", (chunk.id, np.asarray(vector, "<f4").tobytes().hex())
+    for edge in page.get("edges", ()):
+        yield "edges", edge
 
 
 def _counts_and_checksums(store: Any, scope: Scope) -> dict[str, tuple[int, int]]:
     """Return the number and a checksum of the records of each kind; the order of the records does not matter."""
     totals: dict[str, tuple[int, int]] = {}
     for page in _pages(store, scope, "verifying"):
-        for kind, contents in page.contents():
+        for kind, contents in _contents_of(page):
             count, checksum = totals.get(kind, (0, 0))
             text = json.dumps(to_json(contents), sort_keys=True)
             totals[kind] = count + 1, checksum + int.from_bytes(sha256(text.encode()).digest()[:8])
     return totals
 
 
-def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
-    """Yield all records of a store: parents, chunks in their order, and then edges, which need both."""
+def _pages(store: Any, scope: Scope, phase: str) -> Iterator[dict[str, Any]]:
+    """Yield all records of a store as arguments of ``upsert``: parents, chunks in their order, and then edges."""
     ids = [entry.id for entry in store.list_chunks(scope, len(store)).entries]
     nodes = set(ids)
     for documents in slices(list(store.document_ids()), PAGE):
@@ -175,13 +163,13 @@ def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
             states = store.memory.states(others, scope)
             parents = [id for id in others if id in states or not isinstance(store, EmbeddedStore)]
             nodes.update(parents)
-            yield _Page(parents=_with_memories(store.get(parents), states))
+            yield {"parents": _with_memories(store.get(parents), states)}
     for start in range(0, len(ids), PAGE):
         part = ids[start : start + PAGE]
         report(phase, start, len(ids), "chunks")
         states = store.memory.states(part, scope) if isinstance(store, EmbeddedStore) else {}
         chunks = _with_memories(store.get(part), states)
-        yield _Page(chunks, store.vectors([chunk.id for chunk in chunks]))
+        yield {"chunks": chunks, "vectors": store.vectors([chunk.id for chunk in chunks])}
     frontier = sorted(nodes)
     while frontier:
         neighbours: set[str] = set()
@@ -189,7 +177,7 @@ def _pages(store: Any, scope: Scope, phase: str) -> Iterator[_Page]:
             edges = store.edges(edge_sources)
             neighbours.update(edge.target for edge in edges)
             neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
-            yield _Page(edges=edges)
+            yield {"edges": edges}
         frontier = sorted(neighbours - nodes)
         nodes |= neighbours
 
@@ -208,8 +196,6 @@ def _with_memories(chunks: Sequence[Chunk], states: Mapping[str, MemoryState]) -
 
 
 class _Location(NamedTuple):
-    """Index folder, or a collection in Milvus."""
-
     location: str
     collection: str
     token: str

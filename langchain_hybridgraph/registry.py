@@ -33,7 +33,11 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
+        reason, kind = str(error), kinds[name]
+        if is_dataclass(kind):
+            types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
+            reason = "expected " + ", ".join(f"{each}: {types[each]}" for each in parameters_of(kind))
+        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
 
 
 def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
@@ -110,10 +114,6 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
     """Check a setting, and return the name and the parameters in it without creating the object.
 
     Raises ConfigurationError for a name or a parameter that does not exist.
-
-    >>> from fractions import Fraction
-    >>> parse_config("number", {"type": "fraction", "numerator": "much"}, {"fraction": Fraction})
-    ('fraction', {'numerator': 'much'})
     """
     if isinstance(form, str):
         form = {"type": form}
@@ -178,22 +178,13 @@ def required_parameters(kind: Callable[..., Any]) -> list[str]:
 
 
 def name_of(thing: object, kinds: Mapping[str, Callable[..., Any]]) -> str:
-    """Return the name of an object's class in ``kinds``, or else its ``__name__`` or the name of its class.
-
-    >>> from fractions import Fraction
-    >>> name_of(Fraction(1, 2), {"fraction": Fraction}), name_of(len, {"fraction": Fraction})
-    ('fraction', 'len')
-    """
+    """Return the name of an object's class in ``kinds``, or else its ``__name__`` or the name of its class."""
     own_name = str(getattr(thing, "__name__", type(thing).__name__))
     return next((name for name, kind in kinds.items() if type(thing) is kind), own_name)
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """Return the start of a message that suggests the most similar of ``names``, or "" if none is similar.
-
-    >>> nearest("bsf", ["bfs", "beam"])
-    "did you mean 'bfs'? "
-    """
+    """Return the start of a message that suggests the most similar of ``names``, or "" if none is similar."""
     similar = similar_name(name, names)
     return "" if similar is None else f"did you mean {similar!r}? "
 

@@ -11,7 +11,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
-from langchain_hybridgraph.adapters.documents import documents_from
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.display.html import result_table
@@ -118,7 +117,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         """
         try:
             return cls(
-                documents_from(data["documents"]),
+                [Document.model_validate(each) for each in data["documents"]],
                 hits=[Hit.from_dict(hit) for hit in data["hits"]],
                 degraded=data["degraded"],
                 took_ms=float(data["took_ms"]),

@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_form
 from langchain_hybridgraph.options.values import Notation, expected_value, is_number, literals, notation_of
@@ -131,8 +131,8 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its field: the option, with values as they are written in a file."""
     notation = notation_of(option)
     default = option.get_default(call_default_factory=True)
-    is_named = default is not None and notation is not None and notation.kinds is not None
-    default = name_of(default, notation.kinds) if is_named else to_jsonable_python(default)
+    kinds = None if notation is None else notation.kinds
+    default = name_of(default, kinds) if kinds and default is not None else to_jsonable_python(default)
     kind: Any = option.annotation if notation is None else Any
     metadata: list[Any] = [*option.metadata] if notation is None else [AfterValidator(notation.checked)]
     if notation is not None:
@@ -289,20 +289,6 @@ class HybridGraphSettings(SettingsTable):
         flat = {name: value for name, value in options.items() if name not in group}
         return flat | ({section: group} if group else {})
 
-    @classmethod
-    def table(cls) -> str:
-        """Return all keys as a Markdown table of key, default, allowed values and description.
-
-        >>> print(next(row for row in HybridGraphSettings.table().splitlines() if "`retriever_k`" in row))
-        | `retriever_k` | 10 | an integer ≥ 0 | Number of results. |
-        """
-        rows = []
-        for key, field in cls.model_fields.items():
-            default = "" if field.default in (None, []) else str(field.default)
-            default = default.lower() if isinstance(field.default, bool) else default
-            rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {field.description} |")
-        return "\n".join(["| Key | Default | Allowed | Meaning |", "|---|---|---|---|", *rows])
-
 
 def allowed_values(key: str) -> str:
     """Return a description of a key's allowed values."""
@@ -454,9 +440,6 @@ def template(schema: str) -> str:
     """Return the text of a settings file in which every setting is commented out and shows its default.
 
     ``schema`` is the path of the JSON schema to which the file refers.
-
-    >>> [line for line in template("s.json").splitlines() if line.startswith("  #k:")]
-    ['  #k: 10']
     """
     lines = [_HEAD.format(schema=schema)]
     for section, description in settings_file.SECTIONS.items():

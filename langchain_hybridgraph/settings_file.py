@@ -140,20 +140,6 @@ def read_settings_file(path: Path) -> SettingsFile:
     return file._replace(values=values, problems=tuple(problems))
 
 
-def parse_value(text: str) -> Any:
-    """Parse a string as a YAML value, or return the string itself if it is not valid YAML.
-
-    >>> parse_value("5"), parse_value("{type: rrf}"), parse_value("[")
-    (5, {'type': 'rrf'}, '[')
-    """
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
-        return text
-
-
 def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
     import yaml
 

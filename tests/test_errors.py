@@ -7,16 +7,14 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import (
     GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
     ingest,
 )
-from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError, quote_value
+from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import read_files
-from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 HUGE = "x" * 5_000_000
@@ -32,37 +30,20 @@ def store():
 CALLS = {
     "k": lambda store, value: HybridRetriever(store).retrieve("cat", k=value),
     "tenant": lambda store, value: HybridRetriever(store).retrieve("cat", tenant=value),
-    "tenant of a store": lambda store, value: HybridGraphStore(None, tenant="a").similarity_search("b", tenant=value),
     "filter": lambda store, value: parse_filter({value: {"$near": 1}}),
-    "operator": lambda store, value: parse_filter({"a": {f"${value}": 1}}),
-    "operand": lambda store, value: parse_filter({"a": {"$in": value}}),
     "as_of": lambda store, value: HybridRetriever(store).retrieve("cat", as_of=value),
-    "mode": lambda store, value: HierarchicalRetriever(store).find("cat", mode=value),
-    "target": lambda store, value: HierarchicalRetriever(store).find("cat", target_uri=[value, 1]),
-    "memory mode": lambda store, value: MemoryRetriever(store, mode=value),
     "labels": lambda store, value: MemoryRetriever(store, labels=[value, 1]),
-    "preset": lambda store, value: GraphRetriever(store, preset=value),
-    "traversal": lambda store, value: GraphRetriever(store, graph={"traversal": value}),
     "relations": lambda store, value: GraphRetriever(store, graph={"traversal": {"type": "bfs", value: 1}}),
     "call option": lambda store, value: HybridRetriever(store).retrieve("cat", **{value: 1}),
-    "call relations": lambda store, value: GraphRetriever(store).retrieve("cat", relation_filter=[value]),
     "remember": lambda store, value: store.memory.remember(value),
     "option": lambda store, value: HybridRetriever(store, **{value: 1}),
-    "fusion": lambda store, value: HybridRetriever(store, fusion=value),
     "seed ids": lambda store, value: GraphRetriever(store).retrieve("cat", seed_ids=value),
     "retriever": lambda store, value: AdvancedRetriever(value),
-    "feedback": lambda store, value: store.memory.feedback("cat", value),
     "unknown id": lambda store, value: store.memory.supersede(value, "New."),
-    "old fact": lambda store, value: store.memory.retract([value, 1]),
     "edges": lambda store, value: store.upsert([], edges=[value]),
-    "edge weight": lambda store, value: store.upsert([], edges=[Edge("cat", "dog", value, weight=7)]),
-    "edge source": lambda store, value: store.upsert([], edges=[Edge(value, "dog", "cites", weight=7)]),
     "texts": lambda store, value: store.add_texts(value),
-    "documents": lambda store, value: store.add_documents([value]),
     "metadata": lambda store, value: store.add_documents([Document("a", metadata={value: object()})]),
-    "ingested": lambda store, value: ingest([value], store),
     "split": lambda store, value: ingest([], store, split=value),
-    "builders": lambda store, value: ingest([], store, edges=[value]),
     "embedding": lambda store, value: HybridGraphStore(None, embedding=value),
     "language": lambda store, value: HybridGraphStore(None, language=value),
     "path": lambda store, value: list(read_files("missing" + value[:1_000])),
@@ -94,9 +75,3 @@ def test_the_end_of_a_message_is_kept():
     assert len(str(error)) < 300
     assert len(str(ConfigurationError(HUGE))) <= LONGEST_MESSAGE
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
-
-
-def test_short_values_are_quoted_in_full():
-    """Short values appear in messages exactly as their repr."""
-    assert quote_value("a'b") == repr("a'b")
-    assert quote_value(["a", 1]) == "['a', 1]"

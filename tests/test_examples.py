@@ -69,28 +69,6 @@ def test_rag_chain(run):
     assert "Invoices" not in prompt(request)
 
 
-def test_rag_chain_when_the_model_fails():
-    """If the model fails, the chain raises the model's error."""
-    import openai
-
-    names = runpy.run_path(str(EXAMPLES / "rag_chain.py"))
-    store = names["HybridGraphStore"].from_texts(["Cats purr."], "lsa", [{"source": "cats.md"}])
-    with OpenAIServer(Reply("broken", 500)) as server:
-        chain = names["answering"](names["HybridRetriever"](store), server.chat_model())
-        with pytest.raises(openai.InternalServerError, match="broken"):
-            chain.invoke({"question": "Who purrs?"})
-
-
-async def test_rag_chain_awaited():
-    """The parts of the chain's asynchronous stream add up to its answer."""
-    names = runpy.run_path(str(EXAMPLES / "rag_chain.py"))
-    store = names["HybridGraphStore"].from_texts(["Cats purr."], "lsa", [{"source": "cats.md"}])
-    with OpenAIServer("Cats do [cats.md].") as server:
-        chain = names["answering"](names["HybridRetriever"](store), server.chat_model())
-        answers = [part.get("answer", "") async for part in chain.astream({"question": "Who purrs?"})]
-        assert "".join(answers) == (await chain.ainvoke({"question": "Who purrs?"}))["answer"] == "Cats do [cats.md]."
-
-
 def test_conversation(run):
     """Each customer's question is answered with the conversation of that customer only."""
 
@@ -180,20 +158,6 @@ def test_memory_agent(run):
     ]
     assert {tool["function"]["name"] for tool in requests[0]["tools"]} == {"recall", "note"}
     assert [message["role"] for message in requests[3]["messages"]] == ["system", "user"]
-
-
-def test_memory_agent_that_replaces_an_unknown_memory(run):
-    """Replacing an unknown memory returns an error to the model, and nothing is stored."""
-
-    def answer(request):
-        if request["messages"][-1]["role"] == "user":
-            return Reply({"text": "The user lives in Rome.", "replaces": "nowhere"}, tool="note")
-        return "No."
-
-    printed, requests = run("memory_agent.py", answer)
-    assert printed.count("ai: No.") == 4
-    assert "nowhere" in requests[1]["messages"][-1]["content"]
-    assert "kept as" not in printed
 
 
 def test_llama_index_query_engine(run, monkeypatch):

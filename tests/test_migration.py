@@ -107,6 +107,7 @@ def test_a_damaged_source_is_refused(index, uri, name, tmp_path):
         ("redis://host", "copy", {}, "scheme of a store must be"),
         ("milvus:notes.db", "copy", {"destination_collection": "notes"}, "it has no collection 'notes'"),
         ("nowhere", "milvus:notes.db", {}, "contains no index"),
+        ("milvus:missing.db", "copy", {}, "does not exist"),
     ],
 )
 def test_wrong_places_are_refused(tmp_path, monkeypatch, *, source, destination, options, message):
@@ -115,15 +116,6 @@ def test_wrong_places_are_refused(tmp_path, monkeypatch, *, source, destination,
     with pytest.raises((ConfigurationError, NotAnIndexError), match=message):
         migrate(source, destination, **options)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_copy_is_a_store(index, uri, name):
-    """A store with the source's embedding can open the copy and read its chunks and sessions."""
-    migrate(index, uri, destination_collection=name)
-    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
-    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
-        assert len(store) == 31
-        assert store.sessions.turns("session-drummer", 1, Scope())[0].text == "Who is the drummer?"
 
 
 def test_tenants_are_copied_to_milvus(uri, name, tmp_path):
@@ -190,19 +182,6 @@ def test_a_fitted_model_is_refused(uri, name, tmp_path):
     with pytest.raises(ConfigurationError, match="another embedding"):
         migrate(tmp_path / "index", f"milvus:{tmp_path / 'new.db'}")
     assert {path.name for path in tmp_path.iterdir()} == {"index"}
-
-
-def test_a_missing_folder_of_milvus_lite_is_refused(tmp_path):
-    """A mistyped source is an error, and creates nothing."""
-    with pytest.raises(NotAnIndexError, match="does not exist"):
-        migrate(f"milvus:{tmp_path / 'missing.db'}", tmp_path / "copy")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_migration_logs_no_error(index, tmp_path, caplog):
-    """No call is made that milvus-lite does not have."""
-    assert migrate(index, f"milvus:{tmp_path / 'lite.db'}").ok
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_missing_collection_is_refused(uri, tmp_path):

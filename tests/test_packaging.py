@@ -108,7 +108,7 @@ def sdist(tmp_path_factory):
 
 
 def modules(folder):
-    return {file.relative_to(folder).as_posix() for file in folder.rglob("*.py")}
+    return {file.relative_to(folder).as_posix() for file in folder.rglob("*.py*") if file.suffix in (".py", ".pyi")}
 
 
 # -- published files ----------------------------------------------------------------------------------------------
@@ -120,11 +120,10 @@ def test_the_wheel_contains_only_the_package(wheel):
     others = {
         "py.typed",
         "embeddings/topics_english.txt",
-        "memory/english_words.txt",
+        "text/english_words.txt",
         "search/small_talk.txt",
         "server/hybridgraph.proto",
         "server/page.html",
-        "server/hybridgraph_pb2.pyi",
         "stores/schema.sql",
         "text/function_words.txt",
     }

@@ -6,9 +6,8 @@ import json
 import re
 
 import pytest
-from langchain_core.documents import Document
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LLMEdges, build_layers, ingest
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LLMEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.search.planner import QueryPlanner
 from langchain_hybridgraph.search.rerankers import LLMReranker
@@ -64,27 +63,6 @@ def test_edges_from_a_plain_model(kind, is_list):
         assert report.warnings == ()
         (edge,) = store.edges(["a"])
         assert (edge.target, edge.relation, edge.description) == ("b", "supports", "It does.")
-
-
-@KIND
-def test_contradictions(kind):
-    """Contradictions uses the probability in the model's plain answer."""
-    answer = {"judgements": [{"statement": 1, "probability": 0.9}]}
-    judges = Contradictions(kind(answer=lambda messages: fenced(answer)))
-    new, old = Chunk("n", "The gate is open.", {"labels": ["x"]}), Chunk("o", "The gate is shut.", {"labels": ["x"]})
-    assert judges.probabilities(new, [old]) == [0.9]
-    assert judges.failures == {}
-
-
-@KIND
-def test_summaries(kind):
-    """build_layers uses the abstract in the model's plain answer."""
-    answer = {"abstract": "All about cats.", "overview": "They purr."}
-    pages = [Document("Cats purr.", metadata={"uri": f"animals/{name}.md"}) for name in ("a", "b")]
-    with HybridGraphStore.from_documents(pages, "lsa") as store:
-        report = build_layers(store, kind(answer=lambda messages: fenced(answer)))
-        assert report.warnings == ()
-        assert store.summaries.index().get(["animals"])[0].text.startswith("All about cats.")
 
 
 @KIND

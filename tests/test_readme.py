@@ -39,17 +39,6 @@ def test_python_runs(folder, capsys):
     assert len([line for line in lines if "E-4711" in line]) == 2
 
 
-def test_a_newcomer_reads_it_in_five_minutes():
-    """The README has at most 1,100 words, which take about five minutes to read."""
-    assert len(re.findall(r"\w[\w'.-]*", README)) <= 1_100
-
-
-def test_the_start_is_five_lines():
-    """The first example in the README has at most five lines, not counting imports."""
-    lines = [line for line in blocks("python")[0].splitlines() if line and not line.startswith(("from", "import"))]
-    assert len(lines) <= 5
-
-
 @pytest.mark.parametrize("name", ["README.md", "docs/tour.md", "docs/command-line.md"])
 def test_commands_run(folder, name):
     """Every hybridgraph command of a page runs, in order, over a folder of files."""

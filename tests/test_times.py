@@ -14,7 +14,7 @@ MAY = 1714557600.0  # 2024-05-01T10:00:00Z
 
 
 @pytest.mark.parametrize(
-    "text",
+    "value",
     [
         "2024-05-01T10:00:00Z",
         "2024-05-01T10:00:00",
@@ -30,11 +30,16 @@ MAY = 1714557600.0  # 2024-05-01T10:00:00Z
         "20240501T100000Z",
         "20240501T1000",
         " 2024-05-01T10:00:00Z\n",
+        datetime(2024, 5, 1, 10),
+        datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2))),
+        np.float64(MAY),
+        int(MAY),
     ],
 )
-def test_iso_8601_texts_of_one_instant_are_one_time(text):
-    """Every usual ISO 8601 form of an instant gives the same unix seconds, with UTC as the default zone."""
-    assert parse_time(text) == MAY
+def test_all_forms_of_one_instant_are_one_time(value):
+    """Every usual form of an instant gives the same unix seconds, with UTC as the default zone."""
+    assert parse_time(value) == MAY
+    assert type(parse_time(value)) is float
 
 
 def test_a_date_is_its_midnight_in_utc():
@@ -46,27 +51,10 @@ def test_a_date_is_its_midnight_in_utc():
 def test_the_end_of_a_time_is_itself(value):
     """parse_end returns the last microsecond of a date and leaves a time unchanged."""
     assert parse_end(value) == 86_400.0
+    assert iso_time(parse_end("9999-12-31")) == "9999-12-31T23:59:59Z"  # often written for "forever"
     assert parse_end("1970-01-02") == parse_end("19700102 ") == parse_end(date(1970, 1, 2)) == 172_799.999999
     with pytest.raises(ValueError, match="is not a time"):
         parse_end("1970-02-30")
-
-
-def test_the_end_of_the_last_possible_day():
-    """The end of 9999-12-31, often written for "forever", can be formatted as a time."""
-    assert iso_time(parse_end("9999-12-31")) == "9999-12-31T23:59:59Z"
-
-
-def test_a_naive_datetime_is_in_utc():
-    """A datetime without a zone is read as UTC, and one with a zone as its own instant."""
-    assert parse_time(datetime(2024, 5, 1, 10)) == MAY
-    assert parse_time(datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))) == MAY
-
-
-@pytest.mark.parametrize("seconds", [0, -1.5, 1_700_000_000, np.float32(0.5), np.int64(7)])
-def test_numbers_are_unix_seconds(seconds):
-    """parse_time returns a number as a float with the same value."""
-    assert parse_time(seconds) == float(seconds)
-    assert type(parse_time(seconds)) is float
 
 
 @pytest.mark.parametrize(
@@ -79,20 +67,8 @@ def test_numbers_are_unix_seconds(seconds):
 )  # fmt: skip
 def test_unreadable_times_raise(unusable):
     """A value that cannot be read as a time raises ValueError."""
-    with pytest.raises(ValueError, match="is not a time"):
+    with pytest.raises(ValueError, match=r"is not a time.*('2024-05-01'|divide milliseconds by 1000)"):
         parse_time(unusable)
-
-
-def test_the_error_shows_the_value_and_valid_examples():
-    """The error for an unreadable time has the value and an example of a time."""
-    with pytest.raises(ValueError, match=r"'next week' is not a time.*'2024-05-01'"):
-        parse_time("next week")
-
-
-def test_the_error_for_milliseconds_shows_the_fix():
-    """The error for a number far out of range suggests dividing milliseconds by 1000."""
-    with pytest.raises(ValueError, match="divide milliseconds by 1000"):
-        parse_time(1_700_000_000_000)
 
 
 @pytest.mark.parametrize("text", ["20240501", "2024-05-01\n", " 2024-05-01", "12024-05-01", "2024-05-01Tnoon", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -22,27 +22,25 @@ from langchain_hybridgraph.adapters.keyword_index import (
     FEW,
     DocumentIndex,
     FilteredSearch,
-    StoredRows,
     chunk_of,
     with_user_metadata,
 )
-from langchain_hybridgraph.adapters.milvus import MilvusAdapter
-from langchain_hybridgraph.adapters.pgvector import PGVectorAdapter
 from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
     LlamaIndexAdapter,
+    MilvusAdapter,
     NearestDocuments,
+    PGVectorAdapter,
     StoreAdapter,
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.threads import ForkSafeLock, lane_of
+from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
-from langchain_hybridgraph.stores.chunk_rows import TreePosition
-from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import ChunkRows, Tree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,60 +69,6 @@ def adapter_of(store: VectorStore) -> StoreAdapter:
             if kind.__name__ == name and hasattr(kind, attribute):
                 return adapter(store)
     return StoreAdapter(store)
-
-
-# Function that takes a vector, ids and n, and returns at least the n nearest of the ids, nearest first.
-Nearest = Callable[["Vector", Sequence[str], int], Sequence[str]]
-
-
-class ListedTree:
-    """Directory tree of the texts in a :class:`DocumentIndex`, with the same rules as that of the embedded store."""
-
-    def __init__(self, texts: DocumentIndex, nearest: Nearest) -> None:
-        self._texts = texts
-        self._nearest = nearest
-        self._growing = ForkSafeLock()
-        self._places = UriNumbers()
-        self._state: _ListedRows | None = None
-
-    def scoped(self, scope: Scope) -> Tree:
-        """Return the tree of the texts in a scope (the filter, tenant and time of a call)."""
-        state = self._latest()
-        mask = self._texts.allowed_rows(scope)
-        alive = state.tree_state.alive
-        allowed_rows = alive if mask is None else alive & mask[: len(alive)]
-        return Tree(state.tree_state, state, allowed_rows)
-
-    def _latest(self) -> _ListedRows:
-        with self._growing:
-            version, texts, rows = self._texts.state()
-            if self._state is None or self._state.version != version:
-                new = range(len(self._places.of_row), rows)
-                self._places.grow(rows, (TreePosition.of(row, texts[row]) for row in new if row in texts))
-                self._state = _ListedRows(version, self._places, texts, self._nearest)
-            return self._state
-
-
-class _ListedRows:
-    """Rows of a tree for one version of a :class:`DocumentIndex`."""
-
-    def __init__(self, version: int, places: UriNumbers, texts: Mapping[int, Chunk], nearest: Nearest) -> None:
-        self.version = version
-        living_rows = np.zeros(len(places.of_row), np.bool_)
-        living_rows[list(texts)] = True
-        self.tree_state = TreeState(places, living_rows)
-        self._ids = {row: chunk.id for row, chunk in texts.items()}
-        self._rows = {id: row for row, id in self._ids.items()}
-        self._nearest = nearest
-
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return [self._ids[row] for row in rows]
-
-    def row(self, id: str) -> int:
-        return self._rows.get(id, -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
 
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
@@ -156,7 +100,7 @@ class VectorStoreAdapter:
         identity: Identity | None = None,
         extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
         freshness: Freshness | None = None,
-        documents: Sequence[Document] = (),
+        documents: Iterable[Document] = (),
     ) -> None:
         self.vector_store = vector_store
         self.texts = texts
@@ -167,14 +111,13 @@ class VectorStoreAdapter:
         self._ids_by_origin: dict[tuple[str, str], str] | None = None
         self._adapter = adapter_of(vector_store)
         self._brings_parents = False
-        self._tree: ListedTree | None = None
+        self._tree: tuple[int, ChunkRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
         if isinstance(self._adapter, ChromaAdapter):
             own_texts = None if texts is None or texts.is_given else texts
             self._filtered = None if freshness is None else freshness.filtered
             if self._filtered is None:
-                rows = StoredRows(self._adapter, self._chunk, documents, own_texts)
-                self._filtered = FilteredSearch(self._adapter, rows)
+                self._filtered = FilteredSearch(self._adapter, self._chunk, documents, own_texts)
             if freshness is not None:
                 freshness.filtered = self._filtered
 
@@ -235,7 +178,7 @@ class VectorStoreAdapter:
         except NotImplementedError:
             return {}
         if self._filtered is not None:
-            self._filtered.rows.note(there.values())
+            self._filtered.note(there.values())
         return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
 
     def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
@@ -323,11 +266,14 @@ class VectorStoreAdapter:
         return coverage_of(getattr(self.vector_store, "embeddings", None), query)
 
     def scoped_tree(self, scope: Scope) -> Tree:
-        """Return the directory tree of the texts in a scope."""
+        """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
         assert self.texts is not None, "a tree needs texts that can be listed"
-        if self._tree is None:
-            self._tree = ListedTree(self.texts, self._nearest)
-        return self._tree.scoped(scope)
+        if self._tree is None or self._tree[0] != self.texts.index.applied_version:
+            version, chunks, rows = self.texts.state()
+            self._tree = version, ChunkRows(chunks, rows, self._nearest)
+        _, tree = self._tree
+        mask, alive = self.texts.allowed_rows(scope), tree.tree_state.alive
+        return Tree(tree.tree_state, tree, alive if mask is None else alive & mask[: len(alive)])
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
         """Sort ``ids`` by distance from the vector, nearest first. Of many ids, only 2 n may be returned."""
@@ -408,9 +354,10 @@ class VectorStoreAdapter:
                 return True  # the document id derives from an unknown id, so the Document can only be checked later
             return in_scope(Chunk("", "", metadata), scope)
 
-        function = self._adapter.as_filter(admits, admits_metadata)
-        if function is not None and not (self._adapter.filters_metadata_only and extra_keys):
-            return function
+        if self._adapter.filter_argument == "document":
+            return admits
+        if self._adapter.filter_argument == "metadata" and not extra_keys:
+            return admits_metadata
         is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)
         return self._adapter.translate(scope.filter) if is_known else None
 
@@ -418,7 +365,6 @@ class VectorStoreAdapter:
         return self.identity.stored_id(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
-        """Yield a ScoredId with the chunk for each Document, without repeating an id."""
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)

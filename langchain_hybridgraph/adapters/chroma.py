@@ -16,6 +16,7 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores import (
     SAMPLED,
+    MongoDialect,
     NearestDocuments,
     StoreAdapter,
     by_kind,
@@ -23,7 +24,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
     is_text,
     translate,
 )
-from langchain_hybridgraph.filters.expressions import Dialect
 from langchain_hybridgraph.filters.operators import ORDERINGS
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
@@ -316,7 +316,6 @@ class ChromaAdapter(StoreAdapter):
 
 
 def _with_lengths(page: Mapping[str, Any]) -> dict[str, tuple[Vector, float]]:
-    """Return the unit vectors of a page and their lengths as stored, by id."""
     if not page["ids"]:
         return {}
     matrix = np.asarray(page["embeddings"], np.float32)
@@ -345,7 +344,7 @@ def chroma_where(filter: Filter) -> dict[str, Any] | None:
     return translate(filter, _ChromaDialect())
 
 
-class _ChromaDialect(Dialect[dict[str, Any]]):
+class _ChromaDialect(MongoDialect):
     """Filter language of Chroma.
 
     Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, orders only numbers, and truncates a
@@ -384,9 +383,3 @@ class _ChromaDialect(Dialect[dict[str, Any]]):
             for values in (texts, truths, floats)
             if values
         ]
-
-    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"$and": parts}
-
-    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"$or": parts}

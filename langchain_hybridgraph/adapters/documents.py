@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from langchain_core.documents import Document
@@ -32,9 +32,6 @@ def chosen_level(requested_level: Annotate | None, return_scores: bool | None, o
 
     It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score". Raises
     ConfigurationError for an unknown level.
-
-    >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
-    ('score', 'all', 'none')
     """
     level = own if requested_level is None else requested_level
     if level not in get_args(Annotate):
@@ -47,11 +44,6 @@ def chosen_level(requested_level: Annotate | None, return_scores: bool | None, o
 def to_document(chunk: Chunk) -> Document:
     """Convert a chunk to a Document with the same id, text and metadata."""
     return Document(id=chunk.id, page_content=chunk.text, metadata=dict(chunk.metadata))
-
-
-def documents_from(data: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Rebuild Documents from the ``documents`` of ``RetrievalResult.to_dict``. Raises ValueError for other entries."""
-    return [Document.model_validate(one) for one in data]
 
 
 def chunk_id(document: Document, id_key: str | None = None) -> str:
@@ -164,18 +156,12 @@ class Identity:
 
     Each of the user's Documents is matched with the stored Document that has the same id, or else, once, with the one
     of the same text whose metadata agree best, unless their sources differ.
-
-    >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
-    >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
-    >>> identity = Identity(given, stored)
-    >>> identity.ids, identity.of_stored(stored[0]), identity.stored_id("ada")
-    (['ada'], 'ada', '7f3e')
     """
 
     def __init__(
         self,
         documents: Sequence[Document],
-        stored_documents: Sequence[Document] | None = None,
+        stored_documents: Collection[Document] | None = None,
         id_key: str | None = None,
     ) -> None:
         self._id_key = id_key
@@ -268,9 +254,8 @@ class Identity:
 
 
 def _pairs(
-    documents: Sequence[Document], stored_documents: Sequence[Document], id_key: str | None
+    documents: Sequence[Document], stored_documents: Collection[Document], id_key: str | None
 ) -> list[Document | None]:
-    """Return, for each of the user's Documents, the stored Document that matches it, or None."""
     by_id = {document.id: document for document in stored_documents}
     if id_key is not None:
         by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}

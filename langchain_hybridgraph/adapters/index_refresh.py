@@ -1,32 +1,38 @@
-"""Updates of the keyword index of a vector store."""
+"""Keyword indexes that follow a vector store."""
 
 from __future__ import annotations
 
 import logging
+import os
 import random
+import re
+import secrets
+import shutil
 import time
-from collections import Counter
+import zlib
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import orjson
 from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.kept_index import KeptIndex, UnusableIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import in_pages
-from langchain_hybridgraph.errors import ConfigurationError, describe_error
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, describe_error
 from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.keyword_index import FilteredSearch
     from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
-    from langchain_hybridgraph.chunks import Chunk
-
 
 Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
@@ -47,9 +53,13 @@ class RefreshReport(NamedTuple):
 
 @dataclass
 class StoreContents:
-    """All Documents of a store and their number just before they were read, or the ``error`` if it failed."""
+    """All Documents of a store by id, with hashes of their contents, and their number just before they were read.
 
-    documents: list[Document] = field(default_factory=list)
+    If reading them failed, ``error`` describes why.
+    """
+
+    documents: dict[str, Document] = field(default_factory=dict)
+    hashes: dict[str, int] = field(default_factory=dict)
     size: int | None = None
     error: str | None = None
 
@@ -57,16 +67,25 @@ class StoreContents:
     def of(cls, adapter: StoreAdapter) -> Self:
         """Read all texts of a store."""
         contents = cls()
-        for _ in contents.reading(adapter):
-            pass
+        deque(contents.reading(adapter), maxlen=0)
         return contents
 
     def reading(self, adapter: StoreAdapter) -> Iterator[Document]:
         """Read all texts of a store into ``documents``, and yield each while the store reads the next ones."""
         self.size = adapter.count()
         for document in adapter.documents():
-            self.documents.append(document)
+            id = str(document.id)
+            self.documents[id], self.hashes[id] = document, _content(document)
             yield document
+
+    def without_copies(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Yield the first of each group of these Documents with equal text and metadata."""
+        hashes: set[int] = set()
+        for document in documents:
+            content = self.hashes[str(document.id)]
+            if content not in hashes:
+                hashes.add(content)
+                yield document
 
 
 class Freshness:
@@ -110,7 +129,7 @@ class Freshness:
         are in memory, or if one of a sample of texts was changed. Otherwise, only added and deleted texts are found.
         """
         freshness = cls(texts, adapter, None, merges_copies=merges_copies)
-        with texts.turn_if_possible():
+        with texts.exclusive():
             try:
                 texts.open()
                 freshness._note_copies(freshness._first_copies(texts.contents))
@@ -119,7 +138,8 @@ class Freshness:
                 if str(error):
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
                 contents = StoreContents.of(adapter)
-                texts.create(Identity(contents.documents, contents.documents, texts.id_key))
+                documents = list(contents.documents.values())
+                texts.create(Identity(documents, documents, texts.id_key))
                 freshness._compare(contents)
                 texts.publish()
         return freshness
@@ -250,13 +270,12 @@ class Freshness:
 
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
         """Apply the changed contents of the store to the index, or only record them if there were none before."""
-        contents, done = self.texts.contents, RefreshReport()
+        contents, documents, hashes = self.texts.contents, store_contents.documents, store_contents.hashes
+        done = RefreshReport()
         if contents is None:
-            for document in store_contents.documents:
+            for document in documents.values():
                 self.texts.identity.of_stored(document)
         else:
-            documents = {str(document.id): document for document in store_contents.documents}
-            hashes = {id: _content(document) for id, document in documents.items()}
             changed = {id: document for id, document in documents.items() if contents.get(id) != hashes[id]}
             done = self._apply(changed, {id: hashes[id] for id in changed}, contents.keys() - documents.keys())
         self._remember(store_contents, contents)
@@ -314,7 +333,8 @@ class Freshness:
 
     def _replace(self, documents: Sequence[Document], store_contents: StoreContents | None) -> RefreshReport:
         texts = self.texts
-        identity = Identity(documents, None if store_contents is None else store_contents.documents, texts.id_key)
+        stored = None if store_contents is None else list(store_contents.documents.values())
+        identity = Identity(documents, stored, texts.id_key)
         chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
         added = [chunk for id, chunk in chunks.items() if id not in texts.chunks]
         changed = [chunk for id, chunk in chunks.items() if id in texts.chunks and chunk != texts.chunks[id]]
@@ -326,28 +346,12 @@ class Freshness:
         return RefreshReport(len(added), len(changed), len(removed))
 
     def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
-        if contents is None:
-            contents = {str(document.id): _content(document) for document in store_contents.documents}
+        contents = store_contents.hashes if contents is None else contents
         self.texts.contents = contents
         self._size, self.error, self._is_behind = store_contents.size, store_contents.error, False
         self._note_copies(self._first_copies(contents))
         if self.filtered is not None:
-            self.filtered.rows.note(store_contents.documents)
-
-
-def without_copies(documents: Iterable[Document]) -> Iterator[Document]:
-    """Yield the first of each group of Documents with equal text and metadata."""
-    first: dict[str, Document] = {}
-    contents: dict[str, set[int]] = {}
-    for document in documents:
-        other = first.setdefault(document.page_content, document)
-        if other is not document:
-            different = contents.setdefault(document.page_content, {_content(other)})
-            content = _content(document)
-            if content in different:
-                continue
-            different.add(content)
-        yield document
+            self.filtered.note(store_contents.documents.values())
 
 
 def content_hash(chunk: Chunk) -> int:
@@ -361,3 +365,233 @@ def content_hash(chunk: Chunk) -> int:
 
 def _content(document: Document) -> int:
     return content_hash(chunk_of(document, str(document.id)))
+
+
+# Keyword index in a folder.
+
+FORMAT = 3
+_CURRENT, _LOCK = "current", "writer.lock"
+_KEYWORDS, _CHANGES = "keywords", "changes.jsonl"
+_GENERATION = re.compile("[0-9a-f]{16}")
+
+
+class UnusableIndex(Exception):
+    """The index in a folder cannot be used; the message is the reason, or empty if there is no index yet."""
+
+
+class KeptIndex(DocumentIndex):
+    """Keyword index of all texts of a vector store, in a folder that several processes may use.
+
+    The folder has the following files. ``current`` contains the name of the folder with the other files, so that an
+    index that is built again replaces the old one at once.
+
+    - ``changes.jsonl``: a line that describes the index, and one line per change, after its checksum
+    - ``keywords``: Tantivy's index. Its commit ends a change: its version is the number of changes that are valid.
+
+    A process changes the folder only while it holds the folder's lock, and first loads what other processes have
+    written (:meth:`exclusive`). If the folder cannot be used or written to, the index continues in memory.
+    """
+
+    def __init__(self, path: Path, *, collection: str, language: str, id_key: str | None, equal_texts: str) -> None:
+        from langchain_hybridgraph.stores.writer_lock import WriterLock
+
+        self.path = path
+        self._generation: Path | None = None
+        self._is_in_memory = False
+        self._obstacle = ""  # why the folder cannot be written to at the moment
+        self._about = {
+            "format": FORMAT,
+            "collection": collection,
+            "language": Analyzer(language).name,
+            "id_key": id_key,
+            "equal_texts": equal_texts,
+        }
+        self._language = language
+        self._lock = WriterLock(path / _LOCK)
+        self._loaded, self._end = 0, 0  # number of changes that were loaded or written, and where the last one ends
+        super().__init__((), language=language, id_key=id_key, is_given=False)
+        if path.exists() and not path.is_dir():
+            raise ConfigurationError(f"the path of a keyword index must be a folder, but {str(path)!r} is a file")
+
+    # -- opening ------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the index in the folder. Raises UnusableIndex if there is none, or if it is damaged or another one."""
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        name = self._current_name()
+        if name is None:
+            raise UnusableIndex("")
+        folder = self.path / name
+        self.clear(Identity([], id_key=self.id_key))
+        try:
+            with (folder / _CHANGES).open("rb") as changes:
+                header = changes.readline()
+            about = orjson.loads(header)
+            for key, value in self._about.items():
+                if (before := about.get(key)) != value:
+                    what = "it belongs to" if key == "collection" else "it was built with"
+                    raise UnusableIndex(f"{what} another {key} ({before} instead of {value})")
+            (folder / _KEYWORDS / "meta.json").stat()  # otherwise Tantivy would create an empty index
+            self.index = TantivyIndex(folder / _KEYWORDS, self._language, writable=os.access(folder, os.W_OK))
+            if files := self.index.damaged_files():
+                raise ValueError(f"the checksum of {files[0]} is wrong")
+            self._end = len(header)
+            self._load_changes(folder)
+            if len(self.index) != len(self.row_of):
+                raise ValueError(f"it has {len(self.index)} texts instead of {len(self.row_of)}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
+            raise UnusableIndex(f"it is damaged ({error})") from error
+        self._generation = folder
+
+    def _current_name(self) -> str | None:
+        try:
+            name = (self.path / _CURRENT).read_text("ascii", "replace").strip()
+        except OSError:
+            return None
+        return name if _GENERATION.fullmatch(name) else "damaged"
+
+    def _load_changes(self, folder: Path) -> None:
+        """Load the changes that are part of the index in ``folder``, but not yet in memory."""
+        with (folder / _CHANGES).open("rb") as changes:
+            changes.seek(self._end)
+            while self._loaded < self.index.applied_version:
+                line = changes.readline()
+                checksum, _, content = line.partition(b" ")
+                if zlib.crc32(content) != int(checksum, 16):
+                    raise ValueError("a line of changes has a wrong checksum")
+                change = orjson.loads(content)
+                added = [Chunk(*each) for each in change["texts"]]
+                self._note(added, change["removed"], change["stored"], change["deleted"])
+                self.identity.forget(change["deleted"])
+                self.identity.pair(change["pairs"] or {id: id for id in change["stored"]})
+                self._end += len(line)
+                self._loaded += 1
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the folder's lock, with the latest changes loaded. If this fails, the next change is in memory."""
+        from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
+
+        if self._is_in_memory:
+            yield
+            return
+        with ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(self._lock.turn(WRITE_TIMEOUT))
+            except (HybridGraphError, OSError) as error:
+                self._obstacle = str(error)
+            if self._generation is not None:
+                try:
+                    if self._current_name() != self._generation.name:
+                        raise ValueError("another process or retriever has built it again")
+                    self.index.reload()
+                    self._load_changes(self._generation)
+                except (HybridGraphError, OSError, ValueError) as error:
+                    self._continue_in_memory(str(error))
+            try:
+                yield
+            finally:
+                self._obstacle = ""
+
+    def create(self, identity: Identity) -> None:
+        """Begin a new index in the folder; :meth:`publish` completes it."""
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        self.clear(identity)
+        if self._obstacle:
+            self._continue_in_memory(self._obstacle)
+            return
+        self._generation = self.path / secrets.token_hex(8)
+        try:
+            self._generation.mkdir(parents=True)
+            self._end = _write(self._generation / _CHANGES, 0, orjson.dumps(self._about) + b"\n")
+            self.index = TantivyIndex(self._generation / _KEYWORDS, self._language, writable=True)
+        except (OSError, HybridGraphError) as error:
+            self._continue_in_memory(str(error))
+
+    def clear(self, identity: Identity) -> None:
+        """Forget all texts."""
+        super().clear(identity)
+        self.contents, self._loaded, self._end = {}, 0, 0
+
+    def publish(self) -> None:
+        """Let the index that was begun by :meth:`create` replace the one in the folder, and delete the old files."""
+        if self._generation is None:
+            return
+        try:
+            unfinished = self.path / f"{_CURRENT}.new"
+            _write(unfinished, 0, self._generation.name.encode())
+            unfinished.replace(self.path / _CURRENT)
+        except OSError as error:
+            self._continue_in_memory(str(error))
+            return
+        for old in self.path.iterdir():
+            if _GENERATION.fullmatch(old.name) and old != self._generation:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def change(
+        self,
+        add: Sequence[Chunk],
+        remove: Collection[str] = (),
+        stored: Mapping[str, int] = MappingProxyType({}),
+        deleted: Collection[str] = (),
+    ) -> None:
+        """Implement :meth:`DocumentIndex.change`; the change is also written to the folder."""
+        if self._generation is not None:
+            try:
+                if self._obstacle:
+                    raise OSError(self._obstacle)
+                change = {
+                    "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
+                    "removed": list(remove),
+                    "stored": dict(stored),
+                    "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
+                    "deleted": list(deleted),
+                }
+                line = _encode(change)
+                self._end = _write(self._generation / _CHANGES, self._end, line)
+            except (OSError, TypeError, ValueError) as error:
+                self._continue_in_memory(str(error))
+        try:
+            super().change(add, remove, stored, deleted)
+            self._loaded += 1
+        except HybridGraphError as error:  # for example because the disk is full
+            self._continue_in_memory(str(error))
+
+    def _continue_in_memory(self, reason: str) -> None:
+        logger.warning("the keyword index in %s is not used, but kept in memory: %s", self.path, reason)
+        generation, self._generation, self._is_in_memory = self._generation, None, True
+        memory, self.reason = self.empty_index("tantivy", self._language)
+        memory.apply(1, ((row, (text := self.chunks[id]).text, text.headings) for id, row in self.row_of.items()), [])
+        self.index = memory
+        if generation is not None and self._current_name() != generation.name:
+            shutil.rmtree(generation, ignore_errors=True)  # it was not published
+
+
+def _encode(change: Mapping[str, Any]) -> bytes:
+    """Return a change as a line with a checksum. Raises an error if JSON would change the metadata of a text."""
+    try:
+        content = orjson.dumps(change)
+    except TypeError as error:
+        raise TypeError(f"the metadata of a text cannot be stored as JSON ({error})") from error
+    for before, after in zip(change["texts"], orjson.loads(content)["texts"], strict=True):
+        if before != after:
+            raise ValueError(
+                f"the metadata of {before[0]!r} would be changed by storing it as JSON: {before[2]!r:.200}"
+            )
+    return b"%08x %b\n" % (zlib.crc32(content + b"\n"), content)
+
+
+def _write(path: Path, end: int, data: bytes) -> int:
+    """Replace everything after the first ``end`` bytes of a file, wait until it is on disk, and return the new end."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return end + len(data)

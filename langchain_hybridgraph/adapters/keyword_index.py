@@ -20,17 +20,14 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
-from langchain_hybridgraph.stores.bm25 import Engine, keyword_index
+from langchain_hybridgraph.stores.bm25 import Engine
 from langchain_hybridgraph.stores.columns import MetadataColumns
+from langchain_hybridgraph.stores.keyword_engine import keyword_index
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from langchain_hybridgraph.adapters.chroma import ChromaAdapter
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
-
-    Times = NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
 
@@ -39,26 +36,13 @@ class ScopedRows:
     """Growing list of chunks that quickly finds the chunks in a scope.
 
     The row of a chunk is its position in the list. Chunks can only be added at the end. Thread-safe.
-
-    >>> from langchain_hybridgraph.filters import parse_filter
-    >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
-    >>> rows.mask(Scope(filter=parse_filter({"year": {"$gt": 2021}})))
-    array([False,  True])
     """
 
-    def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
-        self._chunks: Any = []  # a list, or another sequence with a copy method to which a list can be added
+    def __init__(self) -> None:
+        self._chunks: list[Chunk] = []
         self._columns = MetadataColumns(self._read)
-        self._times: tuple[Times, Times] = (np.zeros(0), np.zeros(0))
+        self._times = (np.zeros(0), np.zeros(0))
         self._growing = ForkSafeLock()
-        self.extend(chunks)
-
-    @classmethod
-    def of(cls, chunks: Sequence[Chunk], times: tuple[Sequence[float], Sequence[float]]) -> Self:
-        """Return the rows of chunks that are read when they are needed, with the known times of their validity."""
-        rows = cls()
-        rows._chunks, rows._times = chunks, (np.array(times[0], np.float64), np.array(times[1], np.float64))
-        return rows
 
     def copy(self) -> Self:
         """Return the same rows as a new object, to which other chunks can be added."""
@@ -71,8 +55,7 @@ class ScopedRows:
         return len(self._chunks)
 
     def __getitem__(self, row: int) -> Chunk:
-        chunk: Chunk = self._chunks[row]
-        return chunk
+        return self._chunks[row]
 
     def extend(self, chunks: Iterable[Chunk]) -> None:
         """Add chunks at the end."""
@@ -119,26 +102,30 @@ class DocumentIndex:
         engine: Engine = "tantivy",
         language: str = "english",
         id_key: str | None = None,
-        stored_documents: Sequence[Document] | None = None,
+        stored_documents: Collection[Document] | None = None,
         is_given: bool = True,
     ) -> None:
         self.is_given = is_given
         self.engine = engine
         self.id_key = id_key
-        self.ids: list[str] = []  # by row
-        self.row_of: dict[str, int] = {}
-        self.chunks: Mapping[str, Chunk] = _ChunksById(self)
-        self.contents: dict[str, int] | None = None
-        self._scoped = ScopedRows()
-        self.has_parents = False
         self._changing = ForkSafeLock()
         self.index, self.reason = self.empty_index(engine, language)
         in_order: list[Document] = []
         self.index.apply(1, self._texts(documents, in_order), [])
-        self.identity = Identity(in_order, stored_documents, id_key)
-        self._place([chunk_of(document, id) for document, id in zip(in_order, self.identity.ids, strict=True)])
+        self.clear(Identity(in_order, stored_documents, id_key))
+        self._note([chunk_of(document, id) for document, id in zip(in_order, self.identity.ids, strict=True)])
         if replaced_rows := set(range(len(in_order))).difference(self.row_of.values()):
             self.index.apply(2, [], sorted(replaced_rows))
+
+    def clear(self, identity: Identity) -> None:
+        """Forget all texts, apart from those in the keyword index."""
+        self.identity = identity
+        self.ids: list[str] = []  # by row
+        self.row_of: dict[str, int] = {}
+        self.chunks: Mapping[str, Chunk] = _ChunksById(self)
+        self.contents: dict[str, int] | None = None
+        self.has_parents = False
+        self._scoped = ScopedRows()
 
     def user_chunk(self, id: str) -> Chunk | None:
         """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
@@ -164,13 +151,9 @@ class DocumentIndex:
     ) -> None:
         """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
         with self._changing:
-            replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
             texts = [(row, chunk.text, chunk.headings) for row, chunk in enumerate(add, len(self.ids))]
-            self._place(add)
+            replaced_rows = self._note(add, remove, stored, deleted)
             self.index.apply(self.index.applied_version + 1, texts, replaced_rows)
-            for id in set(remove).difference(chunk.id for chunk in add):
-                self.row_of.pop(id, None)
-            self._note_contents(stored, deleted)
 
     @staticmethod
     def _texts(documents: Iterable[Document], read: list[Document]) -> Iterator[IndexedText]:
@@ -180,17 +163,27 @@ class DocumentIndex:
             chunk = chunk_of(document, "")
             yield row, chunk.text, chunk.headings
 
-    def _place(self, add: Sequence[Chunk]) -> None:
-        self.row_of |= {chunk.id: row for row, chunk in enumerate(add, len(self.ids))}
+    def _note(
+        self,
+        add: Sequence[Chunk],
+        remove: Collection[str] = (),
+        stored: Mapping[str, int] = MappingProxyType({}),
+        deleted: Collection[str] = (),
+    ) -> list[int]:
+        """Apply a change to everything apart from the keyword index, and return the rows to remove from that."""
+        replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
+        for id in remove:
+            self.row_of.pop(id, None)
+        rows = {chunk.id: row for row, chunk in enumerate(add, len(self.ids))}
         self.ids += [chunk.id for chunk in add]
         self._scoped.extend(add)
+        self.row_of |= rows
         self.has_parents |= any(chunk.parent is not None for chunk in add)
-
-    def _note_contents(self, stored: Mapping[str, int], deleted: Collection[str]) -> None:
         if self.contents is not None:
             for id in deleted:
                 self.contents.pop(id, None)
             self.contents |= stored
+        return replaced_rows
 
     def state(self) -> tuple[int, dict[int, Chunk], int]:
         """Return the version of the index, its chunks by row, and the number of rows ever used."""
@@ -260,12 +253,12 @@ _SPARE = 16
 MOST_READ = 50_000
 
 
-class StoredRows:
-    """Metadata of the texts in a vector store, with one row per text.
+class FilteredSearch:
+    """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
-    ``documents`` were read from the store. ``texts``, an index of the store's texts, replaces them. Added and deleted
-    texts are detected when the number of texts in the store changes, and changed metadata only when a Document is read
-    again. Thread-safe.
+    The metadata of the store's texts are in memory, with one row per text. ``documents`` were read from the store.
+    ``texts``, an index of the store's texts, replaces them. Added and deleted texts are detected when the number of
+    texts in the store changes, and changed metadata only when a Document is read again. Thread-safe.
     """
 
     def __init__(
@@ -280,7 +273,7 @@ class StoredRows:
         self._changing = ForkSafeLock()
         self._scoped = ScopedRows()
         self._living: Mask = np.zeros(0, np.bool_)
-        self._ids: list[str] = []
+        self._ids: list[str] = []  # by row
         self._row_of: dict[str, int] = {}
         if texts is None:
             self._add(documents)
@@ -292,33 +285,71 @@ class StoredRows:
             for id, row in self._row_of.items():
                 self._ids[row] = id
 
-    def __len__(self) -> int:
-        return len(self._row_of)
+    @property
+    def is_ready(self) -> bool:
+        """Whether the metadata have been read, or can be read quickly."""
+        return len(self._row_of) > 0 or self._adapter.count() <= MOST_READ
 
-    def mask(self, scope: Scope) -> Mask:
-        """Return one bool per row: True if the row's text is in the scope and still in the store."""
-        living = self._living
-        mask = self._scoped.mask(scope)
-        return living if mask is None else living & mask[: len(living)]
+    def search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
+        """Return the n nearest Documents in the scope, as they are in the store now, with their cosines, best first."""
 
-    def ids(self, mask: Mask) -> list[str]:
-        """Return the ids of the rows that the mask includes."""
-        return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
+        def search() -> list[tuple[Document, float]]:
+            self._note_new_matches(scope)
+            nearest = self._nearest(vector, n, scope)
+            documents = self._adapter.get(list(nearest))
+            if self.note(documents):
+                nearest = self._nearest(vector, n, scope)
+                documents = self._adapter.get(list(nearest))
+            return [(document, nearest[str(document.id)]) for document in documents]
 
-    def stored_ids(self, ids: Iterable[str]) -> list[str]:
-        """Return only those ``ids`` that were in the store at the last update."""
-        return [id for id in ids if id in self._row_of]
+        return self._caught_up(search)
 
-    def excludes(self, scope: Scope) -> bool:
-        """Return whether the scope may exclude any text in the store."""
-        return self._scoped.mask(scope) is not None
+    def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
+        """Return the n nearest ids in the scope with their cosines.
 
-    def matches(self, id: str, mask: Mask) -> bool:
-        """Return whether the mask includes the row of this id. The result is False for an unknown id."""
-        row = self._row_of.get(id, len(mask))
-        return row < len(mask) and bool(mask[row])
+        The metadata in memory may be old, so texts for the user have to be read and checked again.
+        """
+        if self._scoped.mask(scope) is None:
+            return self._adapter.cosines(vector, self._adapter.nearest(vector, n))
 
-    def catch_up(self, *, always: bool = False) -> bool:
+        def search() -> dict[str, float]:
+            self._note_new_matches(scope)
+            return self._nearest(vector, n, scope)
+
+        return self._caught_up(search)
+
+    def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
+        """Return the n of ``ids`` that are nearest to the vector, nearest first; unknown ids are left out."""
+
+        def nearest() -> list[str]:
+            stored_ids = [id for id in ids if id in self._row_of]
+            return [id for id, _ in self._adapter.nearest(vector, n, stored_ids)] if stored_ids else []
+
+        return self._caught_up(nearest)
+
+    def note(self, documents: Iterable[Document]) -> bool:
+        """Update the metadata from Documents that were just read, and return whether any of them had changed."""
+        with self._changing:
+            changed = [each for each in documents if self._is_changed(each)]
+            if changed:
+                ids = {str(each.id) for each in changed}
+                self._drop(ids)
+                self._add(changed)
+                self._adapter.forget_vectors(ids)
+            return bool(changed)
+
+    def _caught_up(self, search: Callable[[], Answer]) -> Answer:
+        """Update the rows and search; repeat both if the search fails and the store has changed in the meantime."""
+        self._catch_up()
+        try:
+            return search()
+        except Exception:
+            # A text may have been deleted; if another text was added, the number of texts has not changed.
+            if not self._catch_up(always=True):
+                raise
+            return search()
+
+    def _catch_up(self, *, always: bool = False) -> bool:
         """Add new texts, drop deleted ones, and return whether anything changed.
 
         The store's ids are read only if its number of texts has changed or ``always`` is set.
@@ -333,16 +364,47 @@ class StoredRows:
                 self._add(self._adapter.get(page))
             return bool(deleted or new)
 
-    def note(self, documents: Iterable[Document]) -> bool:
-        """Update the metadata from Documents that were just read, and return whether any of them had changed."""
-        with self._changing:
-            changed = [each for each in documents if self._is_changed(each)]
-            if changed:
-                ids = {str(each.id) for each in changed}
-                self._drop(ids)
-                self._add(changed)
-                self._adapter.forget_vectors(ids)
-            return bool(changed)
+    def _nearest(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
+        mask = self._mask(scope)
+        matches = int(np.count_nonzero(mask))
+        if matches <= max(n, FEW):
+            cosines = self._adapter.scores(vector, self._ids_in(mask), current=True)
+            if len(cosines) < matches:
+                raise StoreError("texts were deleted from the vector store during the search; search again")
+            return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
+        requested = math.ceil(1.5 * n * len(self._row_of) / matches) + _SPARE
+        if requested <= MOST_REQUESTED:
+            candidates = self._adapter.nearest(vector, requested)
+            matching = [each for each in candidates if self._is_in(each[0], mask)]
+            if len(matching) >= n:
+                return self._adapter.cosines(vector, matching[:n])
+        return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self._ids_in(mask)))
+
+    def _note_new_matches(self, scope: Scope) -> None:
+        """Update the rows of texts that now match the scope because their metadata were changed in the store.
+
+        The store is searched by a condition of the scope (``$eq`` or ``$in``) that matches few rows, if there is one.
+        """
+        masks = [(each, self._mask(Scope(each))) for each in _conditions(scope)]
+        for comparison, mask in sorted(masks, key=lambda pair: np.count_nonzero(pair[1])):
+            if np.count_nonzero(mask) > FEW:
+                return
+            there = self._adapter.ids_where(comparison, 2 * FEW)
+            if there is not None:
+                self.note(self._adapter.get([id for id in there if not self._is_in(id, mask)]))
+                return
+
+    def _mask(self, scope: Scope) -> Mask:
+        living = self._living
+        mask = self._scoped.mask(scope)
+        return living if mask is None else living & mask[: len(living)]
+
+    def _ids_in(self, mask: Mask) -> list[str]:
+        return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
+
+    def _is_in(self, id: str, mask: Mask) -> bool:
+        row = self._row_of.get(id, len(mask))
+        return row < len(mask) and bool(mask[row])
 
     def _is_changed(self, document: Document) -> bool:
         row = None if document.id is None else self._row_of.get(document.id)
@@ -365,103 +427,12 @@ class StoredRows:
         self._living = np.append(self._living, np.ones(len(new), np.bool_))
 
 
-class FilteredSearch:
-    """Vector search among the texts in a scope (the filter, tenant and time of a call)."""
-
-    def __init__(self, adapter: ChromaAdapter, rows: StoredRows) -> None:
-        self._adapter = adapter
-        self.rows = rows
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the metadata have been read, or can be read quickly."""
-        return len(self.rows) > 0 or self._adapter.count() <= MOST_READ
-
-    def search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
-        """Return the n nearest Documents in the scope, as they are in the store now, with their cosines, best first."""
-        return self._caught_up(lambda: self._search(vector, n, scope))
-
-    def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
-        """Return the n nearest ids in the scope with their cosines.
-
-        The metadata in memory may be old, so texts for the user have to be read and checked again.
-        """
-        if not self.rows.excludes(scope):
-            return self._adapter.cosines(vector, self._adapter.nearest(vector, n))
-
-        def search() -> dict[str, float]:
-            self._note_new_matches(scope)
-            return self._nearest(vector, n, scope)
-
-        return self._caught_up(search)
-
-    def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
-        """Return the n of ``ids`` that are nearest to the vector, nearest first; unknown ids are left out."""
-
-        def nearest() -> list[str]:
-            stored_ids = self.rows.stored_ids(ids)
-            return [id for id, _ in self._adapter.nearest(vector, n, stored_ids)] if stored_ids else []
-
-        return self._caught_up(nearest)
-
-    def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """Update the rows and search; repeat both if the search fails and the store has changed in the meantime."""
-        self.rows.catch_up()
-        try:
-            return search()
-        except Exception:
-            # A text may have been deleted; if another text was added, the number of texts has not changed.
-            if not self.rows.catch_up(always=True):
-                raise
-            return search()
-
-    def _search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
-        self._note_new_matches(scope)
-        nearest = self._nearest(vector, n, scope)
-        documents = self._adapter.get(list(nearest))
-        if self.rows.note(documents):
-            nearest = self._nearest(vector, n, scope)
-            documents = self._adapter.get(list(nearest))
-        return [(document, nearest[str(document.id)]) for document in documents]
-
-    def _nearest(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
-        mask = self.rows.mask(scope)
-        matches = int(np.count_nonzero(mask))
-        if matches <= max(n, FEW):
-            cosines = self._adapter.scores(vector, self.rows.ids(mask), current=True)
-            if len(cosines) < matches:
-                raise StoreError("texts were deleted from the vector store during the search; search again")
-            return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
-        requested = math.ceil(1.5 * n * len(self.rows) / matches) + _SPARE
-        if requested <= MOST_REQUESTED:
-            candidates = self._adapter.nearest(vector, requested)
-            matching = [each for each in candidates if self.rows.matches(each[0], mask)]
-            if len(matching) >= n:
-                return self._adapter.cosines(vector, matching[:n])
-        return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self.rows.ids(mask)))
-
-    def _note_new_matches(self, scope: Scope) -> None:
-        """Update the rows of texts that now match the scope because their metadata were changed in the store.
-
-        The store is searched by a condition of the scope (``$eq`` or ``$in``) that matches few rows, if there is one.
-        """
-        equal = [each for each in _conditions(scope) if each.operator in ("$eq", "$in")]
-        for comparison in sorted(equal, key=self._matches):
-            if self._matches(comparison) > FEW:
-                return
-            there = self._adapter.ids_where(comparison, 2 * FEW)
-            if there is not None:
-                mask = self.rows.mask(Scope(comparison))
-                self.rows.note(self._adapter.get([id for id in there if not self.rows.matches(id, mask)]))
-                return
-
-    def _matches(self, comparison: Comparison) -> int:
-        return int(np.count_nonzero(self.rows.mask(Scope(comparison))))
-
-
 def _conditions(scope: Scope) -> list[Comparison]:
-    """Return comparisons that every text in the scope satisfies, except of ``document_id``, which may not be stored."""
+    """Return tests for equality that every text in the scope passes.
+
+    Those of ``document_id`` are left out, because it may be derived and not stored.
+    """
     tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
     parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
     comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]
-    return [*tenant, *comparisons]
+    return [each for each in (*tenant, *comparisons) if each.operator in ("$eq", "$in")]

@@ -180,7 +180,6 @@ class _QdrantDialect(Dialect[Any]):
         return None
 
     def _grouped(self, operands: Sequence[Any]) -> list[Any]:
-        """Return the operands, with all strings combined into one list at the end."""
         texts = [operand for operand in operands if is_text(operand)]
         others = [operand for operand in operands if not is_text(operand)]
         return [*others, texts] if texts else others

@@ -49,7 +49,6 @@ class SearchArguments(QueryArguments):
     @field_validator("filter", mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        """Parse the filter if the model has passed it as a JSON string."""
         return json.loads(value) if isinstance(value, str) else value
 
 
@@ -81,17 +80,15 @@ def search_tool(
     prefix = getattr(retriever, "metadata_prefix", "")
 
     def search(query: str, config: RunnableConfig, callbacks: Any = None, **options: Any) -> tuple[str, list[Document]]:
-        with _report_invalid_arguments():
-            arguments_of_call, remarks = {"annotate": "all", **_set_options(options)}, _Remarks()
-            documents = retriever.invoke(query, remarks.added_to(config, callbacks), **arguments_of_call)
+        with _call(config, callbacks, options) as (settings, arguments_of_call, remarks):
+            documents = retriever.invoke(query, settings, **arguments_of_call)
         return format_documents(documents, prefix, remarks.texts), documents
 
     async def asearch(
         query: str, config: RunnableConfig, callbacks: Any = None, **options: Any
     ) -> tuple[str, list[Document]]:
-        with _report_invalid_arguments():
-            arguments_of_call, remarks = {"annotate": "all", **_set_options(options)}, _Remarks()
-            documents = await retriever.ainvoke(query, remarks.added_to(config, callbacks), **arguments_of_call)
+        with _call(config, callbacks, options) as (settings, arguments_of_call, remarks):
+            documents = await retriever.ainvoke(query, settings, **arguments_of_call)
         return format_documents(documents, prefix, remarks.texts), documents
 
     return StructuredTool(
@@ -117,9 +114,6 @@ class _Remarks(BaseCallbackHandler):
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-
-    def added_to(self, config: RunnableConfig, callbacks: Any) -> RunnableConfig:
-        return merge_configs(patch_config(config, callbacks=callbacks), {"callbacks": [self]})
 
     def on_custom_event(self, name: str, data: Any, **_: Any) -> None:
         if name == SEARCH:
@@ -171,12 +165,21 @@ def as_data(text: str) -> str:
 
 
 @contextmanager
-def _report_invalid_arguments() -> Iterator[None]:
-    """Turn an error about an argument into the tool's answer, so that the model can correct it."""
+def _call(
+    config: RunnableConfig, callbacks: Any, options: Mapping[str, Any]
+) -> Iterator[tuple[RunnableConfig, dict[str, Any], _Remarks]]:
+    """Yield the configuration of a call, the arguments that the model has set, and the remarks of the search.
+
+    An error about an argument is turned into the tool's answer, so that the model can correct it.
+    """
     from langchain_core.tools import ToolException
 
+    remarks, arguments = _Remarks(), dict[str, Any](annotate="all")
+    for name, value in options.items():
+        if value is not None:
+            arguments[name] = value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
     try:
-        yield
+        yield merge_configs(patch_config(config, callbacks=callbacks), {"callbacks": [remarks]}), arguments, remarks
     except (StoreError, TenantError):  # also ValueErrors, but not caused by the model
         raise
     except ValueError as error:
@@ -200,7 +203,6 @@ def _id(document: Document, prefix: str) -> str | None:
 
 
 def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
-    """Yield one line that lists the edges on the path to a Document, if there are any."""
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
@@ -218,12 +220,3 @@ def _edge(step: Mapping[str, Any], one: str, two: str) -> str:
     return f"{source} –{step['relation']}→ {target}" + (
         f" ({shorten(description, LONGEST_DESCRIPTION)})" if description else ""
     )
-
-
-def _set_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the model has set, with the filter as a mapping."""
-    set_options = {name: value for name, value in options.items() if value is not None}
-    return {
-        name: value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
-        for name, value in set_options.items()
-    }

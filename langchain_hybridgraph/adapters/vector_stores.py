@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from langchain_core.documents import Document
@@ -14,15 +16,18 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.documents import metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
-from langchain_hybridgraph.filters.operators import CanonicalBool
+from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
+from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.filters.operators import Path
     from langchain_hybridgraph.records import Query
 
+FilterArgument = Literal["document", "metadata"]
 
 # Filter translation for other vector stores.
 #
@@ -73,6 +78,18 @@ def _depth(filter: Filter) -> int:
     return 1 + max(map(_depth, parts_of(filter)), default=0)
 
 
+class MongoDialect(Dialect[dict[str, Any]]):
+    """Filter language of a store that combines conditions as MongoDB does."""
+
+    def every(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        """Implement :meth:`Dialect.every`."""
+        return {"$and": parts}
+
+    def some(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+        """Implement :meth:`Dialect.some`."""
+        return {"$or": parts}
+
+
 # Number of Documents read from a store at a time.
 PAGE = 1_000
 # Number of vectors in the sample from which the typical cosine with an arbitrary text is estimated, and the minimum
@@ -108,8 +125,8 @@ class StoreAdapter:
     can_list: bool = False
     """Whether :meth:`documents` returns everything in the store."""
 
-    filters_metadata_only: ClassVar[bool] = False
-    """Whether a filter function receives only the metadata, without the Document's id."""
+    filter_argument: ClassVar[FilterArgument | None] = None
+    """Argument of a filter that is a function, or None if the store does not support functions."""
 
     is_local: bool = True
     """Whether :meth:`count` needs no request to a server."""
@@ -139,10 +156,6 @@ class StoreAdapter:
 
     def translate(self, filter: Any) -> Any:
         """Return the filter in the store's own filter language, or None if it cannot be translated."""
-        return None
-
-    def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
-        """Return a store filter that calls one of the functions, or None if the store does not support functions."""
         return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
@@ -274,15 +287,7 @@ class InMemoryAdapter(StoreAdapter):
     gives_vectors = True
     can_list = True
     is_in_memory = True
-
-    def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
-        return admits
-
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
-        assert vector is not None, "the store is always searched by a vector"
-        return self.convert_scores(
-            self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, filter=where)
-        )
+    filter_argument: ClassVar[FilterArgument | None] = "document"
 
     def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
         return NearestDocuments(list(results))
@@ -335,14 +340,11 @@ class FAISSAdapter(InMemoryAdapter):
     The scores are cosines, or depend only on rank if the index cannot return its vectors.
     """
 
-    filters_metadata_only = True
+    filter_argument = "metadata"
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         self._rows: dict[str, int] = {}
-
-    def as_filter(self, admits: Callable[[Document], bool], admits_metadata: Callable[[dict[str, Any]], bool]) -> Any:
-        return admits_metadata
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         assert vector is not None, "FAISS is always searched by a vector"
@@ -391,3 +393,212 @@ class FAISSAdapter(InMemoryAdapter):
             self._rows = {id: row for row, id in ids.items()}
             row = self._rows.get(id)
         return row
+
+
+# pymilvus.DataType.INT64
+INT64 = 5
+
+
+class MilvusAdapter(StoreAdapter):
+    """Adapter for a Milvus collection.
+
+    Ids are read from the metadata, because langchain-milvus returns primary keys only there. A store with several
+    vectors per text, or with sparse vectors, is searched by text and returns no cosines.
+    """
+
+    gives_vectors = True
+    can_list = True
+    is_local = False
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.id_keys = (store._primary_field,)  # type: ignore[misc]  # the user names the field
+        self.searches_by_vector = store._is_embedding_only and not (store._is_multi_vector or store._is_sparse)
+        self._key_is_number: bool | None = None
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.search`; at most ``MOST_RESULTS`` Documents are returned."""
+        n = min(n, MOST_RESULTS)
+        if vector is None:
+            results = self._store.similarity_search_with_score(text or "", k=n, expr=where)
+        else:
+            results = self._store.similarity_search_with_score_by_vector(vector.tolist(), k=n, expr=where)
+        documents = self.with_ids(document for document, _ in results)
+        if vector is None or not self.searches_by_vector:
+            return self.by_rank(documents)
+        params = self._store.search_params
+        if isinstance(params, dict) and params.get("metric_type") == "COSINE":
+            return NearestDocuments([(document, float(results[place][1])) for place, document in enumerate(documents)])
+        return self.by_vectors(documents, vector)
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        return [self._document(entity) for entity in self._entities(ids, self._store._get_output_fields())]
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        if not self.searches_by_vector:
+            return {}
+        key, field = self._store._primary_field, self._store._vector_field
+        entities = self._entities(ids, [key, field])
+        return {str(entity[key]): unit(np.asarray(entity[field], np.float32)) for entity in entities}
+
+    def count(self) -> int:
+        if self._store.col is None:
+            return 0
+        answer = self._store.client.query(self._store.collection_name, filter="", output_fields=["count(*)"])
+        return int(answer[0]["count(*)"])
+
+    def documents(self) -> Iterator[Document]:
+        return (self._document(entity) for entity in self._all(self._store._get_output_fields()))
+
+    def ids(self) -> Iterator[str]:
+        key = self._store._primary_field
+        return (str(entity[key]) for entity in self._all([key]))
+
+    def sample(self) -> Sequence[Vector]:
+        if self._store.col is None or not self.searches_by_vector:
+            return ()
+        field = self._store._vector_field
+        answer = self._store.client.query(
+            self._store.collection_name, filter="", limit=SAMPLED, output_fields=[self._store._primary_field, field]
+        )
+        return [entity[field] for entity in answer]
+
+    def _document(self, entity: dict[str, Any]) -> Document:
+        id = str(entity[self._store._primary_field])
+        document: Document = self._store._parse_document(dict(entity))
+        document.id = id
+        return document
+
+    def _entities(self, ids: Sequence[str], fields: list[str]) -> list[dict[str, Any]]:
+        if self._store.col is None:
+            return []
+        if self._key_is_number is None:
+            described = self._store.client.describe_collection(self._store.collection_name)["fields"]
+            self._key_is_number = any(field.get("is_primary") and int(field["type"]) == INT64 for field in described)
+        keys = [int(id) for id in ids if id.isdigit()] if self._key_is_number else list(ids)
+        if not keys:
+            return []
+        return list(self._store.client.get(self._store.collection_name, ids=keys, output_fields=fields))
+
+    def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
+        if self._store.col is None:
+            return
+        pages = self._store.client.query_iterator(self._store.collection_name, batch_size=PAGE, output_fields=fields)
+        try:
+            while page := pages.next():
+                yield from page
+        finally:
+            pages.close()
+
+
+_DAY = timedelta(days=1)
+
+
+class PGVectorAdapter(StoreAdapter):
+    """Adapter for a PGVector collection. It translates filters if the metadata are stored as JSONB."""
+
+    def translate(self, filter: Any) -> Any:
+        """Implement :meth:`StoreAdapter.translate`.
+
+        The result is None if the metadata are stored as JSON, because ``$and`` and ``$or`` then silently match nothing.
+        """
+        return pgvector_filter(filter) if getattr(self._store, "use_jsonb", True) else None
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.search` without reading the vectors, which takes half of the time."""
+        store = self._store
+        if not hasattr(store, "_make_sync_session"):
+            return super().search(text, vector, n, where)
+        numbers = self._embeddings().embed_query(text or "") if vector is None else vector.tolist()
+        row, distance = store.EmbeddingStore, store.distance_strategy(numbers).label("distance")
+        with store._make_sync_session() as session:
+            collection = store.get_collection(session)
+            if collection is None:
+                return super().search(text, vector, n, where)
+            conditions = [row.collection_id == collection.uuid]
+            if where is not None:
+                conditions.append(store._create_filter_clause(where))
+            query = session.query(row.id, row.document, row.cmetadata, distance).filter(*conditions)
+            rows = query.order_by(distance).limit(n).all()
+        return self.convert_scores(
+            [(Document(id=str(id), page_content=text, metadata=metadata), score) for id, text, metadata, score in rows]
+        )
+
+
+def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
+    """Return the filter for langchain-postgres' ``PGVector`` with JSONB metadata, or None if it cannot be expressed.
+
+    The result may match more than the filter, because conditions that PGVector cannot express are left out. Do not use
+    it with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have another meaning, and
+    comparing a number with a string is an error.
+    """
+    return translate(filter, _PGVectorDialect())
+
+
+class _PGVectorDialect(MongoDialect):
+    """Filter language of PGVector.
+
+    Comparisons also match elements of lists. If the stored value has another type, the result is NULL instead of false,
+    so a negation misses the row. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
+    """
+
+    def key(self, path: Path) -> str | None:
+        return path[0] if len(path) == 1 and path[0].isidentifier() else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            return self._is_one_of(key, operand)
+        if operator == "$contains":
+            return self._contains(key, operand)
+        if operator == "$exists":
+            return {key: {"$exists": True}}
+        seconds = canonical_to_seconds(operand)
+        if seconds is not None:
+            return self._around(key, operator, seconds)
+        return {key: {operator: operand}} if is_text(operand) or is_number(operand) else None
+
+    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        missing: list[dict[str, Any]] = [{key: {"$exists": False}}, {key: {"$eq": None}}]
+        if operator == "$exists":
+            return self.some(missing)
+        # $nin compares strings, so it would also exclude a number, bool or list with the same string representation.
+        excluded = [text for text in operand if is_text(text) and not _is_json(text)] if operator == "$in" else []
+        return self.some([*missing, {key: {"$nin": excluded}}]) if excluded else None
+
+    def _is_one_of(self, key: str, operands: Sequence[Any]) -> dict[str, Any] | None:
+        texts, truths, numbers = by_kind(operands)
+        moments = [self._at(key, operand.seconds) for operand in operands if isinstance(operand, CanonicalTime)]
+        parts = [*({key: {"$eq": value}} for value in (*truths, *numbers)), *moments]
+        if len(texts) + len(parts) < len(operands):
+            return None
+        return self.any_of([*parts, *([{key: {"$in": texts}}] if texts else [])])
+
+    def _contains(self, key: str, operand: Any) -> dict[str, Any] | None:
+        element = self._is_one_of(key, (operand,))  # JSON path also compares the elements of lists
+        if not isinstance(operand, str) or element is None:
+            return element
+        pattern = "".join("\\" + c if c in "\\%_" else c for c in operand)
+        return self.some([{key: {"$eq": operand}}, {key: {"$like": f"%{pattern}%"}}])
+
+    def _at(self, key: str, seconds: float) -> dict[str, Any] | None:
+        return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
+
+    def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
+        """Return a condition for times stored as strings, a day wider, because local dates differ from UTC dates."""
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC)
+            if ORDERINGS[operator].is_lower_bound:
+                return {key: {"$gte": (moment - _DAY).date().isoformat()}}
+            return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True

@@ -250,7 +250,7 @@ def delete(
     Chunks that match any of these are deleted, with their edges and with parents that have no other child. The exit
     code is 1 if an id is unknown.
     """
-    from langchain_hybridgraph.ingestion.progress import counted
+    from langchain_hybridgraph.execution.processes import counted
 
     filter = _parse_filter(where)
     if not id and not document and filter is None:
@@ -387,13 +387,20 @@ def serve_mcp(
     from langchain_hybridgraph.server.access import Tokens, check_host, read_tokens
     from langchain_hybridgraph.server.mcp import create_server
 
+    if http is None and tokens is not None:
+        raise ConfigurationError(
+            "--tokens is for clients that connect over HTTP: pass --http PORT too, or leave it out; over stdio, the "
+            "program that starts the server has all rights"
+        )
     accepted = [] if http is None else read_tokens(tokens)
     check_host(host, accepted)
 
     def open_store(name: str | None) -> Any:
         return existing_store(index, embedding=embedding, tenant=name, config=config)
 
-    server = create_server(open_store, Tokens(accepted, tenant), url=f"http://{host}:{http}")
+    permissions = Tokens(accepted, tenant)
+    with open_store(permissions.tenants[0]):
+        server = create_server(open_store, permissions, url=f"http://{host}:{http}")
     if http is None:
         server.run("stdio")
     else:
@@ -401,7 +408,7 @@ def serve_mcp(
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:
-    from langchain_hybridgraph.ingestion.progress import counted
+    from langchain_hybridgraph.execution.processes import counted
 
     for part in report.unchecked:
         say(f"not checked: {part}")
@@ -493,7 +500,8 @@ def serve(
         typer.Option(metavar="FILE", help="JSON file with bearer tokens; default: HYBRIDGRAPH_TOKENS, if it is set."),
     ] = None,
     watch: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder to index, now and whenever its files change.")
+        Path | None,
+        typer.Option(metavar="DIR", exists=True, help="Folder to index, now and whenever its files change."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")] = False,
     max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request.")] = 10_000_000,
@@ -508,13 +516,14 @@ def serve(
     Other machines can only be served if there are tokens. Works while other processes write to the index.
     """
     try:
-        from langchain_hybridgraph.cli.serve import make_app, run
+        from langchain_hybridgraph.cli.serve import log_as_json, make_app, run
         from langchain_hybridgraph.server.access import Limits
     except ModuleNotFoundError as missing:
         raise MissingExtraError(
             f'serve needs {missing.name}, which is not installed: pip install "langchain-hybridgraph[server]"'
         ) from missing
     limits = Limits(body=max_body, k=max_k, rate=rate, burst=max(1, int(2 * rate)), deadline=deadline)
+    log_as_json()
     served = make_app(
         index,
         config=config,
@@ -546,7 +555,9 @@ def tenants(
         return
     from langchain_hybridgraph.stores.check import list_tenants
 
-    counts = list_tenants(index or options.missing_index())
+    path = options.required_index(context, index)
+    assert path is not None, "otherwise an error was raised"
+    counts = list_tenants(path)
     lines = (f"{name}  {count:,} chunk{'' if count == 1 else 's'}" for name, count in counts.items())
     print_answer({"tenants": counts}, "\n".join(lines) or "no tenants", as_json)
 

@@ -86,6 +86,8 @@ class OneLineErrors(TyperGroup):
         """Run the command named by the arguments, or show help if there are no arguments."""
         arguments = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
+            if os.environ.get("NO_COLOR"):
+                settings["color"] = False
             code = super().main(arguments, *others, **{**settings, "standalone_mode": False})
         except Exception as error:
             # typer's exceptions have no public base class that is the same in all versions

@@ -19,11 +19,11 @@ import typer
 from langchain_hybridgraph.cli.console import as_commands, say
 from langchain_hybridgraph.cli.open_index import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.files import LINES, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.progress import counted
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
@@ -104,7 +104,7 @@ def ingest_files(
         if warning not in documents.skipped:
             say(warning)
     is_empty = not (report.documents or deleted.documents)
-    return FilesReport(report, layers, name, deleted.documents, documents.nothing_read(paths) if is_empty else None)
+    return FilesReport(report, layers, name, deleted.documents, documents.nothing_read() if is_empty else None)
 
 
 def edge_builders(value: str) -> list[EdgeBuilder]:

@@ -125,14 +125,11 @@ def existing_or_new(
         model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
         why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
     else:
-        from langchain_hybridgraph.embeddings import choose_embedding
+        from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings, choose_embedding
 
         model, why = choose_embedding(embedding)
-        if model == "minilm":
-            from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings
-
-            if not OnnxMiniLMEmbeddings.is_cached():
-                OnnxMiniLMEmbeddings().load()
+        if model == "minilm" and not OnnxMiniLMEmbeddings.is_cached():
+            OnnxMiniLMEmbeddings().load()
     language = facts.get("language") or language_name(language or "english")
     store = _open_for_writing(index, model, language, tenant, _options(config))
     if not quiet:

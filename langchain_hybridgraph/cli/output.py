@@ -99,7 +99,7 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     from langchain_hybridgraph.adapters.documents import resolve_as_of
 
     tree = store.scoped_tree(Scope(None, store.tenant, resolve_as_of(None)))
-    tops = tree.top() if under is None else target_nodes(tree, [under])[0]
+    tops = tree.top() if under is None else target_nodes(tree, under)
     lines = [line for top in tops for line in _branches_below(tree, top, 0, depth)]
     summaries = store.summaries.current()
     directories = [tree.uri(node) for node, _, contains in lines if contains]

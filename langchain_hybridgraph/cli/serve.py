@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,11 +17,10 @@ import uvicorn
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.cli.ingest import ingest_files
 from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store, milvus_uri
 from langchain_hybridgraph.cli.settings import configured
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
@@ -85,21 +85,36 @@ def make_app(
     return app
 
 
-def run(app: FastAPI, host: str, port: int) -> None:
-    """Serve the application until it is interrupted; running requests are completed."""
+def log_as_json() -> None:
+    """Write log records to stderr, each as a JSON object."""
     log = logging.StreamHandler(sys.stderr)
     log.setFormatter(JsonFormatter())
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
-    uvicorn.run(
+
+
+def run(app: FastAPI, host: str, port: int) -> None:
+    """Serve the application until it is interrupted; running requests are completed.
+
+    Raises ConfigurationError if it cannot listen on the port.
+    """
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}, port {port} ({error.strerror}): choose another one with --port or --host"
+        ) from error
+    config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=PatientProtocol,
         access_log=False,  # the application logs each request
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
+    server = uvicorn.Server(config)
+    server.run([listener])
+    if not server.started:  # the reason is in the log
+        raise StoreError("the service could not be started")
 
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # a class that uvicorn chooses
@@ -138,7 +153,8 @@ class _Watched:
 
     def __call__(self) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
-        say(str(ingest_files([self._folder], self._open_store, split="flat", edges=as_builders("auto"), prune=True)))
+        report = ingest_files([self._folder], self._open_store, split="flat", edges=as_builders("auto"), prune=True)
+        LOGGER.info("indexed %s: %s", self._folder, report)
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:

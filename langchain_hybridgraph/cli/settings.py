@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
-def missing_index() -> Path:
-    """Raise ConfigurationError because no index was given.
-
-    This is the default of ``--index``: without one, its help would show ``[required]`` in spite of the settings.
-    """
-    raise ConfigurationError(
-        "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml"
-    )
+def required_index(context: typer.Context, index: Path | None) -> Path | None:
+    """Return the index, or raise ConfigurationError if there is none, unless the shell completes a command."""
+    if index is None and not context.resilient_parsing:
+        raise ConfigurationError(
+            "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in hybridgraph.yaml"
+        )
+    return index
 
 
 def _index_option(index: str, **options: Any) -> Any:
@@ -43,7 +42,8 @@ def _index_option(index: str, **options: Any) -> Any:
     )
 
 
-_DEFAULT: dict[str, Any] = {"default_factory": missing_index, "show_default": False}
+# Without a default, help would show ``[required]`` in spite of the settings.
+_DEFAULT: dict[str, Any] = {"default_factory": lambda: None, "callback": required_index, "show_default": False}
 Index = Annotated[Path, _index_option("Folder of the index, or milvus://HOST:PORT", **_DEFAULT)]
 IndexFolder = Annotated[Path, _index_option("Folder of the index", **_DEFAULT)]
 OptionalIndex = Annotated[Path | None, _index_option("Folder of the index")]

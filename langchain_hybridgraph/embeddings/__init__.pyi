@@ -1,7 +1,7 @@
 from langchain_hybridgraph.embeddings.lsa import NotFittedError as NotFittedError
-from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError as ModelUnavailableError
-from langchain_hybridgraph.embeddings.minilm import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings as LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import ModelUnavailableError as ModelUnavailableError
+from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings
 from langchain_hybridgraph.embeddings.resolve import choose_embedding as choose_embedding
 from langchain_hybridgraph.embeddings.resolve import default_embedding as default_embedding
 from langchain_hybridgraph.embeddings.resolve import embedding_name as embedding_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import os
 import re
@@ -15,13 +14,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError
+from langchain_hybridgraph.errors import HybridGraphError, StoreError
 from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.text.analyzer import Analyzer, function_words
 
@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 DIMENSIONS = 200
+MOST_TEXTS, MOST_WORDS = 100_000, 100_000
 # Mean nDCG@10 of LSA alone, over 12 evaluation sets separately, and over all of them in one index of 47,548
 # texts: idf¹·⁵ .547 and .28, idf² .563 and .35, idf²·⁵ .561 and .39, idf³ .552 and .42 (plain idf .505).
 IDF_POWER = 2.5
@@ -166,30 +167,20 @@ class LSAModel:
     A collection of 1,000 texts or fewer is too small to learn which words are related. The topics of everyday words are
     then counted as additional terms, so a search for "job" can find a text about a nurse.
 
-    ``language`` determines how a text is split into words, as in the keyword index. If there are more than
-    ``max_texts`` texts, the model is fitted to a fixed random sample of them. If there are more than ``max_words``
-    words, only the words that occur in the most texts are used (ties are broken alphabetically). On one machine, the
-    same texts in the same order always give the same model. On another machine, or with another number of NumPy
+    ``language`` determines how a text is split into words, as in the keyword index. The model is fitted to a fixed
+    random sample of ``MOST_TEXTS`` texts, and to the ``MOST_WORDS`` words that occur in the most texts. On one machine,
+    the same texts in the same order always give the same model. On another machine, or with another number of NumPy
     threads, the model may differ by rounding. Any number of threads may embed, even during a fit.
 
     >>> lsa = LSAModel().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
     >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
     >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
     (True, True)
-    >>> lsa.knows("a zephyr")
+    >>> bool(lsa.vectors(["a zephyr"]).any())
     False
     """
 
-    def __init__(
-        self, *, language: str | None = "english", max_texts: int = 100_000, max_words: int = 100_000, seed: int = 0
-    ) -> None:
-        if max_texts < 1 or max_words < 1:
-            raise ConfigurationError(
-                f"max_texts={max_texts}, max_words={max_words}: an LSA model needs at least one text and one word"
-            )
-        self.max_texts = max_texts
-        self.max_words = max_words
-        self.seed = seed
+    def __init__(self, *, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
         self._fitted: _FittedModel | None = None
 
@@ -220,47 +211,28 @@ class LSAModel:
         return self.vectors(texts) if counts.shape[0] < len(texts) else self._vectors(counts)
 
     def _fit(self, texts: Sequence[str]) -> csr_matrix:
-        random = np.random.default_rng(self.seed)
-        if len(texts) > self.max_texts:
-            texts = [texts[place] for place in np.sort(random.choice(len(texts), self.max_texts, replace=False))]
+        random = np.random.default_rng(0)
+        if len(texts) > MOST_TEXTS:
+            texts = [texts[place] for place in np.sort(random.choice(len(texts), MOST_TEXTS, replace=False))]
         words = _GrowingVocabulary()
         counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
         document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
-        frequent = sorted(words, key=lambda word: (-document_counts[words[word]], word))[: self.max_words]
+        frequent = sorted(words, key=lambda word: (-document_counts[words[word]], word))[:MOST_WORDS]
         counts = counts[:, np.fromiter(map(words.__getitem__, frequent), np.int64, len(frequent))]
         self._fitted = _fit_model(counts, frequent, random)
         return counts
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the model has been fitted."""
-        return self._fitted is not None
 
     @property
     def learned_texts(self) -> int:
         """Number of texts that the model was fitted to; 0 before a fit."""
         return self._fitted.texts if self._fitted else 0
 
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the fitted model; models with the same hash give the same vectors. Raises NotFittedError."""
-        digest = hashlib.blake2b(self._analyzer.name.encode(), digest_size=16)
-        digest.update(self._model.digest)
-        return digest.hexdigest()
-
-    def drift(self, texts: Sequence[str]) -> float:
-        """Return the share of words in these texts that are unknown, or 0 without words. Raises NotFittedError."""
-        columns = self._model.words
-        unknown = total = 0
-        for text in texts:
-            words = self._analyzer.words(text)
-            total += len(words)
-            unknown += sum(word not in columns for word in words)
-        return unknown / total if total else 0.0
-
     def needs_refit(self, texts: Sequence[str]) -> bool:
-        """Return whether the model has not been fitted, or its drift on these texts is above DRIFT_LIMIT."""
-        return not self.fitted or self.drift(texts) > DRIFT_LIMIT
+        """Return whether the model has not been fitted, or more than DRIFT_LIMIT of these texts' words are unknown."""
+        if self._fitted is None:
+            return True
+        words = list(chain.from_iterable(map(self._analyzer.words, texts)))
+        return sum(word not in self._fitted.words for word in words) > DRIFT_LIMIT * len(words)
 
     # -- embedding ------------------------------------------------------------------------------------------
 
@@ -295,10 +267,6 @@ class LSAModel:
         weights = _damped(np.fromiter(counts.values(), np.float32, len(counts)))
         vector: list[float] = _unit((weights @ model.vectors_of(counts))[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
-
-    def knows(self, text: str) -> bool:
-        """Return whether the model knows any word of the text; otherwise, its vector is zero. Raises NotFittedError."""
-        return bool(self.vectors([text]).any())
 
     def coverage(self, text: str) -> float:
         """Return how much of a text the model knows, from 0 to 1. Raises NotFittedError.
@@ -482,12 +450,6 @@ class _FittedModel:
     @property
     def has_topics(self) -> bool:
         return self.texts <= FEW_TEXTS
-
-    @cached_property
-    def digest(self) -> bytes:
-        digest = hashlib.blake2b("\n".join(self.words).encode(), digest_size=16)
-        digest.update(np.ascontiguousarray(self.vectors).data)
-        return digest.digest()
 
 
 def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator) -> _FittedModel:

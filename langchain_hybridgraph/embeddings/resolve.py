@@ -1,41 +1,176 @@
-"""Conversion between embeddings and their names."""
+"""Embeddings for LangChain, and their names."""
 
 from __future__ import annotations
 
+import os
+import threading
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.lsa import LSAModel
-from langchain_hybridgraph.embeddings.minilm import ModelUnavailableError, OnnxMiniLMEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, describe_error, quote_value
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    EmbeddingMismatchError,
+    HybridGraphError,
+    describe_error,
+    quote_value,
+)
+from langchain_hybridgraph.execution.threads import keep_alive_forever
 from langchain_hybridgraph.registry import imported_factory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 
 class LSAEmbeddings(LSAModel, Embeddings):
-    """LangChain embedding that learns vectors from the indexed texts, as described in
-    :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`.
+    """LangChain embedding that is an :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`."""
 
-    >>> lsa = LSAEmbeddings().fit(["Cats purr.", "A cat purrs at home.", "Rain falls.", "The rain falls at night."])
-    >>> purr, cat, fall = lsa.vectors(["it purrs", "a cat", "falling"])
-    >>> bool(purr @ cat > 0.9), bool(abs(fall @ cat) < 0.1)
-    (True, True)
+
+# all-MiniLM-L6-v2, run by Chroma on onnxruntime
+
+_MINILM_DIMENSIONS = 384
+
+# Files that Chroma looks for before it downloads (chromadb 1.5.9, onnx_mini_lm_l6_v2.py).
+_FILES = (
+    "config.json", "model.onnx", "special_tokens_map.json", "tokenizer_config.json", "tokenizer.json", "vocab.txt",
+)  # fmt: skip
+
+
+class ModelUnavailableError(HybridGraphError, OSError):
+    """The model is not on this machine and cannot be downloaded, or its files are damaged."""
+
+
+class OnnxMiniLMEmbeddings(Embeddings):
+    """LangChain embedding with all-MiniLM-L6-v2: vectors of 384 dimensions and length 1, from the first 256 tokens of a
+    text.
+
+    Chroma's ``ONNXMiniLM_L6_V2`` runs the model with onnxruntime, without torch, and gives the same vectors. The model
+    (80 MB) is downloaded once, when it is first needed; creating this object downloads nothing.
+
+    ``batch_size`` is the number of texts that the model processes at a time. Several threads may embed at the same
+    time. A forked child process and an unpickled copy load the model again. Embedding raises ModelUnavailableError if
+    the model is not available.
+
+    >>> OnnxMiniLMEmbeddings(batch_size=16)
+    OnnxMiniLMEmbeddings(batch_size=16)
     """
 
+    model_name = "all-MiniLM-L6-v2"
+
+    def __init__(self, *, batch_size: int = 32) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: pass a number of texts, at least 1")
+        self.batch_size = batch_size
+        self._loading = threading.Lock()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> tuple[partial[OnnxMiniLMEmbeddings], tuple[()]]:
+        """Pickle only the settings, not the model."""
+        return partial(OnnxMiniLMEmbeddings, batch_size=self.batch_size), ()
+
+    def __repr__(self) -> str:
+        return f"OnnxMiniLMEmbeddings(batch_size={self.batch_size})"
+
+    @staticmethod
+    def folder() -> Path:
+        """Return the folder in which Chroma keeps the model's files."""
+        chromas = _chromas()
+        return Path(chromas.DOWNLOAD_PATH) / str(chromas.EXTRACTED_FOLDER_NAME)
+
+    @staticmethod
+    def is_cached() -> bool:
+        """Return whether all files of the model are on this machine, so that no network is needed."""
+        folder = OnnxMiniLMEmbeddings.folder()
+        return all((folder / file).exists() for file in _FILES)
+
+    def load(self) -> None:
+        """Load the model now, instead of when the first text is embedded. Raises ModelUnavailableError."""
+        if self._process != os.getpid():
+            self._process, self._loading = os.getpid(), threading.Lock()
+            keep_alive_forever(self.__dict__.pop("_ready", None))
+        with self._loading:
+            _ = self._ready
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of these texts, as an array of shape (len(texts), 384). Raises ModelUnavailableError."""
+        result = np.zeros((len(texts), _MINILM_DIMENSIONS), np.float32)
+        if not texts:
+            return result
+        self.load()
+        # Texts of similar length share a batch, so that little padding is needed.
+        by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        for start in range(0, len(texts), self.batch_size):
+            places = by_length[start : start + self.batch_size]
+            result[places] = self._embed([texts[place] for place in places])
+        return result
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text; see :meth:`vectors`."""
+        vectors: list[list[float]] = self.vectors(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a question. Raises ModelUnavailableError."""
+        return self.embed_documents([text])[0]
+
+    @cached_property
+    def _ready(self) -> Any:
+        """Chroma's embedding function, changed to pad texts only to the length of the longest text in a batch.
+
+        Chroma pads every text to 256 tokens, which gives the same vectors but takes 87 ms for a question instead of 11.
+        """
+        cached = self.is_cached()
+        try:
+            function = _chromas()()
+            function(["Chroma downloads the model when it gets its first text."])
+            function.tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+        except Exception as error:  # httpx, tarfile, tokenizers and onnxruntime each have their own errors
+            raise ModelUnavailableError(_why(cached, error)) from error
+        return function
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the mean of each text's token vectors, scaled to length 1, as in sentence-transformers."""
+        tokens = self._ready.tokenizer.encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
+        ids = np.array([token.ids for token in tokens], np.int64)
+        mask = np.array([token.attention_mask for token in tokens], np.int64)
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        hidden = self._ready.model.run(None, inputs)[0]
+        means = (hidden * mask[:, :, np.newaxis]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        return np.asarray(means / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def _chromas() -> Any:
+    from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+
+    return ONNXMiniLM_L6_V2
+
+
+def _why(cached: bool, error: Exception) -> str:
+    folder = OnnxMiniLMEmbeddings.folder()
+    cause = " ".join(f"{type(error).__name__}: {error}".split())  # onnxruntime's messages have several lines
+    advice = 'with a network, or use the embedding "lsa" (--embedding lsa), if the index is a folder'
+    if cached:
+        return (
+            f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run {advice}"
+        )
+    url = _chromas().MODEL_DOWNLOAD_URL
+    return f"all-MiniLM-L6-v2 is not in {folder}, and downloading it from {url} failed ({cause}): run once {advice}"
+
+
+# Conversion between embeddings and their names
 
 # Attributes in which LangChain's integrations store the name of their model.
-_MODEL_ATTRIBUTES = [
-    "model",
-    "model_name",
-    "model_id",
-    "model_path",
-    "repo_id",
-    "deployment",
-    "deployment_name",
-    "azure_deployment",
-    "endpoint_name",
-]
+_MODEL_ATTRIBUTES = (
+    *("model", "model_name", "model_id", "model_path", "repo_id"),
+    *("deployment", "deployment_name", "azure_deployment", "endpoint_name"),
+)
 # The embedding of a new index for which none is named.
 DEFAULT = "lsa"
 BUILT_IN = ("lsa", "minilm")
@@ -61,16 +196,15 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     >>> resolve_embedding("langchain_core.embeddings:DeterministicFakeEmbedding", size=8)
     DeterministicFakeEmbedding(size=8)
     """
-    if isinstance(spec, Embeddings) and not options:
-        return spec
     if isinstance(spec, Embeddings):
-        raise ConfigurationError(
-            f"options {sorted(options)} are arguments of a factory, but an Embeddings object was passed: leave them out"
-        )
+        if options:
+            raise ConfigurationError(
+                f"options {sorted(options)} are for a factory, but an Embeddings object was passed"
+            )
+        return spec
     if not isinstance(spec, str):
-        advice = f"pass an instance, {spec.__name__}(…); " if isinstance(spec, type) else ""
         raise ConfigurationError(
-            f"embedding {quote_value(spec)} has the type {type(spec).__name__}; {advice}expected {_EXPECTED}"
+            f"embedding {quote_value(spec)} has the type {type(spec).__name__}; expected {_EXPECTED}"
         )
     name = choose_embedding(spec)[0]
     if name == "lsa":
@@ -115,13 +249,9 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     if spec == "minilm":
         return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
-    lower = spec.lower()
-    provider = (
-        lower
-        if lower in BUILT_IN
-        else next((each for prefix, each in _PROVIDERS.items() if lower.startswith(prefix)), None)
-    )
     if module in _PROVIDERS or not (module and name):
+        names = _PROVIDERS | {name: name for name in BUILT_IN}
+        provider = next((each for prefix, each in names.items() if spec.lower().startswith(prefix)), None)
         advice = f'write HybridGraphStore(path, "{provider}"); ' if provider else ""
         raise ConfigurationError(f"embedding {quote_value(spec)} is unknown; {advice}expected {_EXPECTED}")
     return spec, f"{spec}: as requested"

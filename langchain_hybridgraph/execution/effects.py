@@ -429,7 +429,7 @@ def _is_asynchronous(thing: Any, depth: int) -> bool | None:
     """Return whether the object is asynchronous, or None if this is unknown."""
     kind = type(thing)
     name = next((name for name in _METHODS if hasattr(kind, name)), "")
-    method = getattr(kind, name, None)
+    method: Any = getattr(kind, name, None)
     is_of_core = inspect.isfunction(method) and method.__module__.startswith("langchain_core.")
     if is_of_core and "run_in_executor" in method.__code__.co_names:
         return False

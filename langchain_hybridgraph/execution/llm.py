@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
@@ -27,18 +27,6 @@ _LONGEST = 100_000  # maximum number of characters of an answer that are read
 _REASONING_TAGS = "think|thinking|thought|reasoning|scratchpad|analysis"
 _REASONING = re.compile(rf"<({_REASONING_TAGS})\b[^<>]*>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _END_OF_REASONING = re.compile(rf"</(?:{_REASONING_TAGS})\s*>", re.IGNORECASE)
-
-
-class StructuredModel(Protocol):
-    """A chat model bound to a schema, as a LangChain Runnable."""
-
-    def invoke(self, input: Any, config: Any = None, /) -> Any:
-        """Return the answer to one input."""
-        ...
-
-    def ainvoke(self, input: Any, config: Any = None, /) -> Awaitable[Any]:
-        """Asynchronous version of :meth:`invoke`."""
-        ...
 
 
 def answer_schema(title: str, description: str, /, **properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,8 +53,8 @@ def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:
     return [("system", instructions), ("human", to_prompt_json(material))]
 
 
-def with_schema(llm: Any, schema: Any, caller: str, method: str | None = None) -> StructuredModel:
-    """Return a model bound to ``schema``; pass its answers to :func:`parse_answer`.
+def with_schema(llm: Any, schema: Any, caller: str, method: str | None = None) -> Any:
+    """Return a model bound to ``schema``, with ``invoke`` and ``ainvoke``. Pass its answers to :func:`parse_answer`.
 
     ``method`` is passed to ``with_structured_output``. For a model without it, the schema is included in the prompt.
     Raises ConfigurationError, with the name ``caller``, for an object that is not a model and for a method that the
@@ -74,7 +62,7 @@ def with_schema(llm: Any, schema: Any, caller: str, method: str | None = None) -
     """
     options = {"include_raw": True} | ({} if method is None else {"method": method})
     try:
-        model: StructuredModel = llm.with_structured_output(schema, **options)
+        return llm.with_structured_output(schema, **options)
     except (AttributeError, NotImplementedError) as error:
         if callable(getattr(llm, "invoke", None)):
             return _PromptedModel(llm, schema)
@@ -85,7 +73,6 @@ def with_schema(llm: Any, schema: Any, caller: str, method: str | None = None) -
         raise ConfigurationError(
             f"{caller}: {type(llm).__name__}.with_structured_output does not take {options} ({error})"
         ) from error
-    return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +202,3 @@ def model_call(
     if aask is not None and is_asynchronous(getattr(aask, "__self__", None)):
         arun = partial(aask, question, configuration)
     return Effect(source, partial(ask, question, configuration), arun, lane=lane_of("model", caller))
-
-
-def check_timeout(owner: str, timeout: float | None, example: float) -> None:
-    """Raise ConfigurationError unless the timeout is positive or None (no limit)."""
-    if timeout is not None and not timeout > 0:
-        raise ConfigurationError(f"{owner}(timeout={timeout!r}): pass seconds, such as {example:g}, or None")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 from langchain_hybridgraph.errors import FilterError
 from langchain_hybridgraph.filters.operators import (
     EXAMPLE,
+    EXAMPLES,
     FIELD_OPERATORS,
     NEGATIONS,
     ORDERINGS,
@@ -76,32 +77,31 @@ def _check_value(key: str, operator: str, operand: Any) -> Any:
             f"write {as_json({key: {'$exists': False}})} for missing, {as_json({key: {'$exists': True}})} for present"
         )
     try:
-        if not _is_value(operand):
-            raise unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand))
         value = canonical(_with_times(operand))
         if _has_nan(value):
             raise unusable_operand(key, operator, operand, "a value other than NaN, which equals nothing", 0)
+    except TypeError:
+        raise unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand)) from None
     except RecursionError:
         raise unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
     return value
 
 
 def _with_times(operand: Any, is_nested: bool = False) -> Any:
-    """Replace ``{"$date": "2024-05-01"}`` by the datetime or, inside a list or an object, by the string."""
+    """Replace ``{"$date": "2024-05-01"}`` by the datetime or, inside a list or an object, by the string.
+
+    Raises TypeError for a value that metadata cannot contain.
+    """
     if isinstance(operand, Mapping):
         if operand.keys() == {"$date"}:
             time = datetime.fromtimestamp(parse_time(operand["$date"]), UTC)
             return operand["$date"] if is_nested else time
         return {key: _with_times(item, True) for key, item in operand.items()}
-    return [_with_times(item, True) for item in operand] if isinstance(operand, (list, tuple)) else operand
-
-
-def _is_value(operand: Any) -> bool:
-    if isinstance(operand, Mapping):
-        return all(map(_is_value, operand.values()))
     if isinstance(operand, (list, tuple, Set)):
-        return all(map(_is_value, operand))
-    return operand is None or isinstance(operand, (str, Real, date)) or hasattr(operand, "tolist")
+        return [_with_times(item, True) for item in operand]
+    if operand is None or isinstance(operand, (str, Real, date)) or hasattr(operand, "tolist"):
+        return operand
+    raise TypeError(type(operand).__name__)
 
 
 def _has_nan(value: Any) -> bool:
@@ -336,8 +336,7 @@ def _parse_entry(key: Any, value: Any, depth: int) -> Filter:
 def _parts(operator: str, value: Any) -> Sequence[Any]:
     if not isinstance(value, (list, tuple)) or not value:
         raise FilterError(
-            f"{operator} takes a non-empty list of filters, not {as_json(value)}; "
-            f"write {as_json({operator: [{'source': 'a.md'}, {'year': 2024}]})}"
+            f"{operator} takes a non-empty list of filters, not {as_json(value)}; write {as_json({operator: EXAMPLES})}"
         )
     return value
 

@@ -239,6 +239,8 @@ def _is_ordered(holds: Callable[[Any, Any], bool], operand: Any) -> Test:
 
 EXAMPLE = '{"source": "a.md"}'
 """Example of a filter for error messages."""
+EXAMPLES = ({"source": "a.md"}, {"year": 2024})
+"""Examples of filters to combine."""
 
 
 # Names of operators in other languages, in lower case and without a dollar sign, and the operator of the same meaning.
@@ -276,51 +278,34 @@ def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
 
 
 def _advice(key: str, name: str, operand: Any) -> str:
-    """Return the end of a message about the name of an operator, or "" if the name is unknown."""
     parts = operand if isinstance(operand, list | tuple) else [operand]
-    note, correction = "", dict[str, Any]()
+    positive, note = name.removeprefix("not").lstrip(" _"), ""
+    correction: dict[str, Any]
     if name in _OTHER_NAMES:
         operator = _OTHER_NAMES[name]
         correction = {key: {operator: list(parts) if operator in ("$in", "$nin") else operand}}
-    elif (positive := name.removeprefix("not").lstrip(" _")) in _PARTS_OF_TEXT:
+    elif positive in _PARTS_OF_TEXT:
         note = ". There are no patterns; $contains finds a part of a text, and upper case differs from lower case"
         if isinstance(operand, str) and positive in _PATTERNS:
             operand = max(_WILDCARDS.split(operand), key=len)
         correction = {key: {"$contains" if positive == name else "$not_contains": operand}}
     elif name == "all":
         correction = {"$and": [{key: {"$contains": part}} for part in parts]}
-    elif name == "elemmatch":
-        note = ". $contains finds one element of a list"
-        correction = {key: {"$contains": operand.get("$eq", "element") if isinstance(operand, Mapping) else operand}}
-    elif name == "size":
-        return f". The length of a list cannot be compared; an empty list is {as_json({key: {'$eq': []}})}"
     elif name in ("and", "or", "nor"):
         correction = {f"${name}": [{key: part} for part in parts]}
-    return f"{note}. Write {as_json(correction)}" if correction else ""
+    else:
+        return ""
+    return f"{note}. Write {as_json(correction)}"
 
 
 def foreign_combination(key: str, value: Any) -> FilterError | None:
     """Return the error for filters under a name from another language, such as Qdrant's ``must``, else None."""
     operator = _COMBINATIONS.get(key.casefold())
-    parts = [value] if isinstance(value, Mapping) and "key" in value else value
-    if operator is None or not isinstance(parts, list | tuple) or not any(isinstance(part, Mapping) for part in parts):
+    if operator is None or not isinstance(value, list | tuple) or not any(isinstance(part, Mapping) for part in value):
         return None
     return FilterError(
-        f"{key!r} does not combine filters; {' '.join(JOINING_OPERATORS)} do. "
-        f"Write {as_json({operator: list(map(_without_key_field, parts))})}"
+        f"{key!r} does not combine filters; {' '.join(JOINING_OPERATORS)} do. Write {as_json({operator: EXAMPLES})}"
     )
-
-
-def _without_key_field(condition: Any) -> Any:
-    """Convert a condition of Qdrant, such as ``{"key": "year", "match": {"value": 2020}}``."""
-    match condition:
-        case {"key": str(key), "match": {"value": value}}:
-            return {key: value}
-        case {"key": str(key), "match": {"any": values}}:
-            return {key: {"$in": values}}
-        case {"key": str(key), "range": {**limits}}:
-            return {key: {f"${name}": limit for name, limit in limits.items()}}
-    return condition
 
 
 def misplaced_operator(operator: str, value: Any) -> FilterError:

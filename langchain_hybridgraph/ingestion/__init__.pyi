@@ -5,9 +5,9 @@ from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as Entity
 from langchain_hybridgraph.ingestion.edges.links import CitationEdges as CitationEdges
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges as LinkEdges
 from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
+from langchain_hybridgraph.ingestion.edges.metadata import HierarchyEdges as HierarchyEdges
 from langchain_hybridgraph.ingestion.edges.metadata import MetadataEdges as MetadataEdges
-from langchain_hybridgraph.ingestion.edges.sequence import HierarchyEdges as HierarchyEdges
-from langchain_hybridgraph.ingestion.edges.sequence import SequenceEdges as SequenceEdges
+from langchain_hybridgraph.ingestion.edges.metadata import SequenceEdges as SequenceEdges
 from langchain_hybridgraph.ingestion.edges.similarity import SimilarityEdges as SimilarityEdges
 from langchain_hybridgraph.ingestion.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
 from langchain_hybridgraph.ingestion.files import FileError as FileError

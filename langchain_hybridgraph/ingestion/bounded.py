@@ -160,10 +160,8 @@ def read_text(path: Path, *, is_html: bool = False) -> str:
     """Return the text of a file (see :func:`decode`), or raise UnreadableError, also if it is too long."""
     with path.open("rb") as file:
         raw = file.read(MAX_TEXT_BYTES)
-    if len(raw) == MAX_TEXT_BYTES:
-        raise too_long()
-    text = decode(raw, is_html=is_html)
-    if len(text) > MAX_CHARACTERS:
+    text = decode(raw, is_html=is_html) if len(raw) < MAX_TEXT_BYTES else ""
+    if len(raw) == MAX_TEXT_BYTES or len(text) > MAX_CHARACTERS:
         raise too_long()
     return text
 

@@ -11,6 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,99 +26,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from langchain_core.documents import Document
-
-
-class FolderScan:
-    """Search for files in folders. Symbolic links are followed last, so that files are found directly if possible.
-
-    Only files for which ``is_read`` returns True are yielded; ``passed_over`` counts the others by suffix. Hidden
-    files, the files of an index and Python's bytecode are neither yielded nor counted.
-
-    ``leave_out`` is called with a path and a reason for each folder that cannot be read, for each of the ``paths`` that
-    is the folder of an index, for folders of installed packages below ``paths``, and for each symbolic link that is not
-    followed.
-    """
-
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        is_read: Callable[[Path], bool],
-        leave_out: Callable[[Path, str], None],
-        *,
-        follow_links: bool,
-    ) -> None:
-        from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
-
-        self.passed_over: Counter[str] = Counter()
-        self._roots = [os.path.realpath(path) for path in paths]
-        self._is_read = is_read
-        self._leave_out = leave_out
-        self._follow_links = follow_links
-        self._visited: set[tuple[int, int]] = set()
-        self._names_in_index = {CATALOG, LOCK}
-
-    def files(self, folder: Path) -> Iterator[Path]:
-        """Yield the files to read in a folder and its subfolders. Each folder is visited only once."""
-        links = deque[Path]()
-        stack = [(folder, True)]  # not recursive: folders may be nested deeper than Python's recursion limit
-        while stack or links:
-            if not stack:
-                link = links.popleft()
-                is_folder = os.path.isdir(link)
-                if (is_folder or self._passes(link)) and self._may_follow(link):
-                    stack.append((link, is_folder))
-                continue
-            path, is_folder = stack.pop()
-            if is_folder:
-                stack += reversed(self._entries(path, links))
-            elif self._passes(path):
-                yield path
-
-    def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
-        """Return (path, is_folder) for the visible entries, sorted by name; symbolic links go to ``links``.
-
-        The list is empty if the folder was visited before, cannot be read, or contains an index.
-        """
-        try:
-            status = folder.stat()
-            identity = status.st_dev, status.st_ino
-            if identity in self._visited:
-                return []
-            self._visited.add(identity)
-            with os.scandir(folder) as entries:
-                entries_by_name = {entry.name: entry for entry in entries if entry.name[0] != "."}
-            entries_by_name.pop("__pycache__", None)
-            names, visible = entries_by_name.keys(), [entries_by_name[name] for name in sorted(entries_by_name)]
-            is_installed = folder.name == "node_modules" or "pyvenv.cfg" in names
-            if is_installed and os.path.realpath(folder) not in self._roots:
-                self._leave_out(folder, "this folder contains installed packages; to read it, pass its path")
-                return []
-            if self._names_in_index <= names:
-                if os.path.realpath(folder) in self._roots:
-                    self._leave_out(folder, "this folder is an index; pass the folder of the documents")
-                return []
-            links.extend(folder / entry.name for entry in visible if entry.is_symlink())
-            return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
-        except OSError as error:
-            self._leave_out(folder, f"it cannot be read: {error.strerror or error}")
-            return []
-
-    def _passes(self, path: Path) -> bool:
-        if self._is_read(path):
-            return True
-        self.passed_over[path.suffix.lower()] += 1
-        return False
-
-    def _may_follow(self, link: Path) -> bool:
-        real = os.path.realpath(link)
-        if self._follow_links or not os.path.exists(real):  # reading reports a broken link
-            return True
-        inside = any(real == root or real.startswith(root.rstrip(os.sep) + os.sep) for root in self._roots)
-        if not inside:
-            self._leave_out(
-                link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
-            )
-        return inside
 
 
 def source_of(root: Path, file: Path) -> str:
@@ -161,31 +69,30 @@ class FileDocuments(Iterator["Document"]):
 
     If nothing is read, the iteration ends with FileError, unless ``may_be_empty`` is set.
 
-    Four attributes describe the files and subfolders that were left out so far:
+    Three attributes describe the files and subfolders that were left out so far:
 
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
     - ``unread`` contains the reason for each path that was not read, or of which some lines of JSON were not read.
-    - ``empty_folders`` maps the path of each folder without a file to read to the numbers of its files, by suffix.
     """
 
     def __init__(
         self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool, as_text: Sequence[str] = ()
     ) -> None:
+        from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
+
         self.as_text = as_text
-        self.empty_folders: dict[Path, Counter[str]] = {}
         self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
         self._paths = paths
         self._note = note
+        self._follow_links = follow_links
         self._reader = BoundedReader()
-        self._scan = FolderScan(
-            paths,
-            lambda path: path.suffix.lower() in SUPPORTED_SUFFIXES or self._is_text(path),
-            self._leave_out,
-            follow_links=follow_links,
-        )
+        self._unsuitable: Counter[str] = Counter()  # files that are not of a kind to read, by suffix
+        self._roots = [os.path.realpath(path) for path in paths]
+        self._visited: set[tuple[int, int]] = set()
+        self._index_files = {CATALOG, LOCK}
         self._documents = self._read_all()
 
     def __iter__(self) -> Self:
@@ -198,35 +105,29 @@ class FileDocuments(Iterator["Document"]):
     def passed_over(self) -> dict[str, int]:
         """Number of files that were left out so far, completely or in part, by suffix ("" for files without one)."""
         unread = Counter(path.suffix.lower() for path in map(Path, self.unread) if not path.is_dir())
-        return dict(sorted((self._scan.passed_over + unread).items()))
+        return dict(sorted((self._unsuitable + unread).items()))
 
     @cached_property
     def files(self) -> list[File]:
         """Files to read, without duplicates. Raises FileError for a missing path or a repeated ``source``."""
         files = list(self._find())
-        if others := self._scan.passed_over:
-            self._skip(f"{listed_suffixes(others)}: files of this kind are not read{_AS_TEXT}")
+        if self._unsuitable:
+            self._report(f"skipped {listed_suffixes(self._unsuitable)}: files of this kind are not read{_AS_TEXT}")
         for pattern in self.as_text:
             if not any(file.path.match(pattern) for file in files):
                 self._report(f'no file matches as_text="{pattern}"; a pattern is the end of a path, as in {_PATTERNS}')
         return files
 
     def check(self, count: int) -> None:
-        """Raise FileError if a folder has no file to read, or if the number of documents read (``count``) is 0."""
-        if self.may_be_empty or (count and not self.empty_folders):
-            return
-        raise self.nothing_read(self.empty_folders or self._paths)
+        """Raise FileError if the number of documents read (``count``) is 0."""
+        if not count and not self.may_be_empty:
+            raise self.nothing_read()
 
-    def nothing_read(self, paths: Iterable[Path]) -> FileError:
-        """Return the error for paths in which nothing was read."""
-        folders = list(paths)
-        counts = sum((self.empty_folders.get(path, Counter()) for path in folders), Counter[str]())
-        reasons = (item for item in self.unread.items() if any(Path(item[0]).is_relative_to(path) for path in folders))
-        details = [f"{path}: {reason}" for path, reason in islice(reasons, 3)]
-        if counts or not details:
-            details.append(f"found {listed_suffixes(counts) or 'no files'}")
-            details.append(f"folders are searched for {_SEARCHED}{_AS_TEXT}")
-        return FileError(f"nothing was read in {', '.join(map(str, folders))}: {'; '.join(details)}")
+    def nothing_read(self) -> FileError:
+        """Return the error for the case that nothing was read."""
+        reasons = [f"{path}: {reason}" for path, reason in islice(self.unread.items(), 3)]
+        folders = ", ".join(map(str, self._paths))
+        return FileError(f"nothing was read in {folders}: {'; '.join(reasons) or 'the files contain no documents'}")
 
     def _read_all(self) -> Iterator[Document]:
         count = 0
@@ -237,9 +138,6 @@ class FileDocuments(Iterator["Document"]):
                 yield document
         self.check(count)
 
-    def _is_text(self, path: Path) -> bool:
-        return any(path.match(pattern) for pattern in self.as_text)
-
     def read(self, file: File) -> Iterator[Document]:
         """Yield the documents of one file. Skip an unreadable file, or raise FileError if it is the only path."""
         suffix = "" if file.is_text else file.path.suffix.lower()
@@ -249,72 +147,52 @@ class FileDocuments(Iterator["Document"]):
             if suffix in KINDS:
                 yield from self._parts(file)
             elif suffix in LINES:
-                yield from self._rows(file)
+                yield from _rows(file)
             else:
                 yield _document(file)
-        except FileError:
-            raise
         except Exception as error:  # noqa: BLE001 - a file may make a reader raise anything
             self.leave_out(file, error)
 
     def leave_out(self, file: File, error: Exception) -> None:
         """Record that a file could not be read, or raise FileError if it is the only path."""
         reason = bounded.reason_of(error)
-        if self._is_only_path(file):
+        if file.is_named and len(self._paths) == 1:
             raise FileError(f"{file.path}: {reason}") from error
         self._leave_out(file.path, reason)
 
     def _parts(self, file: File) -> Iterator[Document]:
         from langchain_core.documents import Document
 
-        for part in self._reader.read(file.path, lambda message: self._skip(f"{file.path}: {message}")):
+        for part in self._reader.read(file.path, lambda message: self._report(f"skipped {file.path}: {message}")):
             metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
-    def _rows(self, file: File) -> Iterator[Document]:
-        """Yield one document per line of a JSON Lines file. Then raise UnreadableError if lines are invalid."""
-        reason, count = "", 0
-        for number, line in _lines(file.path):
-            try:
-                document = _row(line, file.source, number)
-            except UnreadableError as error:
-                count += 1
-                reason = reason or f"line {number}: {error}"
-            else:
-                yield document
-        if count:
-            raise UnreadableError(f"{reason} (invalid lines: {count:,})")
-
-    def _is_only_path(self, file: File) -> bool:
-        return file.is_named and len(self._paths) == 1
-
     def _leave_out(self, path: Path, reason: str) -> None:
         self.unread[str(path)] = reason
-        self._skip(f"{path}: {reason}")
-
-    def _skip(self, what: str) -> None:
-        self._report(f"skipped {what}")
+        self._report(f"skipped {path}: {reason}")
 
     def _report(self, message: str) -> None:
         self.skipped.append(message)
         self._note(message)
 
+    # -- finding files ---------------------------------------------------------------------------------------------
+
     def _find(self) -> Iterator[File]:
         paths_by_source: dict[str, str] = {}
         real_paths: set[str] = set()
         folders: dict[str, str] = {}
-        roots: list[Path] = []  # a folder that was searched before yields no file
-        for path in self._paths:
+        for number, path in enumerate(self._paths):
             if not path.exists():
                 advice = f"; write read_files(glob.glob({str(path)!r}))" if "*" in str(path) else ""
                 raise FileError(f"{path}: there is no such file or folder{advice}")
             is_named = not path.is_dir()
-            before = self._scan.passed_over.copy()
-            files = [path] if is_named else list(self._scan.files(path))
-            root = Path(os.path.realpath(path))
-            if not files and not any(root.is_relative_to(other) for other in roots):
-                self.empty_folders[path] = self._scan.passed_over - before
-            roots.append(root)
+            before = self._unsuitable.copy()
+            files = [path] if is_named else list(self._scan(path))
+            # A folder that was searched before yields no file.
+            if not files and not any(_is_inside(self._roots[number], other) for other in self._roots[:number]):
+                contents = listed_suffixes(self._unsuitable - before) or "no files"
+                if str(path) not in self.unread:
+                    self._leave_out(path, f"found {contents}; folders are searched for {_SEARCHED}{_AS_TEXT}")
             for file in files:
                 source = source_of(path, file)
                 real_path = _real_path(file, folders)
@@ -326,6 +204,81 @@ class FileDocuments(Iterator["Document"]):
                 if real_path not in real_paths:  # skip a file found again through a link or another argument
                     real_paths.add(real_path)
                     yield File(file, source, is_named, self._is_text(file))
+
+    def _scan(self, folder: Path) -> Iterator[Path]:
+        """Yield the files to read in a folder and its subfolders, and count the others.
+
+        Symbolic links are followed last, so that files are found directly if possible.
+        """
+        links = deque[Path]()
+        stack = [(folder, True)]  # not recursive: folders may be nested deeper than Python's recursion limit
+        while stack or links:
+            if not stack:
+                link = links.popleft()
+                is_folder = os.path.isdir(link)
+                if (is_folder or self._is_suitable(link)) and self._may_follow(link):
+                    stack.append((link, is_folder))
+                continue
+            path, is_folder = stack.pop()
+            if is_folder:
+                try:
+                    stack += reversed(self._entries(path, links))
+                except OSError as error:
+                    self._leave_out(path, f"it cannot be read: {error.strerror or error}")
+            elif self._is_suitable(path):
+                yield path
+
+    def _entries(self, folder: Path, links: deque[Path]) -> list[tuple[Path, bool]]:
+        """Return (path, is_folder) for the visible entries, sorted by name; symbolic links go to ``links``.
+
+        The list is empty if the folder was visited before, contains an index or installed packages.
+        """
+        status = folder.stat()
+        identity = status.st_dev, status.st_ino
+        if identity in self._visited:
+            return []
+        self._visited.add(identity)
+        with os.scandir(folder) as entries:
+            visible = sorted(
+                (entry for entry in entries if entry.name[0] != "." and entry.name != "__pycache__"),
+                key=attrgetter("name"),
+            )
+        names = {entry.name for entry in visible}
+        is_index = self._index_files <= names
+        if is_index or folder.name == "node_modules" or "pyvenv.cfg" in names:
+            is_root = os.path.realpath(folder) in self._roots
+            if is_index and is_root:
+                self._leave_out(folder, "this folder is an index; pass the folder of the documents")
+            elif not is_index and not is_root:
+                self._leave_out(folder, "this folder contains installed packages; to read it, pass its path")
+            if is_index or not is_root:
+                return []
+        links.extend(folder / entry.name for entry in visible if entry.is_symlink())
+        return [(folder / entry.name, entry.is_dir()) for entry in visible if not entry.is_symlink()]
+
+    def _is_text(self, path: Path) -> bool:
+        return any(path.match(pattern) for pattern in self.as_text)
+
+    def _is_suitable(self, path: Path) -> bool:
+        if path.suffix.lower() in SUPPORTED_SUFFIXES or self._is_text(path):
+            return True
+        self._unsuitable[path.suffix.lower()] += 1
+        return False
+
+    def _may_follow(self, link: Path) -> bool:
+        real = os.path.realpath(link)
+        if self._follow_links or not os.path.exists(real):  # reading reports a broken link
+            return True
+        is_inside = any(_is_inside(real, root) for root in self._roots)
+        if not is_inside:
+            self._leave_out(
+                link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
+            )
+        return is_inside
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def read_text_file(file: File) -> Document | None:
@@ -373,9 +326,9 @@ def read_files(
     of ``paths`` that is the folder of an index, and for each JSON Lines file with invalid lines, whose other lines are
     read. ``skipped`` is called with a message about each omission; by default, a Python warning is issued.
 
-    While the documents are read, FileError is raised for a path that does not exist, for a folder in which nothing can
-    be read, and for two different files with the same ``source``. If ``paths`` is a single file, FileError is also
-    raised if the file cannot be read or has an invalid line of JSON.
+    While the documents are read, FileError is raised for a path that does not exist, for two different files with the
+    same ``source``, and if nothing can be read. If ``paths`` is a single file, FileError is also raised if the file
+    cannot be read or has an invalid line of JSON.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -429,6 +382,21 @@ def _stem(source: str) -> str:
     return posixpath.splitext(posixpath.basename(source))[0]
 
 
+def _rows(file: File) -> Iterator[Document]:
+    """Yield one document per line of a JSON Lines file. Then raise UnreadableError if lines are invalid."""
+    reason, count = "", 0
+    for number, line in _lines(file.path):
+        try:
+            document = _row(line, file.source, number)
+        except UnreadableError as error:
+            count += 1
+            reason = reason or f"line {number}: {error}"
+        else:
+            yield document
+    if count:
+        raise UnreadableError(f"{reason} (invalid lines: {count:,})")
+
+
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     with file.open("rb") as lines:
         read = partial(lines.readline, bounded.MAX_TEXT_BYTES)
@@ -466,8 +434,8 @@ def _row(line: str, source: str, number: int) -> Document:
         raise UnreadableError(f"the metadata is nested more than {MOST_NESTED} levels deep; flatten it")
     if id == "":
         raise UnreadableError("the id is empty; change it, or leave it out")
-    for name, value in (("id", id), *((name, merged.get(name)) for name in ("document_id", "source"))):
-        if "\0" in str(value):
+    for name, value in {**merged, "id": id}.items():
+        if name in ("id", "document_id", "source") and "\0" in str(value):
             raise UnreadableError(f"the {name} {quote_value(value)} contains a NUL character; remove it")
     if id is None:
         # Without an id, a line is identified by its number.

@@ -47,20 +47,16 @@ def from_html(html: str) -> MarkdownText:
     MarkdownText(text='## A\\n\\nSee [B](b.html) & C.', title='T')
     """
     html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
-    parser = _HTMLReader(_DROPPED)
-    parser.feed(html)
-    parser.close()
+    parser = _HTMLReader(html, _DROPPED)
     if parser.dropping and parser.dropping[0] != "head":
         # If an element whose content is left out was never closed, the rest of the page may be missing.
-        parser = _HTMLReader(frozenset(["script", "style", "head"]))
-        parser.feed(html)
-        parser.close()
+        parser = _HTMLReader(html, frozenset(["script", "style", "head"]))
     text = _BLANK_LINES.sub("\n\n", "".join(parser.parts)).strip()
     return MarkdownText(text, _SPACES.sub(" ", parser.title).strip() or parser.first_heading)
 
 
 class _HTMLReader(HTMLParser):
-    def __init__(self, dropped: frozenset[str]) -> None:
+    def __init__(self, html: str, dropped: frozenset[str]) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self.title = ""
@@ -71,6 +67,8 @@ class _HTMLReader(HTMLParser):
         self._in_pre = 0
         self._links: list[tuple[int, str]] = []  # start of each open link's text, and its target
         self._heading: int | None = None  # start of the heading's text
+        self.feed(html)
+        self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "title" and not self.title:
@@ -192,12 +190,13 @@ def from_rst(source: str) -> MarkdownText:
         line, indent = _rst_inline(lines[at].strip()), _indent(lines[at])
         title, style, end = _rst_title(lines, at)
         directive = _DIRECTIVE.fullmatch(line)
+        name = directive["name"] if directive else ""
         at += 1
         if title:
             level = levels.setdefault(style, len(levels) + 1)
             parts += ["", "#" * min(level, 6) + " " + _rst_inline(title), ""]
             at = end
-        elif directive and directive["name"] not in _CODE | _WITHOUT_TEXT:
+        elif directive and name not in _CODE | _WITHOUT_TEXT:
             parts += ["", directive["argument"] or "", ""]
             while at < len(lines) and _OPTION.match(lines[at]):
                 at += 1
@@ -205,13 +204,11 @@ def from_rst(source: str) -> MarkdownText:
             start = at
             while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
                 at += 1
-            code = [line for line in lines[start:at] if not (directive and _OPTION.match(line))]
+            block = [line for line in lines[start:at] if not (directive and _OPTION.match(line))]
             if not line.startswith(".."):
                 parts.append(line[:-1] if line != "::" else "")
-            elif not directive or directive["name"] not in _CODE:
-                code = []
-            if any(code):
-                parts += ["", "```", textwrap.dedent("\n".join(code)).strip("\n"), "```", ""]
+            if any(block) and (name in _CODE or not line.startswith("..")):
+                parts += ["", "```", textwrap.dedent("\n".join(block)).strip("\n"), "```", ""]
         else:
             parts.append(line)
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()

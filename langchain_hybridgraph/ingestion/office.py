@@ -57,16 +57,12 @@ def read_pdf(path: Path, note: Note) -> Iterator[FilePart]:
                 yield FilePart(text, {"page": number} | _heading(heading), title)
             else:
                 without_text += 1
+        if 0 < without_text < len(reader.pages):
+            note(f"{without_text} of its {len(reader.pages)} pages, which have no text")
     except DependencyError as error:
         raise UnreadableError('it is encrypted with AES; pip install "pypdf[crypto]" to read it') from error
     except PyPdfError as error:
         raise UnreadableError(f"it is damaged ({error})") from error
-    if without_text == len(reader.pages):
-        raise UnreadableError(
-            "no page contains text; if the pages were scanned, add a text layer, for example with ocrmypdf"
-        )
-    if without_text:
-        note(f"{without_text} of its {len(reader.pages)} pages, which have no text")
 
 
 def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headings: dict[int, str]) -> None:
@@ -103,8 +99,6 @@ def read_word(path: Path, note: Note) -> Iterator[FilePart]:
             blocks, part_heading = [], heading
     if rest := join_blocks(blocks):
         yield FilePart(rest, _heading(part_heading), title)
-    elif not tables:
-        raise UnreadableError("it has no text")
 
 
 def _paragraph(paragraph: Any) -> tuple[str, bool]:
@@ -132,7 +126,6 @@ def read_slides(path: Path, note: Note) -> Iterator[FilePart]:
 
     presentation = pptx.Presentation(str(path))
     title = flat(presentation.core_properties.title or "")
-    is_empty = True
     for number, slide in enumerate(presentation.slides, start=1):
         title_shape = slide.shapes.title
         heading = flat(title_shape.text_frame.text) if title_shape is not None and title_shape.has_text_frame else ""
@@ -141,10 +134,7 @@ def read_slides(path: Path, note: Note) -> Iterator[FilePart]:
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             blocks.append(slide.notes_slide.notes_text_frame.text)
         if text := join_blocks(blocks):
-            is_empty = False
             yield FilePart(text, {"page": number} | _heading(heading), title)
-    if is_empty:
-        raise UnreadableError("no slide contains text; pictures are not read")
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
@@ -166,15 +156,11 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
 
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     title = (book.properties.title or "").strip()
-    is_empty = True
     for sheet in book.worksheets:
         values = sheet.iter_rows(values_only=True)
         rows = (["" if cell is None else str(cell) for cell in row] for row in values)
         for part in _rows(rows, note):
-            is_empty = False
             yield FilePart(part.text, {"sheet": sheet.title, **part.metadata}, title)
-    if is_empty:
-        raise UnreadableError("it has no row below a header")
 
 
 def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
@@ -184,12 +170,7 @@ def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
     separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
     csv.field_size_limit(MAX_CHARACTERS)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(separators, key=header_line.count))
-    is_empty = True
-    for part in _rows(rows, note):
-        is_empty = False
-        yield part
-    if is_empty:
-        raise UnreadableError("it has no row below the header")
+    yield from _rows(rows, note)
 
 
 def _rows(rows: Iterable[list[str]], note: Note) -> Iterator[FilePart]:
@@ -256,6 +237,13 @@ KINDS: Mapping[str, Callable[[Path, Note], Iterator[FilePart]]] = {
     **{f".{name}": read_code for name in _CODE.split()},
 }
 """Readers of the files that are read in another process, by suffix."""
+_WITHOUT_PARTS = {
+    read_pdf: "no page contains text; if the pages were scanned, add a text layer, for example with ocrmypdf",
+    read_word: "it has no text",
+    read_slides: "no slide contains text; pictures are not read",
+    read_workbook: "it has no row below a header",
+    read_csv: "it has no row below the header",
+}
 
 
 # -- the process that reads files -----------------------------------------------------------------------------------
@@ -278,9 +266,10 @@ def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
         read = KINDS[path.suffix.lower()]
         if read is not read_code:  # an empty module of a package is as good as any other
             _check_size(path)
+        part = None
         for part in read(path, lambda message: send({"note": message})):
             send({"part": part})
-        send({"end": None})
+        send({"end": _WITHOUT_PARTS[read] if part is None else None})
     except ImportError:
         send({"end": f"to read this kind of file, install the extra: {INSTALL}"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything

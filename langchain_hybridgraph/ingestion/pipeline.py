@@ -7,19 +7,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.processes import TaskShare, ordered_map, report, worker_processes
+from langchain_hybridgraph.execution.processes import (
+    Progress,
+    TaskShare,
+    counted,
+    ordered_map,
+    report,
+    showing,
+    worker_processes,
+)
 from langchain_hybridgraph.ingestion import splitting
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
 from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
-from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
 from langchain_hybridgraph.records import Edge, FileRecord
 from langchain_hybridgraph.stores.generations import FittedEmbedding
@@ -33,7 +40,7 @@ _BATCH = 1 << 17  # number of bytes that one task reads
 
 
 def cut_ahead(
-    files: Sequence[File],
+    files: Iterable[File],
     splitter: splitting.Splitter | None,
     builders: Iterable[EdgeBuilder],
     begin: Callable[[File], None],
@@ -43,14 +50,13 @@ def cut_ahead(
     These are files that are not text, cannot be read or cause a warning, and all files if ``splitter`` is None or might
     give different results in another process. ``begin`` is called before each file.
     """
-    if splitter is None or not _is_portable(splitter):
+    if not _is_portable(splitter):
         for file in files:
             begin(file)
             yield None
         return
     has_mentions = any(isinstance(builder, EntityEdges) for builder in builders)
-    batches = _batches(files, begin)
-    yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), batches))
+    yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), _batches(files, begin)))
 
 
 def _is_portable(splitter: splitting.Splitter | None) -> bool:
@@ -75,21 +81,18 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
 
 
 def _cut_files(
-    splitter: splitting.Splitter, has_mentions: bool, files: Iterable[File]
+    splitter: splitting.Splitter | None, has_mentions: bool, files: Iterable[File]
 ) -> list[splitting.CutDocument | None]:
-    return [_cut_file(splitter, has_mentions, file) for file in files]
-
-
-def _cut_file(splitter: splitting.Splitter, has_mentions: bool, file: File) -> splitting.CutDocument | None:
-    notes: list[str] = []
-    try:
-        document = read_text_file(file)
-        cut = None if document is None else splitting.Cutter(splitter, notes.append).cut(document)
-        if cut is not None and cut.chunks and has_mentions:
-            cut = replace(cut, mentions=find_mentions(cut))
-    except Exception:  # noqa: BLE001 - the caller reads the file again, and reports the reason
-        return None
-    return None if notes else cut
+    cuts: list[splitting.CutDocument | None] = []
+    for file in files:
+        cut, notes = None, list[str]()
+        with suppress(Exception):  # the caller reads the file again, and reports the reason
+            if document := read_text_file(file):
+                cut = splitting.Cutter(splitter, notes.append).cut(document)
+                if cut.chunks and has_mentions:
+                    cut = replace(cut, mentions=find_mentions(cut))
+        cuts.append(None if notes else cut)
+    return cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +143,8 @@ class IngestReport(Serializable):
     def _repr_html_(self) -> str:
         from langchain_hybridgraph.display.html import fields_table
 
-        lists = ("warnings", "skipped", "unread")
-        counts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lists}
-        left_out = {name: value for name in ("skipped", "unread") if (value := getattr(self, name))}
-        return fields_table(type(self).__name__, counts | left_out, self.warnings)
+        values = {name: value for name, value in self.to_dict().items() if name != "warnings" and value != {}}
+        return fields_table(type(self).__name__, values, self.warnings)
 
 
 def ingest(
@@ -229,31 +230,34 @@ class _IngestRun:
     def __init__(
         self, store: Any, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
     ) -> None:
-        self.store = store
+        self._started = time.perf_counter()
+        self._store = store
+        self._splitter = splitter
+        self._builders = builders
+        self._batch_size = batch_size
         self._task = task
         self._is_fitted = isinstance(getattr(store, "embedding", None), FittedEmbedding)
         self._write_end, self._embed_end = _SHARES[self._is_fitted]
         self._read: float | None = None  # share of the files or documents that are read and, below, embedded
         self._embedded = 0.0
-        self._documents = 0
-        self._unread_files: Sequence[FileRecord] = ()
         self._position: tuple[int, int | None, str] = (0, None, "documents")
-        self._started = time.perf_counter()
         self._warnings: dict[str, None] = {}
-        self._splitter = splitter
-        self._cutter = splitting.Cutter(splitter, self.note)
-        self._builders = builders
-        self._batch_size = batch_size
         self._batch: list[splitting.CutDocument] = []
         self._batch_ids: set[str] = set()
-        self._pending = 0
+        self._pending = 0  # number of chunks in the batch, with 1 for a document without chunks
         self._counts: Counter[str] = Counter()
+        self._unread_files: Sequence[FileRecord] = ()
         self._empty: dict[str, None] = {}
         self._document_ids: set[str] = set()
         # Stored chunks of each document that its new version no longer has. There are usually few, so they fit into
         # memory.
         self._vanished: dict[str, set[str]] = {}
         self._start()
+
+    def _start(self) -> None:
+        self._cutter = splitting.Cutter(self._splitter, self.note)
+        for builder in self._builders:
+            builder.start(self._store)
 
     def take_all(self, documents: Iterable[Any], prune: bool | Callable[[str], bool]) -> None:
         """Ingest documents, delete the stored chunks that are no longer needed, and write the remaining edges."""
@@ -270,7 +274,7 @@ class _IngestRun:
         documents.check(len(waiting))
         files.check_sources(waiting)
         while True:
-            changed = [file for file in waiting if files.unchanged(file) is None]
+            changed = [file for file in waiting if not files.is_unchanged(file)]
             sources = {file.source for file in changed}
             cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
             for number, file in enumerate(waiting, start=1):
@@ -286,26 +290,26 @@ class _IngestRun:
             self._remove(prune)
             prune = False
             waiting = files.outdated()
+            if waiting:
+                self._cutter = splitting.Cutter(self._splitter, self.note)
+                continue
+            self._connect()
+            waiting = files.outdated()
             if not waiting:
-                self._connect()
-                waiting = files.outdated()
-                if not waiting:
-                    break
-                self._start()
-            self._cutter = splitting.Cutter(self._splitter, self.note)
+                break
+            self._start()
         files.save()
         self._unread_files = [record for _, record in files.unread.values()]
-        documents.check(self._documents + len(self._unread_files))
+        documents.check(self._counts["documents"] + len(self._unread_files))
 
     def _take_file(
         self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles
     ) -> None:
-        parts: Iterable[Document | splitting.CutDocument]
+        parts: Iterable[Any] = [ahead]
         if ahead is None or self._cutter.has_cut(ahead.id):
             parts = documents.read(file)
         else:
             self._cutter.adopt(ahead)
-            parts = [ahead]
         for document in parts:
             try:
                 cut = self._cut(document)
@@ -314,9 +318,8 @@ class _IngestRun:
                 break
             self._take(cut)
             files.add(file, cut.id, len(cut.chunks), len(cut.parents))
-        if str(file.path) in documents.unread:
-            files.forget(file)  # each ingest reports the lines that cannot be read
-            self._document_ids.update(files.stored_documents(file))  # what could not be read is not pruned
+        if str(file.path) in documents.unread:  # each ingest reports what cannot be read, and it is not pruned
+            self._document_ids.update(files.forget(file))
 
     def _at(self, number: int, total: int | None, unit: str) -> None:
         """Report which of ``total`` documents or files is read; all of them are written after the last one."""
@@ -326,10 +329,6 @@ class _IngestRun:
             share = self._write_end * (self._read if self._is_fitted else self._embedded)
             self._task.enter(share, share)
         report("reading", *self._position)
-
-    def _start(self) -> None:
-        for builder in self._builders:
-            builder.start(self.store)
 
     def _cut(self, document: Any) -> splitting.CutDocument:
         report("cutting", *self._position)
@@ -341,12 +340,12 @@ class _IngestRun:
             self._write()
         self._batch.append(cut)
         self._batch_ids.add(cut.id)
-        self._pending += len(cut.chunks)
         if cut.chunks:
             self._empty.pop(cut.id, None)
         elif not cut.continues:
             self._empty[cut.id] = None
-        if self._pending >= self._batch_size or len(self._batch) >= self._batch_size:
+        self._pending += max(len(cut.chunks), 1)
+        if self._pending >= self._batch_size:
             self._write()
 
     def _write(self) -> None:
@@ -362,14 +361,14 @@ class _IngestRun:
             if self._read is not None and not self._is_fitted:
                 start, self._embedded = self._embedded, before + (self._read - before) * count / (total or 1)
                 self._task.enter(self._write_end * start, self._write_end * self._embedded)
-            self._counts.update(self.store.upsert(chunks, parents=parents))
-        for document in batch:
-            self._counts["chunks"] += len(document.chunks)
-            self._counts["parents"] += len(document.parents)
+            self._counts.update(self._store.upsert(chunks, parents=parents))
         report("edges", *self._position)
         for builder in self._builders:
             self._write_edges(builder, (edge_set for document in batch for edge_set in builder.see(document)))
-        self._documents += sum(not document.continues for document in batch)
+        for document in batch:
+            self._counts["documents"] += not document.continues
+            self._counts["chunks"] += len(document.chunks)
+            self._counts["parents"] += len(document.parents)
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in."""
@@ -377,24 +376,24 @@ class _IngestRun:
         self._vanished = {}
         if prune:
             is_prunable = prune if callable(prune) else lambda document: True
-            others = [id for id in self.store.document_ids() if id not in self._document_ids and is_prunable(id)]
+            others = [id for id in self._store.document_ids() if id not in self._document_ids and is_prunable(id)]
             for batch in slices(others, 1_000):
-                vanished.update(*self.store.document_chunks(batch).values())
+                vanished.update(*self._store.document_chunks(batch).values())
         for ids in slices(sorted(vanished), 1_000):
-            self._counts["removed"] += self.store.remove(ids)
+            self._counts["removed"] += self._store.remove(ids)
 
     def _connect(self, *, is_estimated: bool = True) -> None:
         report("index", *self._position)
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)
-        self._counts["embedded"] += self.store.flush()
+        self._counts["embedded"] += self._store.flush()
         if is_estimated:
             self._task.enter(self._embed_end, 1.0)
         for done, builder in enumerate(self._builders):
             report("edges", done, len(self._builders), "kinds of edges")
             for edge_set in builder.finish():
                 self._write_edges(builder, [edge_set])
-            for warning in getattr(builder, "warnings", ()):
+            for warning in builder.warnings:
                 self.note(warning)
 
     def finish(self, documents: Iterable[Any]) -> IngestReport:
@@ -408,7 +407,7 @@ class _IngestRun:
         chunks = sum(record.chunks for record in self._unread_files)
         parents = sum(record.parents for record in self._unread_files)
         return IngestReport(
-            documents=self._documents + sum(len(record.documents) for record in self._unread_files),
+            documents=self._counts["documents"] + sum(len(record.documents) for record in self._unread_files),
             chunks=self._counts["chunks"] + chunks,
             parents=self._counts["parents"] + parents,
             unchanged=self._counts["unchanged"] + chunks + parents,
@@ -421,20 +420,16 @@ class _IngestRun:
 
     def _remember_old(self, batch: Sequence[splitting.CutDocument]) -> None:
         started = list(dict.fromkeys(document.id for document in batch if not document.continues))
-        old_ids = self.store.document_chunks(started) if started else {}
+        old_ids = self._store.document_chunks(started) if started else {}
         for builder in self._builders:
-            if hasattr(builder, "before"):
-                builder.before(old_ids)
-        for document, ids in old_ids.items():
-            self._vanished[document] = set(ids)
+            builder.before(old_ids)
+        self._vanished.update((document, set(ids)) for document, ids in old_ids.items() if ids)
         self._document_ids.update(started)
         for cut in batch:
-            old = self._vanished.get(cut.id)
-            if old is not None:
+            if old := self._vanished.get(cut.id):
                 old.difference_update(chunk.id for chunk in (*cut.chunks, *cut.parents))
-        for id in {cut.id for cut in batch}:
-            if not self._vanished.get(id, True):
-                del self._vanished[id]
+                if not old:
+                    del self._vanished[cut.id]
 
     def _write_edges(self, builder: EdgeBuilder, edge_sets: Iterable[EdgeSet]) -> None:
         replaced: list[str] = []
@@ -444,9 +439,9 @@ class _IngestRun:
             (replacements if replaces else additions).extend(edges)
             replaced.extend(replaces)
         if replaced:
-            self._counts["edges"] += self.store.replace_edges(replaced, list(builder.relations), replacements)
+            self._counts["edges"] += self._store.replace_edges(replaced, list(builder.relations), replacements)
         if additions:
-            self.store.upsert([], edges=additions)
+            self._store.upsert([], edges=additions)
             self._counts["edges"] += len(additions)
 
     def note(self, warning: str) -> None:

@@ -304,21 +304,17 @@ class LangChainSplitter:
             start = metadata.pop("start_index", None)
             if start is None or start < 0:
                 # Pieces are in order and may overlap, so the next one starts after the start of the last one.
-                at = text.find(content, cursor, cursor + 4 * len(content) + 4_096)
-                start = at if at >= 0 else None
-            cursor = cursor if start is None else start + 1
+                start = text.find(content, cursor, cursor + 4 * len(content) + 4_096)
+            cursor = max(cursor, start + 1)
             if content.strip():
-                yield Piece(content, start, metadata)
+                yield Piece(content, None if start < 0 else start, metadata)
 
     def _call(self, text: str) -> Any:
         from langchain_core.documents import Document
 
-        if hasattr(self.splitter, "split_documents"):
-            return self.splitter.split_documents([Document(page_content=text)])
-        if hasattr(self.splitter, "split_text"):
-            return self.splitter.split_text(text)
-        if hasattr(self.splitter, "transform_documents"):
-            return self.splitter.transform_documents([Document(page_content=text)])
+        for name in _LANGCHAIN:
+            if method := getattr(self.splitter, name, None):
+                return method(text if name == "split_text" else [Document(page_content=text)])
         return self.splitter(text)
 
 
@@ -332,19 +328,15 @@ def as_splitter(split: Any) -> Splitter | None:
     >>> as_splitter("flat").size
     256
     """
-    if split is None:
-        return None
-    if split == "flat":
-        return RecursiveSplitter()
-    if split == "parent_child":
-        return ParentChildSplitter()
+    if isinstance(split, str) and split in _STRATEGIES:
+        return _STRATEGIES[split]()
     if not isinstance(split, (str, type)):
-        if isinstance(split, Splitter):
+        if split is None or isinstance(split, Splitter):
             return split
         if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):
             return LangChainSplitter(split)
     raise ConfigurationError(
-        f"split={split!r} is not a splitter; {nearest(split, ('flat', 'parent_child'))}pass 'flat', 'parent_child', "
+        f"split={split!r} is not a splitter; {nearest(split, _STRATEGIES)}pass 'flat', 'parent_child', "
         "None, a splitter object (of this package or LangChain), or a function from a text to a list of texts"
     )
 
@@ -356,6 +348,7 @@ def _required(split: Any) -> Splitter:
     return splitter
 
 
+_STRATEGIES: Mapping[str, Callable[[], Splitter]] = {"flat": RecursiveSplitter, "parent_child": ParentChildSplitter}
 _LANGCHAIN = ("split_documents", "split_text", "transform_documents")
 
 
@@ -509,11 +502,12 @@ class Cutter:
         if isinstance(document, CutDocument):
             return document
         cut = self._cut(document)
-        metadata, chunks, parents = with_short_titles(cut.metadata), _short(cut.chunks), _short(cut.parents)
-        if metadata is cut.metadata and chunks is cut.chunks and parents is cut.parents:
-            return cut
-        self._note(f"{shorten(cut.id, 200)}: titles and headings are shortened to {LONGEST_TITLE} characters")
-        return replace(cut, metadata=metadata, chunks=chunks, parents=parents)
+        short = replace(
+            cut, metadata=with_short_titles(cut.metadata), chunks=_short(cut.chunks), parents=_short(cut.parents)
+        )
+        if short != cut:
+            self._note(f"{shorten(cut.id, 200)}: titles and headings are shortened to {LONGEST_TITLE} characters")
+        return short
 
     def _cut(self, document: Document | Chunk) -> CutDocument:
         if isinstance(document, Chunk):
@@ -566,29 +560,28 @@ class Cutter:
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
         structure = outline_of(document)
-        leaves = [child for piece in pieces for child in piece.children or (piece,)]
+        starts = [child.start for piece in pieces for child in piece.children or (piece,)]
         for piece in pieces:
+            common: dict[str, Any] = {"document_id": id}
             parent: str | None = None
             if piece.children:
                 parent = self._name(id, PARENT, piece)
-                parent_metadata = _chunk_metadata(document, piece, {"document_id": id})
-                parents.append(Chunk(parent, piece.text, parent_metadata, id))
+                parents.append(Chunk(parent, piece.text, _chunk_metadata(document, piece, common), id))
+                common["parent_id"] = parent
             for child in piece.children or (piece,):
-                added: dict[str, Any] = {"document_id": id, "chunk_index": index + len(chunks)}
-                if parent is not None:
-                    added["parent_id"] = parent
+                number = index + len(chunks)
                 start = child.start or 0
                 end = start if child.start is None else start + len(child.text)
-                following = leaves[len(chunks) + 1 : len(chunks) + 2]
-                # An anchor in overlapping pieces belongs to the last of them, which has most of the text after it.
-                anchors_end = min([end, *(leaf.start for leaf in following if leaf.start is not None)])
-                # If a document has several Documents, only the first may name chunks after headings: the others are
-                # split without access to its headings, so names could repeat.
-                anchors = _between(structure.anchors, start, anchors_end) if before is None else ()
+                # An anchor in overlapping pieces belongs to the last of them, which has most of the text after it. If a
+                # document has several Documents, only the first may name chunks after headings: the others are split
+                # without access to its headings, so names could repeat.
+                following = (at for at in starts[len(chunks) + 1 : len(chunks) + 2] if at is not None)
+                anchors = _between(structure.anchors, start, min([end, *following])) if before is None else ()
+                added = {**common, "chunk_index": number}
                 if anchors:
                     added["anchors"] = [name for _, name in anchors]
                 opens = anchors and not document.page_content[start : anchors[0][0]].strip()
-                if index + len(chunks) == 0:
+                if number == 0:
                     name = first_chunk_id(id)
                 elif opens and anchors[0][1] != FIRST:
                     name = f"{id}#{anchors[0][1]}"
@@ -607,11 +600,8 @@ class Cutter:
 
 
 def _short(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-    """Return the chunks with short titles; the same tuple if no title is too long."""
-    metadata = [with_short_titles(chunk.metadata) for chunk in chunks]
-    if all(short is chunk.metadata for short, chunk in zip(metadata, chunks, strict=True)):
-        return chunks
-    return tuple(replace(chunk, metadata=short) for short, chunk in zip(metadata, chunks, strict=True))
+    pairs = ((chunk, with_short_titles(chunk.metadata)) for chunk in chunks)
+    return tuple(chunk if short is chunk.metadata else replace(chunk, metadata=short) for chunk, short in pairs)
 
 
 def _between(items: Sequence[tuple[int, T]], start: int, end: int) -> Sequence[tuple[int, T]]:
@@ -634,15 +624,11 @@ def _chunk_metadata(document: Document, piece: Piece, added: Mapping[str, Any]) 
 
 def _identity(document: Document) -> tuple[str, bool]:
     """Return (id, is_unique). If ``is_unique`` is set, a later Document with the same id replaces this one."""
-    document_id = document.metadata.get("document_id")
-    if document_id is not None:
-        return replace_surrogates(str(document_id)), False
-    if document.id is not None:
-        return replace_surrogates(document.id), True
-    source = document.metadata.get("source")
-    if source is not None:
-        return replace_surrogates(str(source)), False
-    return _content_id(document), True
+    document_id, source = document.metadata.get("document_id"), document.metadata.get("source")
+    part_of = document_id if document_id is not None else source if document.id is None else None
+    if part_of is not None:
+        return replace_surrogates(str(part_of)), False
+    return _content_id(document) if document.id is None else replace_surrogates(document.id), True
 
 
 def _hashed_name(id: str, kind: str, text: str) -> str:

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
@@ -23,9 +24,9 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     with_schema,
 )
-from langchain_hybridgraph.execution.processes import report
+from langchain_hybridgraph.execution.processes import Progress, counted, report, showing
+from langchain_hybridgraph.ingestion.edges.base import slices
 from langchain_hybridgraph.ingestion.markdown import outline
-from langchain_hybridgraph.ingestion.progress import Progress, counted, showing
 from langchain_hybridgraph.ingestion.splitting import position
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.summaries import STATE
@@ -125,14 +126,17 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
             f"build_layers needs a store with a tree, but {type(store).__name__} has none; "
             "ingest into a HybridGraphStore(path, embedding=…)"
         )
-    if hasattr(summarise, "with_structured_output"):
-        summarise = _ModelSummariser(summarise)
-    elif summarise is not None and not callable(summarise):
+    author = "function"
+    if summarise is None:
+        author = ""
+    elif hasattr(summarise, "with_structured_output"):
+        author, summarise = "model", _by_model(summarise)
+    elif not callable(summarise):
         raise ConfigurationError(
             f"summarise={summarise!r}: pass None, a chat model, or a function from a Directory to a Summary"
         )
     with showing(progress):
-        return _SummaryRun(store, summarise).run()
+        return _SummaryRun(store, summarise, author).run()
 
 
 def name_of(uri: str) -> str:
@@ -182,13 +186,10 @@ _INSTRUCTIONS = (
 )
 
 
-class _ModelSummariser:
-    kind = "model"
+def _by_model(llm: Any) -> Summarise:
+    model = with_schema(llm, _FORM, "build_layers")
 
-    def __init__(self, llm: Any) -> None:
-        self._model = with_schema(llm, _FORM, "build_layers")
-
-    def __call__(self, directory: Directory) -> Summary:
+    def summarise(directory: Directory) -> Summary:
         material = {
             "uri": directory.uri,
             "title": directory.title,
@@ -196,25 +197,26 @@ class _ModelSummariser:
             "parts": [{"name": part.name, "abstract": part.abstract} for part in directory.parts[:200]],
         }
         config = {"run_name": "build_layers", **SILENT}
-        answer = parse_answer(self._model.invoke(prompt_messages(_INSTRUCTIONS, material), config))
+        answer = parse_answer(model.invoke(prompt_messages(_INSTRUCTIONS, material), config))
         abstract = answer.get("abstract") if isinstance(answer, Mapping) else None
         if not isinstance(abstract, str) or not abstract.strip():
             raise ValueError(f"there is no abstract in the model's answer: {shorten(str(answer), 200)}")
         return Summary(abstract, str(answer.get("overview") or "").strip())
+
+    return summarise
 
 
 # -- one run ------------------------------------------------------------------------------------------------------
 
 
 class _SummaryRun:
-    def __init__(self, store: Any, summarise: Summarise | None) -> None:
+    def __init__(self, store: Any, summarise: Summarise | None, author: str) -> None:
         self.store = store
         self.summarise = summarise
-        self._kind = "" if summarise is None else str(getattr(summarise, "kind", "function"))
+        self._author = author
         self._warnings: dict[str, None] = {}
         self._tree: Tree = store.scoped_tree(Scope(None, store.tenant, time.time()))
         self._summaries: dict[str, Chunk] = {}
-        self._common: Mapping[str, float] | None = None
 
     def run(self) -> LayersReport:
         """Delete the summaries of removed directories, and summarise the others."""
@@ -231,20 +233,16 @@ class _SummaryRun:
             layers.remove(removed)
         done = summarised = 0
         # Write each answer of a model immediately, because it is expensive.
-        batch = _BATCH if self.summarise is None else 1
-        for nodes in depths:
-            for start in range(0, len(nodes), batch):
-                chunks = []
-                for node in nodes[start : start + batch]:
-                    chunk, is_new = self._layer(node)
-                    summarised += is_new
-                    if chunk is not None:
-                        self._summaries[chunk.id] = chunk
-                        chunks.append(chunk)
-                if chunks:
-                    layers.upsert(chunks)
-                done += len(nodes[start : start + batch])
-                report("summaries", done, len(uris), "directories")
+        size = _BATCH if self.summarise is None else 1
+        for batch in (batch for nodes in depths for batch in slices(nodes, size)):
+            results = [self._layer(node) for node in batch]
+            chunks = [chunk for chunk, _ in results if chunk is not None]
+            if chunks:
+                layers.upsert(chunks)
+            self._summaries.update((chunk.id, chunk) for chunk in chunks)
+            summarised += sum(is_new for _, is_new in results)
+            done += len(batch)
+            report("summaries", done, len(uris), "directories")
         layers.flush()
         seconds = time.perf_counter() - started
         return LayersReport(len(uris), summarised, len(uris) - summarised, len(removed), seconds, tuple(self._warnings))
@@ -262,13 +260,10 @@ class _SummaryRun:
         If the directory has changed, but not the material for its summary, the stored text gets the new state.
         """
         tree, uri = self._tree, self._tree.uri(node)
-        children = tree.children(node)
-        old = self._summaries.get(uri)
-        below = []
-        for child in filter(tree.is_directory, children):
-            layer = self._summaries.get(tree.uri(child))
-            below.append((tree.uri(child), None if layer is None else layer.metadata["abstract"]))
-        state = {STATE: tree.state(node), "below": _digest(below)}
+        children, old = tree.children(node), self._summaries.get(uri)
+        below = [(child, self._summaries.get(child)) for child in map(tree.uri, filter(tree.is_directory, children))]
+        abstracts = [(child, layer and layer.metadata["abstract"]) for child, layer in below]
+        state = {STATE: tree.state(node), "below": _digest(abstracts)}
         if old is not None and self._is_current(old, state):
             return None, False
         directory, texts = self._read(node, children)
@@ -281,7 +276,7 @@ class _SummaryRun:
 
     def _is_current(self, old: Chunk, marks: Mapping[str, str]) -> bool:
         """Return whether a stored summary matches ``marks`` and, unless ``summarise`` is None, the summariser."""
-        is_by_same_author = self.summarise is None or old.metadata.get("by") == self._kind
+        is_by_same_author = self.summarise is None or old.metadata.get("by") == self._author
         return is_by_same_author and all(old.metadata.get(name) == mark for name, mark in marks.items())
 
     def _summary(self, directory: Directory, texts: Sequence[str]) -> tuple[Summary, str]:
@@ -298,7 +293,7 @@ class _SummaryRun:
             return without_model, ""
         terms_line = clip(" ".join(terms), _TERMS_LENGTH)
         overview = clip(summary.overview, OVERVIEW_LENGTH - len(terms_line) - len(abstract) - 2)
-        return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._kind
+        return Summary(abstract, "\n".join(part for part in (abstract, overview, terms_line) if part)), self._author
 
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
         tree = self._tree
@@ -310,11 +305,9 @@ class _SummaryRun:
             uri, chunks = tree.uri(child), chunks_by_document.get(child, [])
             layer = self._summaries.get(uri) if tree.is_directory(child) else None
             # If a document is also a directory, its lead sentences are more informative than a list of its contents.
-            first = chunks[0].text if chunks else ""
-            if first or layer is None:
-                abstract = abstract_of(first, _title(chunks)) if first else ""
-            else:
-                abstract = str(layer.metadata["abstract"]).partition(": ")[2]
+            abstract = "" if layer is None else str(layer.metadata["abstract"]).partition(": ")[2]
+            if chunks and chunks[0].text:
+                abstract = abstract_of(chunks[0].text, _title(chunks))
             parts.append(DirectoryEntry(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
         text = "\n\n".join(chunk.text for chunk in own)[: 4 * OVERVIEW_LENGTH]
         title = _title(own) or name_of(tree.uri(node))
@@ -323,10 +316,8 @@ class _SummaryRun:
 
     def _texts(self, nodes: Sequence[int]) -> dict[int, list[Chunk]]:
         """Return each node's chunks in order, only the first one if there are more than ``_MOST_DOCUMENTS`` nodes."""
-        chunk_ids = {node: self._tree.chunks(node) for node in nodes}
-        if len(nodes) > _MOST_DOCUMENTS:
-            chunk_ids = {node: ids[:1] for node, ids in chunk_ids.items()}
-        documents = {id: node for node, ids in chunk_ids.items() for id in ids}
+        most = 1 if len(nodes) > _MOST_DOCUMENTS else None
+        documents = {id: node for node in nodes for id in self._tree.chunks(node)[:most]}
         chunks: dict[int, list[Chunk]] = {}
         for chunk in self.store.get(list(documents)):
             chunks.setdefault(documents[chunk.id], []).append(chunk)
@@ -337,15 +328,14 @@ class _SummaryRun:
         step = -(-len(texts) // _MOST_DOCUMENTS) or 1
         counts = Counter(word for text in texts[::step] for word in _words(text))
         own_words = _words(" ".join((directory.title, *(f"{part.name} {part.abstract}" for part in directory.parts))))
-        if self._common is None:
-            self._common = self._rarity()
         rarest = math.log(_SAMPLE)
-        rarity = {word: self._common.get(word, rarest) for word in counts if word not in own_words}
-        threshold = min(_RARITY, max(self._common.values(), default=0.0) / 2)
+        rarity = {word: self._rarity.get(word, rarest) for word in counts if word not in own_words}
+        threshold = min(_RARITY, max(self._rarity.values(), default=0.0) / 2)
         distinctive = (word for word in rarity if rarity[word] > threshold)
         order = sorted(distinctive, key=lambda word: (-(1 + math.log(counts[word])) * rarity[word], word))
         return islice(order, _TERMS_LENGTH // 4)
 
+    @cached_property
     def _rarity(self) -> dict[str, float]:
         """Return the inverse document frequency of each word, estimated from a sample of the store's texts."""
         ids = self.store.find(Scope(None, self.store.tenant, None))

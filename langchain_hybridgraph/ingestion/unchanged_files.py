@@ -105,7 +105,6 @@ class KnownFiles:
         self._owners = {document: source for source, record in self._records.items() for document in record.documents}
         self._shared: set[str] = set()  # files with the same document: the last one replaces the others
         self.unread: dict[str, tuple[File, FileRecord]] = {}  # unchanged files, without those that share a document
-        self._refreshed: dict[str, FileRecord] = {}  # new records of unchanged files with another stamp or path
         self._reading: dict[str, FileRecord] = {}  # files that are read in this ingest
         self._documents: dict[str, dict[str, None]] = {}  # their documents
 
@@ -121,19 +120,16 @@ class KnownFiles:
                     "relative paths, or use another store"
                 )
 
-    def unchanged(self, file: File) -> FileRecord | None:
-        """Return the record of an unchanged file and count the file as unread, or None if it must be read."""
+    def is_unchanged(self, file: File) -> bool:
+        """Return whether a file has not changed; if so, count it as unread."""
         record = self._records.get(file.source)
         if record is None:
-            return None
+            return False
         stamp = _stamp(file.path)
         if (not stamp or stamp != record.stamp) and _digest(file.path) != record.digest:
-            return None
-        new_record = record._replace(stamp=stamp or record.stamp, path=_absolute(file.path))
-        if new_record != record:
-            self._refreshed[file.source] = new_record
-        self.unread[file.source] = file, record
-        return record
+            return False
+        self.unread[file.source] = file, record._replace(stamp=stamp or record.stamp, path=_absolute(file.path))
+        return True
 
     def start_reading(self, file: File) -> None:
         """Record the stamp and digest of a file before it is read."""
@@ -144,12 +140,9 @@ class KnownFiles:
         )
         self._documents[file.source] = {}
 
-    def forget(self, file: File) -> None:
-        """Mark the file that is being read as incomplete, so that the next ingest reads it again."""
+    def forget(self, file: File) -> Sequence[str]:
+        """Let the next ingest read this file again. Return the ids of its documents in the store, if they are known."""
         self._reading[file.source] = self._reading[file.source]._replace(digest=b"")
-
-    def stored_documents(self, file: File) -> Sequence[str]:
-        """Return the ids of the documents that the store has from this file, as far as they are known."""
         return self._stored_documents.get(file.source, (file.source,))
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> None:
@@ -166,9 +159,7 @@ class KnownFiles:
 
     def outdated(self) -> list[File]:
         """Return the unchanged files to read after all, because a file on which their edges depend has changed."""
-        if not self.unread:
-            return []
-        sources = self._store.files.sources()
+        sources = self._store.files.sources() if self.unread else ()
         files = [file for source, (file, _) in self.unread.items() if source not in sources]
         for file in files:
             del self.unread[file.source], self._records[file.source]
@@ -181,8 +172,8 @@ class KnownFiles:
             for source, record in self._reading.items()
             if (documents := self._documents[source])
         ]
-        new_records = [record for source, record in self._refreshed.items() if source in self.unread]
-        self._store.files.write([*records, *new_records])
+        of_moved_files = [record for source, (_, record) in self.unread.items() if record != self._records[source]]
+        self._store.files.write([*records, *of_moved_files])
 
 
 def _absolute(path: Path) -> bytes:
@@ -194,14 +185,11 @@ def _is_another_file(recorded: bytes, path: Path) -> bool:
     """Return whether the recorded file still exists (or cannot be checked) and is not the file at ``path``."""
     try:
         status = os.stat(recorded)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # it cannot be checked
-        return True
-    try:
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
+    with suppress(OSError):  # reading the file reports the reason
         return not os.path.samestat(status, os.stat(path))
-    except OSError:  # reading the file reports the reason
-        return False
+    return False
 
 
 def _stamp(path: Path) -> str:
@@ -220,10 +208,8 @@ def _stamp(path: Path) -> str:
 
 
 def _digest(path: Path) -> bytes:
-    try:
+    with suppress(OSError):  # reading the file reports the reason
         if path.is_file():
             with path.open("rb") as file:
                 return hashlib.file_digest(file, functools.partial(blake2b, digest_size=16)).digest()
-    except OSError:  # reading the file reports the reason
-        return b""
     return b""

@@ -18,11 +18,11 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, FilterError
+from langchain_hybridgraph.execution.processes import Progress
 from langchain_hybridgraph.filters.expressions import Filter, compare, has_labels, parse_filter
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, join_key
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
-from langchain_hybridgraph.ingestion.progress import Progress
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge, content_id
 
 # LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.

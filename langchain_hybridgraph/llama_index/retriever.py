@@ -221,7 +221,6 @@ def _turns(conversation: Any) -> Any:
 
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge a retriever's options with the overriding ones of a call (``own``); filters are combined."""
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
@@ -284,7 +283,6 @@ class RerankPostprocessor(BaseNodePostprocessor):
         raise ConfigurationError(f"{type(self.reranker).__name__} needs a query: postprocess_nodes(nodes, query_str=…)")
 
     def _rerank(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> Search[list[NodeWithScore]]:
-        """Return the reranked nodes; LlamaIndex's events are sent before and after."""
         text, hits, reranker = self._query(query), _hits(nodes), self.reranker
         model, top_n = type(reranker).__name__, self.top_n or len(nodes)
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=model))

@@ -19,7 +19,7 @@ from pydantic import Field, NonNegativeFloat, PrivateAttr, field_validator, mode
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.memory_scores import Hotness, Novelty
 from langchain_hybridgraph.options import values
 from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, OptionModel, group_field
 from langchain_hybridgraph.options.objects import EXPANDERS, PLANNERS, RERANKERS, as_reranker

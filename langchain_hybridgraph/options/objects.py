@@ -101,9 +101,8 @@ class CompressorReranker:
     If every returned Document has a number as ``relevance_score`` in its metadata, these numbers are the scores.
     Otherwise, the i-th of n chunks, counting from 0, has the score 1 − i/n. A repeated chunk has its highest score.
 
-    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. The constructor
-    raises ConfigurationError if ``compressor`` is not a compressor. ``rerank`` raises ValueError if the compressor
-    returns a Document that it did not receive.
+    With ``filters=False``, hits that the compressor leaves out are kept and ranked below the others. ``rerank`` raises
+    ValueError if the compressor returns a Document that it did not receive.
 
     >>> from langchain_hybridgraph.records import Chunk, Hit
     >>> class First(BaseDocumentCompressor):
@@ -115,12 +114,6 @@ class CompressorReranker:
 
     compressor: BaseDocumentCompressor
     filters: bool = True
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.compressor, BaseDocumentCompressor):
-            raise ConfigurationError(
-                f"cannot wrap {self.compressor!r}; pass an instance of langchain_core's BaseDocumentCompressor"
-            )
 
     @property
     def is_asynchronous(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from langchain_hybridgraph.memory.scores import Composite
+from langchain_hybridgraph.memory_scores import Composite
 from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.evidence import LinkEvidence

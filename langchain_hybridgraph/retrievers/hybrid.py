@@ -22,7 +22,6 @@ from pydantic import Field, field_validator, model_validator
 from langchain_hybridgraph.adapters import index_refresh
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
 from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.kept_index import KeptIndex
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
@@ -173,9 +172,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         reading = _until_failure(contents, adapter) if adapter.can_list else iter(())
         is_read = True
         if documents is None:
+            indexed = contents.without_copies(reading) if merges_copies else reading
             # ``contents`` grows while the index is built.
-            indexed = index_refresh.without_copies(reading) if merges_copies else reading
-            texts = build(indexed, stored_documents=contents.documents)
+            texts = build(indexed, stored_documents=contents.documents.values())
             if contents.error is not None:
                 texts = build(())
                 warnings.warn(
@@ -187,7 +186,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         else:
             deque(reading, maxlen=0)
             is_read = adapter.can_list and contents.error is None
-            stored = contents.documents if is_read else _read_by_id(adapter, documents)
+            stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
             texts = build(documents, stored_documents=stored)
         return pipeline_store(
             self.vector_store,
@@ -196,7 +195,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             freshness=index_refresh.Freshness(
                 texts, adapter, contents if is_read else None, merges_copies=merges_copies
             ),
-            documents=() if documents is None else contents.documents,
+            documents=() if documents is None else contents.documents.values(),
         )
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
@@ -214,7 +213,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
                 "new folder, such as index={'path': 'keyword-index'}"
             )
-        folder_index = KeptIndex(
+        folder_index = index_refresh.KeptIndex(
             folder,
             collection=adapter.collection,
             language=options.language,
@@ -461,7 +460,7 @@ def _until_failure(contents: index_refresh.StoreContents, adapter: StoreAdapter)
     try:
         yield from contents.reading(adapter)
     except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        contents.documents, contents.size, contents.error = [], None, describe_error(error)
+        contents.documents, contents.hashes, contents.size, contents.error = {}, {}, None, describe_error(error)
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial, reduce
-from operator import and_, or_
+from operator import or_
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
-from langchain_hybridgraph.memory.scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
+from langchain_hybridgraph.memory_scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import MEMORY_ONLY, Options
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.objects import session_in
@@ -132,12 +132,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         store, expansion, session = self._store, pipeline.expansion, self._session(options)
         sources = list(pipeline.sources)
         if self._memory(options).date_boost:
-            sources = [
-                TimedVectorSource(each.store, each.weight, all=each, within=_within)
-                if isinstance(each, VectorSource)
-                else each
-                for each in sources
-            ]
+            for place, source in enumerate(sources):
+                if isinstance(source, VectorSource):
+                    sources[place] = TimedVectorSource(source.store, source.weight, all=source, within=_within)
         weight = self._source_weights(options).get("session", 0.0)
         if session is not None and weight:
             sources.append(SessionSource(session, weight))
@@ -150,6 +147,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store: Any = self._store
         memory, has_memory = self._memory(options), protocols.implements(store, protocols.HasMemory)
+        similarity = None
+        if session is not None:
+            similarity = partial(_similarity_to_session, store, session, reads=not weight)
         return Scoring(
             composite=self._mode(options).composite,
             states=store.memory.states if has_memory else lambda ids, scope: {},
@@ -157,9 +157,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             state_columns=store.memory.columns if has_memory and not (session and session.is_foreign) else None,
             hotness=memory.hotness,
             novelty=memory.novelty,
-            session_similarity=None
-            if session is None
-            else partial(_similarity_to_session, self._store, session, reads=not weight),
+            session_similarity=similarity,
             time_evidence=partial(_dates, boost=memory.date_boost) if memory.date_boost else None,
         )
 
@@ -186,13 +184,12 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         store = self._store
         if not protocols.implements(store, protocols.HasSessions):
             raise ConfigurationError(
-                f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; "
-                "for another store pass the turns themselves: session=[messages] or a chat history"
+                f"session_id={id!r} needs a store that keeps sessions, such as HybridGraphStore; for another store "
+                "pass session=[messages] or a chat history"
             )
         return SessionTurns(n, store=store, session_id=id)
 
     def _vectors_of(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the unit vectors of messages, or None without an embedding."""
         embedding = self.vector_store.embeddings
         if embedding is None or not texts:
             return None
@@ -232,9 +229,8 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _weights(self, options: Options) -> tuple[float, float]:
         vector, words = super()._weights(options)
         weights = self._source_weights(options)
-        if "keyword" in weights:
-            return weights.get("vector", 0.0), weights["keyword"]
-        return weights.get("vector", 0.0) * vector, weights.get("vector", 0.0) * words
+        weight = weights.get("vector", 0.0)
+        return (weight, weights["keyword"]) if "keyword" in weights else (weight * vector, weight * words)
 
     def _memory(self, options: Options) -> MemoryOptions:
         return self.memory.changed(options.get("memory"))
@@ -251,9 +247,9 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             raise ConfigurationError(
                 f"known_at={known_at!r} needs a store that records when memories were stored, such as HybridGraphStore"
             )
-        filters = [] if scope.filter is None else [scope.filter]
-        filters += [has_labels(all_of=sorted(labels))] if labels else []
-        return replace(scope, filter=reduce(and_, filters) if filters else None, known_at=known_time)
+        if labels:
+            scope = scope.narrowed(has_labels(all_of=sorted(labels)))
+        return replace(scope, known_at=known_time)
 
 
 # -- functions of the scoring stage ---------------------------------------------------------------------------
@@ -295,7 +291,6 @@ def _without_question(store: Any, session_id: str, question: str, scope: Scope) 
 
 
 def _spans(query: Query) -> list[tuple[float, float]]:
-    """Return the times that a query mentions, as pairs of start and end."""
     return mentioned_spans(query.text or "", time.time() if query.scope.as_of is None else query.scope.as_of)
 
 

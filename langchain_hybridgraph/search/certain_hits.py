@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from langchain_hybridgraph.execution.effects import Effect, Search
-from langchain_hybridgraph.memory.scores import Scoring
+from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import FusedCandidate, Hit
 from langchain_hybridgraph.search.context import (
     ALL,

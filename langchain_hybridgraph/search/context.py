@@ -19,7 +19,7 @@ from langchain_hybridgraph.errors import (
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.memory.scores import Scoring
+from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import (
     ENTITY,
     TITLE,
@@ -339,7 +339,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
                 if admitted is None:
                     return []
                 chunks |= admitted
-            hits += _hits(part, chunks, candidates)
+            hits += hits_from(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
         for reason in store.damage if implements(store, KnowsDamage) else ():
@@ -392,7 +392,8 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
 
 
-def _hits(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
+def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
+    """Return the fused candidates that are in ``chunks`` as hits, with all that their sources know."""
     cosines = candidates.cosines
     bm25: Mapping[str, float] = {}
     found_by = []

@@ -16,7 +16,6 @@ from langchain_hybridgraph.errors import ConfigurationError, check_number, check
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
-    check_timeout,
     model_call,
     prompt_messages,
     strip_reasoning,
@@ -392,12 +391,12 @@ _LONGEST = 1_000
 _LABEL = re.compile(r"(?:[^\n:：?？]{0,60}\b)?(?:question|query)(?: is)?[*_ ]*[:：]", re.IGNORECASE)
 
 
-def question_in(answer: Any, longest: int = _LONGEST) -> str:
+def question_in(answer: Any) -> str:
     """Return the question in a model's answer, without the text that models put around it.
 
     ``answer`` is a string or a message. Reasoning (``<think>``), labels ("Rewritten question:"), quotation marks and
     everything after the first paragraph are removed. Raises ValueError if the rest is empty or is longer than
-    ``longest`` characters.
+    1,000 characters.
 
     >>> question_in('<think>The roadster.</think> Rewritten question: "What does the roadster cost?"')
     'What does the roadster cost?'
@@ -407,7 +406,7 @@ def question_in(answer: Any, longest: int = _LONGEST) -> str:
     text = text[label.end() :] if (label := _LABEL.match(text)) else text
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
     text = " ".join(first.strip("`\"'“”„«»‘’*_ \n").split())
-    if not text or len(text) > longest:
+    if not text or len(text) > _LONGEST:
         raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
     return text
 
@@ -418,8 +417,6 @@ _INSTRUCTIONS = (
     "Do not answer it. If it is already self-contained or changes the topic, return it unchanged. "
     f"{DATA_ONLY} Answer with the question alone."
 )
-# A rewritten question may be this much longer than the question and the turns together, to allow for connecting words.
-_EXTRA_CHARACTERS = 100
 
 
 class LLMRewrite:
@@ -429,9 +426,9 @@ class LLMRewrite:
     beginning and end.
 
     A call raises the model's own errors, TimeoutError after ``timeout`` seconds (None means no limit), and ValueError
-    if the answer is not a question (:func:`question_in`) or is clearly longer than the conversation. A retriever
-    catches these errors, searches for the raw question and reports ``expander-failed``. The constructor raises
-    ConfigurationError if ``llm`` has no method ``invoke``, ``turns`` is below 1, or ``timeout`` is not above 0.
+    if the answer is not a question (:func:`question_in`). A retriever catches these errors, searches for the raw
+    question and reports ``expander-failed``. The constructor raises ConfigurationError if ``llm`` has no method
+    ``invoke``, ``turns`` is below 1, or ``timeout`` is not above 0.
 
     >>> from langchain_core.language_models import FakeListChatModel
     >>> from langchain_hybridgraph.search.conversation import turns
@@ -446,7 +443,8 @@ class LLMRewrite:
                 f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
             )
         check_whole_number("turns", turns, least=1)
-        check_timeout("LLMRewrite", timeout, 10)
+        if timeout is not None:
+            check_number("timeout", timeout, gt=0)
         self.llm = llm
         self.turns = turns
         self.timeout = timeout
@@ -468,8 +466,7 @@ class LLMRewrite:
         )
         ainvoke = getattr(self.llm, "ainvoke", None)
         (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))
-        longest = _EXTRA_CHARACTERS + len(query) + sum(len(turn["text"]) for turn in conversation)
-        return ExpandedQuery(question_in(answer, min(longest, _LONGEST)), weight=0.8)
+        return ExpandedQuery(question_in(answer), weight=0.8)
 
 
 # Detection of small talk, which needs no search.

@@ -14,8 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
-from langchain_hybridgraph.degradation import degradation, warnings_in
-from langchain_hybridgraph.display.html import fields_table
+from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
 from langchain_hybridgraph.execution.threads import lane_of
@@ -153,11 +152,6 @@ class FindResult(Serializable, Iterable[FoundContext]):
         uris = [each.uri for each in self.contexts]
         return f"FindResult({shorten(str(uris), 200)} in {self.took_ms:.1f} ms{degraded})"
 
-    def _repr_html_(self) -> str:
-        contexts = {each.uri: f"{each.score:.3f}  {each.abstract}" for each in self.contexts}
-        notes = [f"{name}: {self.remarks.get(name, degradation(name).plain_meaning)}" for name in self.degraded]
-        return fields_table(f"{self.total} found in {self.took_ms:.1f} ms", contexts, notes)
-
     def _of(self, name: str) -> tuple[FoundContext, ...]:
         return tuple(each for each in self.contexts if each.context_type == name)
 
@@ -192,17 +186,13 @@ def as_targets(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def target_nodes(tree: Tree, targets: Sequence[object]) -> list[list[int]]:
-    """Return a list of nodes for each target.
+def target_nodes(tree: Tree, target: Any) -> list[int]:
+    """Return the nodes of a target.
 
     A target is a uri of the tree, or a relative (``./docs/``, ``docs//api``) or absolute path. If an absolute path is
     not in the tree, its last folders are looked up instead. A scheme alone means its top-level nodes, and ``.`` means
     everything. Raises ConfigurationError for a target without nodes.
     """
-    return [_nodes_of(tree, target) for target in targets]
-
-
-def _nodes_of(tree: Tree, target: Any) -> list[int]:
     if not (isinstance(target, str) and target.strip() and len(target) <= _LONGEST_URI):
         raise ConfigurationError(
             f"each target_uri must be a uri such as 'docs/api' of at most {_LONGEST_URI:,} characters, "
@@ -254,7 +244,7 @@ class NodeContents(NamedTuple):
 def contents_of(store: Any, uri: str, scope: Scope) -> NodeContents:
     """Return the contents of a document or directory; raise ConfigurationError if the scope contains none there."""
     tree = store.scoped_tree(scope)
-    node = target_nodes(tree, [uri])[0][0]
+    node = target_nodes(tree, uri)[0]
     chunks = sorted(store.read(tree.chunks(node), scope, {}).values(), key=place_of)
     text = whole_text(chunks)
     with suppress(StoreError):  # searches report damaged summaries
@@ -487,7 +477,7 @@ def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, l
 def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> list[int]:
     """Return the call's targets, or else the root directories of the type, or else the top of the tree."""
     if request.targets:
-        return list(dict.fromkeys(chain.from_iterable(target_nodes(tree, request.targets))))
+        return list(dict.fromkeys(node for target in request.targets for node in target_nodes(tree, target)))
     root_uris = request.roots.get(context_type, ()) if context_type is not None else ()
     nodes = [node for root in root_uris for node in root_nodes(tree, root)]
     return nodes or [TOP]

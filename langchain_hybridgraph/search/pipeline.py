@@ -17,7 +17,7 @@ from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace
 from langchain_hybridgraph.execution.threads import lane_of
-from langchain_hybridgraph.memory.scores import CompositeScores
+from langchain_hybridgraph.memory_scores import CompositeScores
 from langchain_hybridgraph.records import (
     ENTITY,
     Answerability,

@@ -10,12 +10,11 @@ from inspect import getattr_static
 from typing import Any, ClassVar, NamedTuple
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     answer_schema,
-    check_timeout,
     list_schema,
     model_call,
     parse_answer,
@@ -187,7 +186,8 @@ class QueryPlanner:
         timeout: float | None = TIMEOUT,
         method: str | None = None,
     ) -> None:
-        check_timeout("QueryPlanner", timeout, TIMEOUT)
+        if timeout is not None:
+            check_number("timeout", timeout, gt=0)
         self._model = with_schema(llm, _FORM, "QueryPlanner", method)
         self._types = {name.casefold(): name for name in types}
         self._instructions = _instructions(types)

@@ -9,12 +9,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, check_number, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     answer_schema,
-    check_timeout,
     list_schema,
     model_call,
     parse_answer,
@@ -289,7 +288,8 @@ class LLMReranker:
                 f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
                 "batch_size and workers must be at least 1, and max_characters at least 10"
             )
-        check_timeout("LLMReranker", timeout, TIMEOUT)
+        if timeout is not None:
+            check_number("timeout", timeout, gt=0)
         self._model = with_schema(llm, _FORM, "LLMReranker", method)
         self.batch_size = batch_size
         self.max_characters = max_characters

@@ -17,7 +17,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace
 from langchain_hybridgraph.records import FusedCandidate, Hit, Scope
-from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, look_up_originals
+from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, hits_from, look_up_originals
 from langchain_hybridgraph.search.pipeline import add_scores, fuse, gather, rank, rerank
 from langchain_hybridgraph.search.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.stores.protocols import HasSummaries, implements
@@ -222,26 +222,14 @@ class Scores:
 
     def hit(self, chunk: Chunk, own: float) -> Hit:
         """Return a hit with the score ``own``; a change by the reranker is listed under ``rerank`` in ``parts``."""
-        candidates, id = self._candidates, chunk.id
-        parts = dict(self._by_id[id].parts) if id in self._by_id else {}
-        found_by = tuple(
-            source.name for source, ids in zip(candidates.results, candidates.source_ids, strict=True) if id in ids
-        ) or ("hierarchy",)  # a chunk that no source listed was reached through its directory
+        parts = dict(self._by_id[chunk.id].parts) if chunk.id in self._by_id else {}
         change = own - math.fsum(parts.values())
-        reranked = abs(change) > 1e-9
-        cosine = candidates.cosines.get(id)
-        bm25 = next((ranking.scores.get(id) for ranking in candidates.rankings if ranking.source == "keyword"), None)
-        return Hit(
-            chunk=chunk,
-            score=own,
-            source=found_by[0] if len(found_by) == 1 else "fused",
-            parts=parts | ({"rerank": change} if reranked else {}),
-            vector_score=None if cosine is None else min(1.0, max(0.0, cosine)),
-            bm25_score=bm25,
-            rerank_score=own if reranked else None,
-            path=(id,),
-            found_by=found_by,
-        )
+        is_reranked = abs(change) > 1e-9
+        one = FusedCandidate(chunk.id, own, parts | ({"rerank": change} if is_reranked else {}))
+        (hit,) = hits_from([one], {chunk.id: chunk}, self._candidates)
+        if not hit.found_by:  # a chunk that no source listed was reached through its directory
+            hit = replace(hit, source="hierarchy", found_by=("hierarchy",))
+        return replace(hit, rerank_score=own) if is_reranked else hit
 
 
 # Nodes of a tree, scored for one query.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import MissingExtraError
 
 try:
-    from fastapi import Depends, FastAPI
+    from fastapi import APIRouter, Depends, FastAPI
     from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse
     from fastapi.security import HTTPBearer
     from starlette.exceptions import HTTPException
 except ModuleNotFoundError as missing:
@@ -21,8 +26,14 @@ except ModuleNotFoundError as missing:
 
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
-from langchain_hybridgraph.server.page import add_page
-from langchain_hybridgraph.server.routes import add_documents, add_memory, add_operations, add_searches
+from langchain_hybridgraph.server.routes import (
+    REFUSALS,
+    add_documents,
+    add_health,
+    add_memory,
+    add_metrics,
+    add_searches,
+)
 from langchain_hybridgraph.server.service import ServedStore, Service
 
 if TYPE_CHECKING:
@@ -69,13 +80,56 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # these pages load their scripts from another host
         redoc_url=None,
-        dependencies=[Depends(HTTPBearer(auto_error=False))],
+        responses=REFUSALS,
     )
     app.state.service = service
     app.add_middleware(Guard, service=service)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
-    for add in (add_searches, add_documents, add_memory, add_operations):
-        add(app.router, service)
+    add_health(app.router, service)
     add_page(app.router)
+    # The following endpoints are described with a token, which the middleware checks.
+    app.router.dependencies.append(Depends(HTTPBearer(auto_error=False)))
+    for add in (add_searches, add_documents, add_memory, add_metrics):
+        add(app.router, service)
     return app
+
+
+def add_page(router: APIRouter) -> None:
+    """Add the search page as ``/``. It contains no data, so it needs no token; its searches do."""
+    page = (files(__package__) / "page.html").read_text("utf-8")
+    headers = {
+        "Content-Security-Policy": security_policy(page),
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-cache",
+    }
+
+    @router.get("/", include_in_schema=False)
+    async def show() -> HTMLResponse:
+        """Return the search page."""
+        return HTMLResponse(page, headers=headers)
+
+
+def security_policy(page: str) -> str:
+    """Return a Content-Security-Policy that allows the page's own script and style, and requests to its own host.
+
+    >>> security_policy("<style>b {}</style><script>run()</script>").split("; ")[1]
+    "style-src 'sha256-zy87ZYlZV4kMyp51wB+3ABJeEclAGRFupKDmlDS9DAw='"
+    """
+
+    def digests(tag: str) -> str:
+        contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        return " ".join(f"'sha256-{b64encode(sha256(each.encode()).digest()).decode()}'" for each in contents)
+
+    rules = {
+        "default-src": "'none'",
+        "style-src": digests("style"),
+        "script-src": digests("script"),
+        "connect-src": "'self'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())

@@ -44,7 +44,7 @@ class RemoteRetriever(StreamingRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    url: str = Field(kw_only=False, description="Address of the service.")
+    url: str = Field(kw_only=False, pattern="^https?://", description="Address of the service.")
     token: SecretStr | None = Field(None, description="Bearer token.")
     retriever: Literal["hybrid", "graph", "hierarchical", "memory", "advanced"] = Field(
         "hybrid", description="Retriever of the service that answers."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
+from starlette.routing import Match
 
 from langchain_hybridgraph.server.access import Access, Right
 from langchain_hybridgraph.server.service import FORBIDDEN, Refusal, Service, refusal_for
@@ -106,7 +107,7 @@ class Guard:
                 await refused(refusal_for(raised))(scope, receive, send_counted)
         finally:
             status = status or CLIENT_CLOSED
-            route = getattr(scope.get("route"), "path", "other")
+            route = _route(scope)
             duration = time.perf_counter() - started
             self._count.labels(scope["method"], route, status).inc()
             self._duration.labels(route).observe(duration)
@@ -153,6 +154,12 @@ class Guard:
             fields["error"] = type(error).__name__
             fields["traceback"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
         LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "request %s", json.dumps(fields), extra=fields)
+
+
+def _route(scope: ASGIScope) -> str:
+    """Return the path of the route, also of a request that was refused before it reached the router."""
+    routes = [scope["route"]] if "route" in scope else scope["app"].routes
+    return next((each.path for each in routes if each.matches(scope)[0] is not Match.NONE), "other")
 
 
 def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from langchain_core.documents import Document
 from pydantic import Field
 
+from langchain_hybridgraph import __version__
 from langchain_hybridgraph.adapters.tool import as_data, format_documents
 from langchain_hybridgraph.errors import HybridGraphError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import offload
@@ -77,6 +78,7 @@ def create_server(
     tools = _Tools(lru_cache(maxsize=None)(open_store), tokens, options)
     server: MCPServer[Any] = MCPServer(
         "hybridgraph",
+        version=__version__,
         title="Hybrid and graph search",
         instructions=INSTRUCTIONS,
         token_verifier=_Verifier(tokens) if tokens else None,
@@ -100,6 +102,11 @@ def create_server(
         (tools.forget, deletes),
     ):
         server.add_tool(tool, annotations=hints, structured_output=False)
+    for registered in server._tool_manager.list_tools():  # the SDK would ignore a misspelt argument, such as a filter
+        arguments = registered.fn_metadata.arg_model
+        arguments.model_config["extra"] = "forbid"
+        arguments.model_rebuild(force=True)
+        registered.parameters = arguments.model_json_schema(by_alias=True)
     server.resource("hybridgraph://documents", description="Ids of the documents.", mime_type="application/json")(
         tools.list_documents
     )
@@ -145,7 +152,10 @@ class _Tools:
         self,
         query: Query,
         k: Count = 5,
-        as_of: Annotated[str | None, Field(description="Point in time to search as of (ISO 8601).")] = None,
+        as_of: Annotated[
+            str | None,
+            Field(description="Time (ISO 8601) at which the memories must be true; those without times always are."),
+        ] = None,
     ) -> str:
         """Search what was stored with remember; recent and confirmed memories count more."""
         options = {} if as_of is None else {"as_of": as_of}
@@ -207,9 +217,9 @@ class _Tools:
         ids = sorted(store.document_chunks([id])[id]) or [id]
         scope = Scope(access.filter, store.tenant)
         chunks: Sequence[Chunk] = [chunk for chunk in store.get(ids) if passes_filter(chunk, scope)]
-        children = {chunk.parent for chunk in chunks} - {None}
-        whole = [chunk for chunk in chunks if not (chunk.parent and chunk.parent in {each.id for each in chunks})]
-        return "\n\n".join(chunk.text for chunk in whole) if chunks or children else None
+        visible = {chunk.id for chunk in chunks}
+        texts = [chunk.text for chunk in chunks if chunk.parent not in visible]  # a parent contains its children
+        return "\n\n".join(texts) if texts else None
 
     async def _searched(
         self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, options: Mapping[str, Any] | None = None
@@ -218,7 +228,8 @@ class _Tools:
             result = kind(store, filter=access.filter, **self._options).retrieve(
                 query, k, filter=parse_filter(where), **(options or {})
             )
-            return format_documents(list(result), remarks=result.plan["remarks"])
+            remarks = {} if kind is MemoryRetriever else result.plan["remarks"]
+            return format_documents(list(result), remarks=remarks)
 
         return await self._run("read", search)
 

@@ -104,7 +104,7 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
     >>> read_request({"query": "cats", "k": -3}, request_models("hybrid"))
     Traceback (most recent call last):
         ...
-    langchain_hybridgraph.server.requests.InvalidRequestError: k must be an integer ≥ 0, got -3; the default is 10
+    langchain_hybridgraph.server.requests.InvalidRequestError: k must be an integer ≥ 0, got -3
     """
     name = body.get("retriever", "hybrid")
     if not isinstance(name, str) or name not in by_name:

@@ -32,6 +32,29 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _example(**values: Any) -> dict[str, Any]:
+    return {"examples": [values]}
+
+
+class Refused(BaseModel):
+    """Answer to a refused request."""
+
+    detail: str
+
+
+class InvalidPart(BaseModel):
+    """Part of a request that is invalid, and why."""
+
+    path: list[str | int]
+    message: str
+
+
+class Invalid(BaseModel):
+    """Answer to an invalid request."""
+
+    detail: list[InvalidPart]
+
+
 class DocumentBody(_Model):
     """Document, as in the answer to a search."""
 
@@ -41,19 +64,46 @@ class DocumentBody(_Model):
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
-        """Return the Document, with an id."""
-        id = self.id or memory_id(self.page_content, self.metadata)
-        return Document(self.page_content, metadata=self.metadata, id=id)
+        """Return the Document; without an id, the store derives one."""
+        return Document(self.page_content, metadata=self.metadata, id=self.id)
 
 
-class NewDocuments(_Model):
+class SearchAnswer(BaseModel):
+    """Result of a search; ``hits`` are the documents with their scores, paths and reasons, in the same order."""
+
+    documents: list[DocumentBody]
+    hits: list[dict[str, Any]]
+    degraded: list[str]
+    took_ms: float
+    plan: dict[str, Any]
+    answerability: dict[str, Any] | None
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refused, "description": "The token is missing or wrong."},
+    403: {"model": Refused, "description": "The token does not allow the request."},
+    404: {"model": Refused, "description": "Nothing that the token allows to see has this id."},
+    413: {"model": Refused, "description": "The body is too large."},
+    422: {"model": Invalid, "description": "The request is invalid."},
+    429: {"model": Refused, "description": "Too many requests for this token."},
+    503: {"model": Refused, "description": "The store is busy or cannot be reached."},
+    504: {"model": Refused, "description": "The request took too long."},
+}
+"""OpenAPI responses of every endpoint."""
+
+
+_FACT = {"id": "home", "page_content": "Ada lives in Kent."}
+_PARCEL = {"id": "parcels", "page_content": "A parcel takes two days.", "metadata": {"source": "faq.md"}}
+
+
+class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split="flat")):
     """Documents to add or replace."""
 
     documents: list[DocumentBody] = Field(min_length=1)
     split: Literal["flat", "parent_child"] | None = Field(None, description="How to split the texts; null: not at all.")
 
 
-class Deletion(_Model):
+class Deletion(_Model, json_schema_extra=_example(document=["parcels"])):
     """Ids of chunks, ids of documents, or a filter; everything that matches any of them is deleted."""
 
     ids: list[str] = []
@@ -61,7 +111,7 @@ class Deletion(_Model):
     filter: dict[str, Any] | None = None
 
 
-class NewTurns(_Model):
+class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])):
     """Turns of a conversation, as pairs of a role and a text, oldest first."""
 
     turns: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
@@ -69,26 +119,26 @@ class NewTurns(_Model):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class NewMemories(_Model):
+class NewMemories(_Model, json_schema_extra=_example(documents=[_FACT])):
     """Memories to add."""
 
     documents: list[DocumentBody]
     contradictions: bool = True
 
 
-class MemoryIds(_Model):
+class MemoryIds(_Model, json_schema_extra=_example(ids=["home"])):
     """Ids of memories."""
 
     ids: list[str]
 
 
-class Feedback(MemoryIds):
+class Feedback(MemoryIds, json_schema_extra=_example(ids=["home"], verb="validate")):
     """Feedback on memories."""
 
     verb: Literal["validate", "refute", "useful", "stale"]
 
 
-class Successor(_Model):
+class Successor(_Model, json_schema_extra=_example(old_id="home", document={"page_content": "Ada lives in Bath."})):
     """Fact that replaces the one with the id ``old_id``."""
 
     old_id: str
@@ -119,14 +169,18 @@ _EXAMPLES = {
 }
 
 
-def _search_schema(service: Service) -> dict[str, Any]:
+def _search_schema(service: Service, *names: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a search with these retrievers, by default all."""
     schemas = []
-    for name, model in service.models.items():
+    for name in names or service.models:
+        model = service.models[name]
         schema = model.model_json_schema()
         schema["properties"]["retriever"] = {"const": name}
-        required = [] if name == "hybrid" else ["retriever"]
+        required = [] if name == "hybrid" or len(names) == 1 else ["retriever"]
         schemas.append(schema | {"required": required, "additionalProperties": False})
-    return {"requestBody": {"content": {"application/json": {"schema": {"oneOf": schemas}, "examples": _EXAMPLES}}}}
+    examples = {name: _EXAMPLES[name] for name in names or _EXAMPLES}
+    content = {"application/json": {"schema": {"oneOf": schemas}, "examples": examples}}
+    return {"requestBody": {"content": content}}
 
 
 SearchBody = Annotated[dict[str, Any], Body()]
@@ -157,7 +211,7 @@ def add_searches(router: APIRouter, service: Service) -> None:
 
     of_search: dict[str, Any] = {"openapi_extra": _search_schema(service), "tags": ["search"]}
 
-    @router.post("/search", **of_search)
+    @router.post("/search", **of_search, responses={200: {"model": SearchAnswer}})
     async def search(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Return the best hits, with their scores and provenance."""
         return Json((await _search(service, body, access, request)).to_dict())
@@ -207,6 +261,8 @@ def add_documents(router: APIRouter, service: Service) -> None:
     async def add(body: NewDocuments, access: CanWrite) -> Response:
         """Add documents, or replace those with the same ids, and connect them by edges."""
         documents = [each.document() for each in body.documents]
+        for document in documents:
+            document.id = document.id or memory_id(document.page_content, document.metadata)
         store = await asyncio.to_thread(service.store, access.tenant)
         report = await asyncio.to_thread(ingest, documents, store, split=body.split)
         return Json({"ids": [document.id for document in documents], "report": to_json(report)})
@@ -255,20 +311,23 @@ def add_documents(router: APIRouter, service: Service) -> None:
 def add_memory(router: APIRouter, service: Service) -> None:
     """Add the endpoints for sessions and memories."""
 
-    def check_ids(access: Access, ids: Sequence[str]) -> None:
-        store: Any = service.store(access.tenant)
-        if len(store.get(ids)) < len({*ids}):
-            raise Refusal(404, "not all of these ids exist")
-
     async def answer(
-        access: Access, part: Literal["memory", "sessions"], verb: str, *arguments: Any, **options: Any
+        access: Access,
+        part: Literal["memory", "sessions"],
+        verb: str,
+        *arguments: Any,
+        ids: Sequence[str] = (),
+        **options: Any,
     ) -> Any:
-        """Call a method of a store's memory or sessions, and return its result."""
+        """Call a method of a store's memory or sessions, and return its result. All of the ``ids`` must exist."""
 
         def call() -> Any:
-            method = getattr(getattr(service.store(access.tenant), part), verb, None)
+            store: Any = service.store(access.tenant)
+            method = getattr(getattr(store, part), verb, None)
             if method is None:
                 raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead")
+            if ids and len(store.get(ids)) < len({*ids}):
+                raise Refusal(404, "not all of these ids exist")
             return method(*arguments, **options)
 
         return await asyncio.to_thread(call)
@@ -302,34 +361,32 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory", **memory)
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
-        documents = [Document(each.page_content, metadata=each.metadata, id=each.id) for each in body.documents]
+        documents = [each.document() for each in body.documents]
         admissions = await answer(access, "memory", "remember", documents, contradictions=body.contradictions)
         return Json({"admissions": to_json(admissions)})
 
-    @router.post("/memory/recall", **memory)
+    of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), **memory}
+
+    @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}})
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
-        """Search memories; the body is that of ``/search`` for the retriever ``memory``."""
+        """Search with the retriever ``memory``, as ``/search`` does; documents that are not memories count less."""
         return Json((await _search(service, {"retriever": "memory", **body}, access, request)).to_dict())
 
     @router.post("/memory/feedback", **memory)
     async def feedback(body: Feedback, access: CanWrite) -> Response:
         """Record feedback, which changes the confidence and the utility of memories."""
-        await asyncio.to_thread(check_ids, access, body.ids)
-        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb)})
+        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb, ids=body.ids)})
 
     @router.post("/memory/supersede", **memory)
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
-        await asyncio.to_thread(check_ids, access, [body.old_id])
-        fact = body.document
-        document = Document(fact.page_content, metadata=fact.metadata, id=fact.id)
-        return Json({"id": await answer(access, "memory", "supersede", body.old_id, document, at=body.at)})
+        old_id, fact = body.old_id, body.document.document()
+        return Json({"id": await answer(access, "memory", "supersede", old_id, fact, at=body.at, ids=[old_id])})
 
     @router.post("/memory/retract", **memory)
     async def retract(body: MemoryIds, access: CanWrite) -> Response:
         """Withdraw statements; only searches with an earlier ``known_at`` find them."""
-        await asyncio.to_thread(check_ids, access, body.ids)
-        return Json({"retracted": await answer(access, "memory", "retract", body.ids)})
+        return Json({"retracted": await answer(access, "memory", "retract", body.ids, ids=body.ids)})
 
     @router.post("/memory/expire", **memory)
     async def expire(access: CanManage) -> Response:
@@ -340,8 +397,8 @@ def add_memory(router: APIRouter, service: Service) -> None:
 # -- operations ------------------------------------------------------------------------------------------------
 
 
-def add_operations(router: APIRouter, service: Service) -> None:
-    """Add the endpoints for monitoring."""
+def add_health(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that tell whether the service is running."""
 
     @router.get("/healthz", tags=["operations"])
     async def health() -> Response:
@@ -355,6 +412,10 @@ def add_operations(router: APIRouter, service: Service) -> None:
             await asyncio.to_thread(service.check)
             return Json({"status": "ready"})
         raise Refusal(503, "the store cannot be read")
+
+
+def add_metrics(router: APIRouter, service: Service) -> None:
+    """Add the endpoint with metrics."""
 
     @router.get("/metrics", tags=["operations"])
     async def metrics(access: CanManage) -> Response:

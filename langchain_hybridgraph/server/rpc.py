@@ -57,7 +57,7 @@ def grpc_server(service: Service) -> grpc.aio.Server:
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", service.limits.body)])
 
     async def stream_retrieve(message: RetrieveRequest, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-        started, status = time.perf_counter(), 200
+        started, status, access = time.perf_counter(), 200, None
         try:
             access = service.admit(_authorization(context))
             async with aclosing(service.events(access, service.read(_body(message)))) as events:
@@ -71,7 +71,9 @@ def grpc_server(service: Service) -> grpc.aio.Server:
             await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), _text(refusal.detail))
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
-            LOGGER.info("rpc", extra={"method": "StreamRetrieve", "status": status, "took_ms": took_ms})
+            token, tenant = (None, None) if access is None else (access.name, access.tenant)
+            caller = {"token": token, "tenant": tenant}
+            LOGGER.info("rpc", extra={"method": "StreamRetrieve", "status": status, "took_ms": took_ms, **caller})
 
     handler = grpc.unary_stream_rpc_method_handler(
         stream_retrieve,

@@ -96,6 +96,7 @@ class Catalog:
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self._path = path
         self._uri = "" if path is None else path.resolve().as_uri()
+        self._mode = "rwc" if create else "rw"
         self._log = path and path.with_name(f"{path.name}-wal")
         self._opened: tuple[int, int] | None = None  # device and inode of the file
         self._pool: list[tuple[str, sqlite3.Connection]] = []
@@ -180,7 +181,6 @@ class Catalog:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Borrow a connection for one transaction: committed to disk at the end, rolled back on any error."""
         with self._lock, self._borrowed() as connection:
-            self._check_place()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -244,7 +244,7 @@ class Catalog:
                 yield self._memory
             return
         with gate.use():
-            self._check_place(may_be_gone=True)
+            self._check_place()
             address = self._address()
             connection = self._pooled(address) or self._connect(address)
             try:
@@ -266,15 +266,12 @@ class Catalog:
                 return connection
             connection.close()
 
-    def _check_place(self, *, may_be_gone: bool = False) -> None:
-        """Raise StoreError if the file is not the one that was opened; it may be deleted if ``may_be_gone``."""
-        place = self._place()
-        if self._path is None or self._opened is None or place == self._opened or (place is None and may_be_gone):
-            return
-        raise StoreError(
-            f"the index {self._path.parent} was deleted or replaced while it was open: close this store and open the "
-            "folder again"
-        )
+    def _check_place(self) -> None:
+        if self._path is not None and self._opened not in {None, self._place()}:
+            raise StoreError(
+                f"the index {self._path.parent} was deleted or replaced while it was open: close this store and open "
+                "the folder again"
+            )
 
     def _place(self) -> tuple[int, int] | None:
         try:
@@ -288,7 +285,7 @@ class Catalog:
         assert self._path is not None
         assert self._log is not None
         if self._is_writable:
-            return self._uri
+            return f"{self._uri}?mode={self._mode}"
         # WAL needs a file for shared memory, which cannot be created in such a folder. The file exists if another user
         # is writing now or has left a log with commits. Without a log, the file is read as immutable; a connection
         # would not notice its changes, so each state of the file has another address.
@@ -299,7 +296,6 @@ class Catalog:
         return f"{self._uri}?immutable=1&state={status.st_mtime_ns}-{status.st_size}"
 
     def _connect(self, address: str) -> sqlite3.Connection:
-        self._check_place()
         try:
             connection = sqlite3.connect(
                 address, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True

@@ -98,7 +98,7 @@ _IS_LONE = (
     f"kind = '{GRAPH}' AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
     "AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node)"
 )
-_LISTED = "IN (SELECT value FROM json_each(?1))"
+_IN_LIST = "IN (SELECT value FROM json_each(?1))"
 
 
 def put_entries(connection: sqlite3.Connection, entries: Sequence[ChunkRow]) -> None:
@@ -204,7 +204,7 @@ def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
     """Delete the entities among these nodes that are no longer mentioned, with their edges and orphaned graph nodes."""
-    orphan_nodes = _select(connection, f"SELECT node FROM nodes WHERE node {_LISTED} AND NOT {IS_MENTIONED}", entities)
+    orphan_nodes = _select(connection, f"SELECT node FROM nodes WHERE node {_IN_LIST} AND NOT {IS_MENTIONED}", entities)
     if orphan_nodes:
         _delete_nodes(connection, orphan_nodes)
 
@@ -286,27 +286,27 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
     if connection.execute("SELECT 1 FROM files LIMIT 1").fetchone() is not None:
         _select(connection, _LINKING, nodes)
         _select(connection, _MENTIONING, nodes)
-    ends = f"JOIN nodes ON node = {{}} WHERE kind = '{GRAPH}' AND {{}} {_LISTED}"
+    ends = f"JOIN nodes ON node = {{}} WHERE kind = '{GRAPH}' AND {{}} {_IN_LIST}"
     targets = f"SELECT target FROM edges {ends.format('target', 'source')}"
     entities = set(_select(connection, f"{targets} AND relation = '{MENTIONS}'", nodes))
     others = {
         *_select(connection, f"{targets} AND relation <> '{MENTIONS}'", nodes),
         *_select(connection, f"SELECT source FROM edges {ends.format('source', 'target')}", nodes),
     }
-    _select(connection, f"DELETE FROM edges WHERE source {_LISTED}", nodes)
-    _select(connection, f"DELETE FROM edges WHERE target {_LISTED}", nodes)
-    _select(connection, f"DELETE FROM nodes WHERE node {_LISTED}", nodes)
+    _select(connection, f"DELETE FROM edges WHERE source {_IN_LIST}", nodes)
+    _select(connection, f"DELETE FROM edges WHERE target {_IN_LIST}", nodes)
+    _select(connection, f"DELETE FROM nodes WHERE node {_IN_LIST}", nodes)
     delete_unmentioned(connection, entities)
-    _select(connection, f"DELETE FROM nodes WHERE node {_LISTED} AND {_IS_LONE}", entities | others)
+    _select(connection, f"DELETE FROM nodes WHERE node {_IN_LIST} AND {_IS_LONE}", entities | others)
     # Empty directories, then the directories above them that become empty.
     while others:
         empty = _select(
             connection,
-            f"SELECT node FROM nodes WHERE node {_LISTED} AND kind = '{GRAPH}' "
+            f"SELECT node FROM nodes WHERE node {_IN_LIST} AND kind = '{GRAPH}' "
             "AND NOT EXISTS (SELECT 1 FROM edges WHERE source = node) "
             f"AND NOT EXISTS (SELECT 1 FROM edges WHERE target = node AND relation <> '{CONTAINS}')",
             others,
         )
-        others = set(_select(connection, f"SELECT source FROM edges WHERE target {_LISTED}", empty))
-        _select(connection, f"DELETE FROM edges WHERE target {_LISTED}", empty)
-        _select(connection, f"DELETE FROM nodes WHERE node {_LISTED}", empty)
+        others = set(_select(connection, f"SELECT source FROM edges WHERE target {_IN_LIST}", empty))
+        _select(connection, f"DELETE FROM edges WHERE target {_IN_LIST}", empty)
+        _select(connection, f"DELETE FROM nodes WHERE node {_IN_LIST}", empty)

@@ -208,24 +208,18 @@ class Maintenance:
             self._try_step()
             loss, (undecodable, altered) = self._index.loss, self._index.catalog.damaged_nodes()
             description = loss and self._description(loss)
-            is_probe_undecodable, faults = self._is_probe_undecodable(), self._value_faults()
+            lost_facts = ["loss"] + ["probe_text", "probe_vector"] * self._is_probe_undecodable()
+            faults = self._value_faults()
+            rows = [each.row for each in (*undecodable, *altered) if each.row is not None]
             with self._index.catalog.writing() as connection:
-                if is_probe_undecodable:
-                    catalog_writes.delete_facts(connection, "probe_text", "probe_vector")
-                    catalog_writes.log_changes(connection, [])
-                if loss:
-                    catalog_writes.delete_facts(connection, "loss")
-                    catalog_writes.log_changes(connection, [])
-                if undecodable or altered:
-                    accepted = [(each.node, *each[4:]) for each in altered]
-                    catalog_writes.repair_nodes(connection, [each.node for each in undecodable], accepted)
-                    rows = [each.row for each in (*undecodable, *altered) if each.row is not None]
-                    catalog_writes.log_changes(connection, rows)
+                catalog_writes.delete_facts(connection, *lost_facts)
+                accepted = [(each.node, *each[4:]) for each in altered]
+                catalog_writes.repair_nodes(connection, [each.node for each in undecodable], accepted)
                 if faults:
                     catalog_writes.accept_values(connection)
                 catalog_writes.delete_lost_edges(connection)
-                if repaired := catalog_memory.repair(connection, self._index.clock()):
-                    catalog_writes.log_changes(connection, repaired)
+                rows += catalog_memory.repair(connection, self._index.clock())
+                catalog_writes.log_changes(connection, rows)
             matrix = self._index.snapshot().generation.matrix
             if matrix is not None and not matrix.is_readable:
                 self._writer.pack()
@@ -245,7 +239,6 @@ class Maintenance:
         return replace(report, notes=(*notes, *report.notes))
 
     def _repair_summaries(self) -> None:
-        """Repair the index of summaries, or write it again if that is not possible."""
         try:
             summaries = self._summaries()
             report = None if summaries is None else summaries.repair()

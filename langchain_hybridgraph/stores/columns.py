@@ -191,7 +191,6 @@ class _Column:
         return mask
 
     def _accepting(self, kind: type, comparison: Comparison) -> list[int]:
-        """Return the codes of the values of one type that satisfy the comparison."""
         accepts, values = comparison.accepts, self._values
         return [code for code in self._kinds[kind] if accepts(values[code])]
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]
 # Source, target, relation, weight, valid from, valid until, learned at; nodes are given by their numbers.
 Arc = tuple[int, int, str, float, float, float, float]
 Pair = tuple[int, int]
+Columns = TypeVar("Columns", bound="EdgeColumns | NeighborEdges")
 
 # Code of the relation ``mentions``, which leads to entities, in every graph.
 MENTIONS_CODE = 0
@@ -71,16 +72,6 @@ class EdgeColumns(NamedTuple):
         columns = [np.ascontiguousarray(rows[name]) for name in ("weight", "start", "stop", "learned")]
         return cls(rows["source"] << 32 | rows["target"], np.array(relation, np.int32), *columns)
 
-    @classmethod
-    def together(cls, parts: Iterable[EdgeColumns]) -> Self:
-        """Return the concatenation of several sets of edges."""
-        columns: Any = map(np.concatenate, zip(*parts, strict=True))
-        return cls(*columns)
-
-    def select(self, selection: Mask | Integers) -> EdgeColumns:
-        """Return the edges at these positions, or the edges for which this mask is True."""
-        return EdgeColumns._make(column[selection] for column in self)
-
     def ends(self) -> Nodes:
         """Return the sources and then the targets of all edges."""
         return np.concatenate([self.key >> 32, self.key & _TARGET])
@@ -93,7 +84,7 @@ class CompressedRows:
     """
 
     def __init__(self, edges: EdgeColumns) -> None:
-        edges = edges.select(np.argsort(edges.key, kind="stable"))
+        edges = _select(edges, np.argsort(edges.key, kind="stable"))
         self.is_timed = bool(np.isfinite(edges.start).any() or np.isfinite(edges.stop).any())
         self.edges = edges._replace(relation=edges.relation.astype(np.min_scalar_type(edges.relation.max(initial=0))))
         if not self.is_timed:
@@ -152,14 +143,6 @@ class GraphState:
         no_nodes = np.zeros(0, np.int64)
         return empty.updated(Changes(no_nodes, nodes, no_nodes, edges), codes)
 
-    def __len__(self) -> int:
-        return int(self.counts.sum())
-
-    @property
-    def relations(self) -> frozenset[str]:
-        """Names of the relations that have at least one edge."""
-        return frozenset(name for name, code in self.codes.items() if self.counts[code])
-
     def updated(self, changes: Changes, codes: Mapping[str, int]) -> GraphState:
         """Return the state after these changes."""
         size = 2 + int(max(end.max(initial=-1) for end in (changes.nodes[:, 0], changes.touched, changes.edges.ends())))
@@ -180,15 +163,15 @@ class GraphState:
             stale[obsolete] = True
         replaced = np.isin(self.recent.edges.key, changes.keys)
         degree, counts = _enlarge(self.degree, size, 0), _enlarge(self.counts, len(codes), 0)
-        removed = EdgeColumns.together([self.recent.edges.select(replaced), self.base.edges.select(obsolete)])
+        removed = concatenate([_select(self.recent.edges, replaced), _select(self.base.edges, obsolete)])
         for edges, sign in ((removed, -1), (changes.edges, 1)):
             np.add.at(degree, edges.ends(), sign)
             np.add.at(counts, edges.relation, sign)
 
-        base, recent = self.base, EdgeColumns.together([self.recent.edges.select(~replaced), changes.edges])
+        base, recent = self.base, concatenate([_select(self.recent.edges, ~replaced), changes.edges])
         if len(recent.key) > max(RECENT_EDGES, RECENT_SHARE * len(base.edges.key)):
-            current = base.edges if stale is None else base.edges.select(~stale)
-            base, stale, recent = CompressedRows(EdgeColumns.together([current, recent])), None, EdgeColumns.of([], {})
+            current = base.edges if stale is None else _select(base.edges, ~stale)
+            base, stale, recent = CompressedRows(concatenate([current, recent])), None, EdgeColumns.of([], {})
         return GraphState(codes, counts, row, is_entity, degree, node_of_row, base, CompressedRows(recent), stale)
 
 
@@ -249,7 +232,7 @@ class ScopedGraph:
     @property
     def relations(self) -> frozenset[str]:
         """Names of the relations of all edges, including edges out of scope."""
-        return self.state.relations
+        return frozenset(name for name, code in self.state.codes.items() if self.state.counts[code])
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
@@ -274,7 +257,7 @@ class ScopedGraph:
         An entity's edges are those from the chunks that mention it.
         """
         links, mentions = self._links(nodes)
-        return self._best(_concatenate([_select(links, self.is_open(links.node)), mentions]))
+        return self._best(concatenate([_select(links, self.is_open(links.node)), mentions]))
 
     def degrees(self, nodes: Integers) -> Nodes:
         """Return the number of edges of each node, counting all relations and edges out of scope."""
@@ -302,7 +285,8 @@ class ScopedGraph:
         if edge_filter.relations is not None:
             relations = np.zeros(len(state.codes), np.bool_)
             relations[[state.codes[name] for name in edge_filter.relations if name in state.codes]] = True
-        parts: list[tuple[Any, ...]] = []
+        parts: list[NeighborEdges] = []
+        is_mention: list[Mask] = []
         for rows in (state.base, state.recent) if len(state.recent.edges.key) else (state.base,):
             origin, position = rows.at(nodes, backwards=backwards)
             edges = rows.edges
@@ -322,9 +306,9 @@ class ScopedGraph:
                 origin, position = origin[keep], position[keep]
             key = edges.key[position]
             node = key >> 32 if backwards else key & _TARGET
-            parts.append((origin, node, edges.weight[position], edges.relation[position] == MENTIONS_CODE))
-        origin, node, weight, is_mention = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
-        return NeighborEdges(origin, node, weight, np.full(len(node), -1)), is_mention
+            parts.append(NeighborEdges(origin, node, edges.weight[position], np.full(len(node), -1)))
+            is_mention.append(edges.relation[position] == MENTIONS_CODE)
+        return concatenate(parts), np.concatenate(is_mention)
 
     def _links(self, nodes: Nodes) -> tuple[NeighborEdges, NeighborEdges]:
         """Return (links, mentions) that may be traversed; some links end in an entity or a hidden node."""
@@ -339,7 +323,7 @@ class ScopedGraph:
             if direction == "out":
                 into = _select(into, is_mention & is_entity[into.origin])
             links.append(into)
-        return _concatenate(links), mentions
+        return concatenate(links), mentions
 
     def _is_end(self, nodes: Nodes) -> Mask:
         return self.source.is_visible(nodes) if self.ends is None else _find_positions(self.ends, nodes) >= 0
@@ -353,7 +337,7 @@ class ScopedGraph:
         if not len(mentions.node):
             return direct
         mentions = mentions._replace(weight=mentions.weight * factors[mentions.origin])
-        return _concatenate([direct, self._by_entities(nodes, mentions)])
+        return concatenate([direct, self._by_entities(nodes, mentions)])
 
     def _by_entities(self, nodes: Nodes, mentions: NeighborEdges) -> NeighborEdges:
         """Return the hops from chunk to entity to chunk; the chunks of each entity are looked up only once."""
@@ -645,12 +629,18 @@ def _enlarge(values: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
     return enlarged
 
 
-def _select(hops: NeighborEdges, selection: Mask | Nodes) -> NeighborEdges:
-    return NeighborEdges(hops.origin[selection], hops.node[selection], hops.weight[selection], hops.via[selection])
+def _select(columns: Columns, selection: Mask | Integers) -> Columns:
+    """Return the entries at these positions, or those for which this mask is True."""
+    each: Any = columns
+    selected: Columns = each._make([column[selection] for column in each])
+    return selected
 
 
-def _concatenate(parts: Sequence[NeighborEdges]) -> NeighborEdges:
-    return parts[0] if len(parts) == 1 else NeighborEdges._make(map(np.concatenate, zip(*parts, strict=True)))
+def concatenate(parts: Sequence[Columns]) -> Columns:
+    """Return the concatenation of several groups of columns."""
+    first: Any = parts[0]
+    concatenation: Columns = first._make(map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else first
+    return concatenation
 
 
 def _differs_from_previous(values: Integers) -> Mask:

@@ -12,7 +12,15 @@ from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import EDGE
 from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list, number_list
-from langchain_hybridgraph.stores.graph import MENTIONS_CODE, Changes, EdgeColumns, GraphState, Pair, ScopedGraph
+from langchain_hybridgraph.stores.graph import (
+    MENTIONS_CODE,
+    Changes,
+    EdgeColumns,
+    GraphState,
+    Pair,
+    ScopedGraph,
+    concatenate,
+)
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
 
@@ -160,7 +168,6 @@ class GraphView:
         return self._index.mirror(_GraphMirror, _GraphMirror)
 
     def _latest(self) -> tuple[Snapshot, GraphState]:
-        """Return a snapshot of the index and its edges, both in the state of the latest commit."""
         mirror, catalog = self._mirror, self._index.catalog
         state = mirror.state
         if state is None or catalog.graph_position() != (state[0].rows.version, state[2]):
@@ -193,7 +200,7 @@ class GraphView:
             results = connection.execute(f"SELECT {_ARC} FROM {source}", (tenant,) if tenant else ())
             while arcs := results.fetchmany(_ARCS_AT_ONCE):
                 parts.append(EdgeColumns.of(arcs, codes))
-        edges = EdgeColumns.together(parts)
+        edges = concatenate(parts)
         targets = edges.ends()[len(edges.key) :]
         parents = self._index.query(f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{PARENT}'")
         not_entities = np.concatenate([rows[:, 1], np.array(parents, np.int64).ravel()])

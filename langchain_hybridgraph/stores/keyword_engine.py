@@ -12,16 +12,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
-from langchain_hybridgraph.stores.bm25 import keyword_index
+from langchain_hybridgraph.stores.bm25 import RankBM25Index
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
+    from langchain_hybridgraph.stores.bm25 import Engine, IndexedText, KeywordIndex
     from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.chunk_rows import StoredChunk
 
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+
+
+def keyword_index(engine: Engine, language: str | None = "english") -> KeywordIndex:
+    """Return an empty index in memory.
+
+    >>> type(keyword_index("tantivy")).__name__
+    'TantivyIndex'
+    """
+    if engine == "rank_bm25":
+        return RankBM25Index(language)
+    from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+    return TantivyIndex(language=language)
 
 
 class KeywordEngine:
@@ -32,7 +45,7 @@ class KeywordEngine:
         self._language = language
         self._catalog = catalog
         self._index: KeywordIndex | None = None
-        self._opening = threading.Lock()
+        self._opening = threading.RLock()
         self._complete: tuple[KeywordIndex, int] | None = None
         self.reason: str | None = None
 
@@ -161,7 +174,7 @@ class KeywordEngine:
     def rebuild(self, version: int) -> None:
         """Rebuild the index, or else the fallback, from the catalog's texts; searches wait until it is complete."""
         with self._opening:
-            self._close()
+            self.close()
             if not self._is_usable():
                 self._index = self._fall_back()
                 return
@@ -190,30 +203,20 @@ class KeywordEngine:
         index = self._index
         if index is None or self._path is None:
             return
-        if self.reason is None and index.applied_version:
-            try:
+        with suppress(StoreError):  # the writer is rebuilding the index, or the index is damaged
+            if self.reason is None and index.applied_version:
                 index.reload()
-            except StoreError:
-                # The writer is rebuilding the index, or the index is damaged. The next use opens it again.
-                self._forget()
-        else:
-            # A writer may have created the index in the meantime.
-            self._forget()
+                return
+        with self._opening:  # the next use opens the index again; running searches finish with the old one
+            self._index = None
 
     def close(self) -> None:
         """Release files; the next use opens them again."""
         with self._opening:
-            self._close()
-
-    def _close(self) -> None:
-        index, self._index = self._index, None
-        if index is not None:
-            index.close()
-
-    def _forget(self) -> None:
-        """Drop the open index, so that the next use opens it again. Running searches finish with the old one."""
-        with self._opening:
-            self._index = None
+            index, self._index = self._index, None
+            self._complete = None  # otherwise Tantivy's files stay mapped
+            if index is not None:
+                index.close()
 
     def _tantivy(self) -> KeywordIndex:
         """Return Tantivy's index, opened if necessary; raise StoreError if it cannot be opened."""
@@ -223,17 +226,13 @@ class KeywordEngine:
             return self._index
 
     def _open(self) -> KeywordIndex:
-        """Open Tantivy's index, or build the fallback if that fails."""
         before, self.reason = self.reason, None
         try:
             return self._open_tantivy()
         except StoreError as error:
-            if before is None:
-                # This warning is logged only once, although a reader tries again at each reload.
+            if before is None:  # a reader tries again at each reload
                 logger.warning(
-                    "BM25 is computed over the stored texts (keyword-fallback) until the next write or repair() "
-                    "rebuilds the keyword index: %s",
-                    error,
+                    "keyword-fallback until the next write or repair() rebuilds the keyword index: %s", error
                 )
         return self._fall_back()
 
@@ -255,7 +254,7 @@ class KeywordEngine:
     def _fall_back(self) -> KeywordIndex:
         """Build a slower BM25 index in this process's memory from the stored texts."""
         self.reason = "keyword-fallback"
-        index = keyword_index("rank_bm25", self._language)
+        index = RankBM25Index(self._language)
         index.apply(self._catalog.version(), self._texts(), [])
         return index
 

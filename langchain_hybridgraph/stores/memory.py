@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.memory.scores import MemoryColumns, credibility, feedback_effect
+from langchain_hybridgraph.memory_scores import MemoryColumns, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
 from langchain_hybridgraph.stores.catalog_memory import StoredMemory
@@ -224,17 +224,15 @@ class EmbeddedMemory:
         with self._index.writer():
             now = self._index.clock()
             with self._index.catalog.writing() as connection:
-                memories = self._read_memories(connection, ids)
-                rows = []
-                for memory in memories.values():
-                    if memory.values.retracted_at is None:
-                        catalog_memory.revise(connection, memory, memory.values._replace(retracted_at=now), now)
-                        rows.append(memory.row)
-                if rows:
-                    catalog_writes.log_changes(connection, [row for row in rows if row is not None])
+                memories = self._read_memories(connection, ids).values()
+                current = [memory for memory in memories if memory.values.retracted_at is None]
+                for memory in current:
+                    catalog_memory.revise(connection, memory, memory.values._replace(retracted_at=now), now)
+                if current:
+                    catalog_writes.log_changes(connection, [one.row for one in current if one.row is not None])
             self._index.snapshot()
             self._index.sync_keywords()
-        return len(rows)
+        return len(current)
 
     def replace_fact(self, old_id: str, chunk: Chunk, at: Any = None) -> None:
         """Replace an old fact with one valid from its ``valid_from``, ``at`` or now; the old one ends just before.
@@ -247,7 +245,12 @@ class EmbeddedMemory:
         metadata = ParsedMetadata.check(chunk.metadata)
         with self._index.writer():
             now = self._index.clock()
-            self._check_not_superseded(old_id, chunk.id)
+            later = self._successor(old_id)
+            if later not in (None, chunk.id):
+                raise ValueError(
+                    f"{quote_value(later)} has already superseded {quote_value(old_id)}: call "
+                    f"supersede({quote_value(later)}, …), or retract({quote_value(later)}) first"
+                )
             begin = metadata.valid_from if metadata.valid_from is not None else now if at is None else parse_time(at)
             description = f"{chunk.id} replaces {old_id} from {iso_time(begin)} on."
             edge = Edge(chunk.id, old_id, SUPERSEDES, description=description)
@@ -256,18 +259,6 @@ class EmbeddedMemory:
                 catalog_rows([chunk], [], self._index.rows.tenant), checked_edges([edge]), also=also
             )
             self._writer.flush()
-
-    def _check_not_superseded(self, old_id: str, new_id: str) -> None:
-        """Raise ValueError, naming the fact that is valid now, if another fact has superseded the old one."""
-        chain = [old_id]
-        while (last := self._successor(chain[-1])) is not None and last not in (*chain, new_id):
-            chain.append(last)
-        if len(chain) > 1 and last is None:
-            raise ValueError(
-                f"{quote_value(chain[1])} has already superseded {quote_value(old_id)}, and "
-                f"{quote_value(chain[-1])} is valid now: call supersede({quote_value(chain[-1])}, …)"
-                + ("" if len(chain) == 2 else f", or retract({quote_value(chain[1])}) first")
-            )
 
     def _successor(self, id: str) -> str | None:
         edges = self._index.catalog.edges(self._index.rows.tenant, [id], backwards=True)
@@ -376,13 +367,10 @@ class MemoryIntake(Reader):
         A fitted model cannot distinguish "lives in Rome" from "lives in Paris" before it has seen "Rome".
         """
         with self._index.guard:
-            if not isinstance(self._index.embedding, FittedEmbedding):
-                return 0.0
-            analyzer = Analyzer(self._index.language)
-            words = list(dict.fromkeys(analyzer.words(text)))
-            other_words = set(analyzer.words(other))
-            others = [word for word in words if word not in other_words]
-            if not others:
+            words_of = Analyzer(self._index.language).words
+            words = set(words_of(text))
+            others = sorted(words.difference(words_of(other)))
+            if self.has_pretrained_model() or not others:
                 return 0.0
             return int(np.count_nonzero(~self._index.embed(others, self._index.generation).any(axis=1))) / len(words)
 
@@ -411,19 +399,16 @@ class MemoryIntake(Reader):
     def _change(
         self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[MemoryChange], now: float
     ) -> Iterator[int]:
-        for memory in self._stored_memories(connection, undated).values():
+        for memory in catalog_memory.read_states(connection, self._index.rows.tenant, undated).values():
             if memory.values.created_at is None:
                 yield from catalog_memory.revise(
                     connection, memory, memory.values._replace(created_at=memory.values.learned_at), now
                 )
         for change in changes:
-            for memory in self._stored_memories(connection, [change.id]).values():
-                after = memory.values._replace(active_count=memory.values.active_count + change.uses)
+            for memory in catalog_memory.read_states(connection, self._index.rows.tenant, [change.id]).values():
+                after = memory.values
                 if change.uses:
-                    after = after._replace(used_at=now)
+                    after = after._replace(active_count=after.active_count + change.uses, used_at=now)
                 if change.confidence is not None:
                     after = after._replace(confidence=change.confidence)
                 yield from catalog_memory.revise(connection, memory, after, now)
-
-    def _stored_memories(self, connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, StoredMemory]:
-        return catalog_memory.read_states(connection, self._index.rows.tenant, ids)

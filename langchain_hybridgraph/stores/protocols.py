@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
-    from langchain_hybridgraph.memory.scores import MemoryColumns
+    from langchain_hybridgraph.memory_scores import MemoryColumns
     from langchain_hybridgraph.records import Edge, EdgeFilter, FileRecord, MemoryState, Query, Scope, SourceResult
     from langchain_hybridgraph.stores.tree import Tree
 

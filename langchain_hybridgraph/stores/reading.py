@@ -166,7 +166,7 @@ class Reader:
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             assert matrix is not None, "chunks with vectors have a matrix"
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
-            rows, scores = matrix.approximate_search(vector, n, allowed_rows)
+            rows, scores = matrix.search(vector, n, allowed_rows, approximate=True)
             hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
             is_unrestricted = query.scope.filter is None and query.scope.known_at is None
             sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)

@@ -185,7 +185,6 @@ class Rows:
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
     def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float | None]]) -> None:
-        """Add rows, or change their times."""
         rows = np.array(row_list, np.int64)
         times = [np.array(values, np.float64) for values in time_lists]  # None becomes NaN
         for column, fill in zip(times, _ALWAYS, strict=True):

@@ -58,24 +58,22 @@ class Sessions:
         They expire ``ttl`` (seconds or a timedelta) after ``created_at`` (None: now).
         """
         check_name(session_id, "session_id")
-        lifetime = _seconds(ttl)
+        lifetime = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+        if lifetime is not None and not 0 < lifetime <= LONGEST_TTL:
+            raise ValueError(
+                f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}"
+            )
         with self._index.writer():
             created = self._index.clock() if created_at is None else parse_time(created_at)
             sql = "SELECT ifnull(max(turn), 0) FROM nodes WHERE tenant = ? AND session = ?"
             [(last,)] = self._index.query(sql, session_id)
             ends = {} if lifetime is None else {"valid_until": iso_time(created + lifetime)}
             about = {"memory_type": MEMORY_TYPE, **(metadata or {}), "session_id": session_id, **ends}
-            chunks = [
-                Chunk(
-                    f"session:{session_id}#{number}",
-                    text,
-                    {**about, "role": role, "turn": number, "created_at": iso_time(created)},
-                    f"session:{session_id}",
-                )
-                for number, (role, text) in enumerate(turns, last + 1)
-            ]
-            for chunk in chunks:
-                ParsedMetadata.check(chunk.metadata)
+            chunks = []
+            for number, (role, text) in enumerate(turns, last + 1):
+                one = {**about, "role": role, "turn": number, "created_at": iso_time(created)}
+                ParsedMetadata.check(one)
+                chunks.append(Chunk(f"session:{session_id}#{number}", text, one, f"session:{session_id}"))
             self._writer.upsert(chunks)
             if chunks:
                 self._writer.flush()
@@ -91,16 +89,6 @@ class Sessions:
         with self._index.writer():
             sql = "SELECT id FROM nodes WHERE tenant = ? AND session = ?"
             return self._writer.remove([id for (id,) in self._index.query(sql, reference(session_id))])
-
-
-def _seconds(ttl: float | timedelta | None) -> float | None:
-    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    if seconds is not None and not 0 < seconds <= LONGEST_TTL:
-        raise ValueError(
-            f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}; leave "
-            "it out for turns that do not expire"
-        )
-    return seconds
 
 
 class FileRecords:
@@ -141,24 +129,21 @@ class FileRecords:
         if not records:
             return
         with self._index.writer(), self._index.catalog.writing() as connection:
-            connection.executemany(
-                "DELETE FROM file_documents WHERE tenant = ? AND source = ?",
-                ((tenant, record.source) for record in records),
-            )
-            connection.executemany(
-                "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
-                (
-                    (tenant, record.source, place, reference(document))
-                    for record in records
-                    for place, document in enumerate(record.documents)
-                ),
-            )
-            connection.executemany(
-                "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                ((tenant, *record[:-2]) for record in records if record.digest),
-            )
-            connection.executemany(
-                "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
-                ((tenant, record.source, record.path) for record in records if record.path),
-            )
+            for record in records:
+                key, documents = (tenant, record.source), enumerate(map(reference, record.documents))
+                connection.execute("DELETE FROM file_documents WHERE tenant = ? AND source = ?", key)
+                connection.executemany(
+                    "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
+                    ((*key, place, document) for place, document in documents),
+                )
+                if record.digest:
+                    connection.execute(
+                        "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
+                        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (tenant, *record[:-2]),
+                    )
+                if record.path:
+                    connection.execute(
+                        "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
+                        (*key, record.path),
+                    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -52,11 +52,6 @@ class SummaryIndex(Writer):
     def all(self) -> list[Chunk]:
         """Return all summaries, including outdated ones, sorted by uri."""
         return self.get(self.document_ids())
-
-    def take_over(self, summaries: Sequence[Chunk]) -> None:
-        """Copy the summaries of another index to this index and embed them again."""
-        self.upsert(summaries)
-        self.flush()
 
     def close(self) -> None:
         """Release files and engines."""
@@ -144,25 +139,24 @@ class Summaries:
         An index that is damaged is deleted first.
         """
         try:
-            present = self.index()
+            if (present := self.index()) is not None:
+                return present
         except NotAnIndexError as error:
             logger.warning("%s; they are deleted and written again", error)
             self.discard()
-            present = None
-        if present is not None:
-            return present
         index, mirror = self._index, self._mirror
         with index.guard, index.refresh_lock:
             number = index.snapshot().generation.number
             before, open_index = self._before(number), mirror.opened
             for tenant in before.keys() - {index.settings.tenant}:
-                other = self._open(number, tenant)
-                other.take_over(before[tenant])
-                other.close()
+                with closing(self._open(number, tenant)) as other:
+                    other.upsert(before[tenant])
+                    other.flush()
             summaries = self._open_as_present(number)
             if open_index is not None:
                 open_index[1].close()
-        summaries.take_over(before.get(index.settings.tenant, []))
+        summaries.upsert(before.get(index.settings.tenant, []))
+        summaries.flush()
         if index.settings.path is not None:
             for folder in _other_folders(index.settings.path, number):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -245,18 +239,15 @@ class Summaries:
         )
 
     def _before(self, number: int) -> dict[str | None, list[Chunk]]:
+        before: dict[str | None, list[Chunk]] = {}
         if self._index.settings.path is None:
             open_index = self._mirror.opened
-            if open_index is None or open_index[0][0] == number:
-                return {}
-            return {self._index.settings.tenant: open_index[1].all()}
-        folders = _other_folders(self._index.settings.path, number)
-        if not folders:
-            return {}
-        before: dict[str | None, list[Chunk]] = {}
-        with closing(Catalog(max(folders, key=_generation) / CATALOG)) as catalog:
-            for entry in catalog.iterate():
-                before.setdefault(entry.tenant or None, []).append(entry.chunk())
+            if open_index is not None and open_index[0][0] != number:
+                before[self._index.settings.tenant] = open_index[1].all()
+        elif folders := _other_folders(self._index.settings.path, number):
+            with closing(Catalog(max(folders, key=_generation) / CATALOG)) as catalog:
+                for entry in catalog.iterate():
+                    before.setdefault(entry.tenant or None, []).append(entry.chunk())
         return before
 
 

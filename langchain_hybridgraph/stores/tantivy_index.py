@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import override
@@ -29,10 +29,9 @@ from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_
 
 if TYPE_CHECKING:
     import tantivy
-    from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.stores.bm25 import IndexedText
+    from langchain_hybridgraph.stores.bm25 import IndexedText, Rows, Scores
 
 
 @contextlib.contextmanager
@@ -60,11 +59,6 @@ def link_files(original: Path, folder: Path) -> None:
     for file in original.iterdir():
         if file.name not in _LOCKS and not (folder / file.name).is_symlink():
             (folder / file.name).symlink_to(file.resolve())
-
-
-if TYPE_CHECKING:
-    Rows = NDArray[np.int64]
-    Scores = NDArray[np.float64]
 
 
 def best_rows(
@@ -161,24 +155,20 @@ def register_stemmer(index: tantivy.Index, language: str) -> None:
     index.register_tokenizer(_STEMS, tokenizer.build())
 
 
-class AnalyzedTexts(NamedTuple):
-    """The contents of one row as words that are not stemmed, with one attribute for each text field of the schema."""
-
-    text: str
-    headings: str
-    compounds: str
-    name: str
-
-
-def analyze(language: str, texts: Sequence[IndexedText]) -> list[tuple[int, AnalyzedTexts]]:
-    """Return the row and the analysed contents of each text."""
+def analyze(language: str, texts: Sequence[IndexedText]) -> list[dict[str, Any]]:
+    """Return the fields of each text that are not empty, as words that are not stemmed."""
     split = _splitter(language)
-    rows = []
+    documents: list[dict[str, Any]] = []
     for row, text, *headings in texts:
         words, forms = split(text)
-        headings_words = split("".join(headings))[0] if any(headings) else ""
-        rows.append((int(row), AnalyzedTexts(words, headings_words, forms, name_of(text) or "")))
-    return rows
+        fields = {
+            "text": words,
+            "headings": split("".join(headings))[0] if any(headings) else "",
+            "compounds": forms,
+            "name": name_of(text),
+        }
+        documents.append({"row": int(row), "mark": False, **{name: value for name, value in fields.items() if value}})
+    return documents
 
 
 _WORD = re.compile(f"[{re.escape(AROUND)}]{{0,9}}(?:[A-Za-z][a-z]{{1,99}}|[a-z])[{re.escape(AROUND)}]{{0,9}}")
@@ -300,14 +290,14 @@ class TantivyIndex(KeywordIndex):
             query = self._query_of(question)
             if query is None or n < 1:
                 return []
-            if allowed_rows is None:
-                return best_rows(searcher, query, n, n + _SPARE, None)
-            admitted = int(np.count_nonzero(allowed_rows))
-            fetch = math.ceil(1.25 * n * len(allowed_rows) / max(1, admitted)) + _SPARE
-            if _ROW_COST * admitted > fetch:
-                return best_rows(searcher, query, n, fetch, allowed_rows)
-            rows = np.flatnonzero(allowed_rows).tolist()
-            return best_rows(searcher, self._among(query, rows), n, admitted + 1, None)
+            fetch = n + _SPARE
+            if allowed_rows is not None:
+                admitted = int(np.count_nonzero(allowed_rows))
+                fetch = math.ceil(1.25 * n * len(allowed_rows) / max(1, admitted)) + _SPARE
+                if _ROW_COST * admitted <= fetch:
+                    query = self._among(query, np.flatnonzero(allowed_rows).tolist())
+                    fetch, allowed_rows = admitted + 1, None
+            return best_rows(searcher, query, n, fetch, allowed_rows)
 
     @override
     def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:
@@ -317,10 +307,10 @@ class TantivyIndex(KeywordIndex):
             row_set = {int(row) for row in rows}
             if query is None or not row_set:
                 return {}
-            if _ROW_COST * len(row_set) <= searcher.num_docs:
-                hit_rows, scores = ranked_rows(searcher, self._among(query, row_set), len(row_set))
-            else:
-                hit_rows, scores = ranked_rows(searcher, query, searcher.num_docs)
+            most = searcher.num_docs
+            if _ROW_COST * len(row_set) <= most:
+                query, most = self._among(query, row_set), len(row_set)
+            hit_rows, scores = ranked_rows(searcher, query, most)
             every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
             return {row: score for row, score in every if row in row_set}
 
@@ -459,8 +449,8 @@ class TantivyIndex(KeywordIndex):
         document = partial(tantivy.Document.from_dict, schema=self._schema)
         texts = iter(add)
         batches = iter(lambda: list(islice(texts, _ANALYZED)), [])
-        rows = chain.from_iterable(ordered_map(partial(analyze, self.analyzer.language), batches))
-        first = list(islice(rows, _FEW_TEXTS + 1))
+        documents = chain.from_iterable(ordered_map(partial(analyze, self.analyzer.language), batches))
+        first = list(islice(documents, _FEW_TEXTS + 1))
         with writing():
             writer = self._index.writer(_SMALL_HEAP if len(first) <= _FEW_TEXTS else _HEAP, _THREADS)
         # The writer is closed even if this call fails: otherwise its lock would block other processes, its threads
@@ -472,13 +462,12 @@ class TantivyIndex(KeywordIndex):
                     writer.delete_documents_by_term("row", int(row))
             # A new index in memory has no rows to replace, and each deletion would make it a ninth slower.
             last = -1 if self._path is None and not self.applied_version else math.inf
-            for row, fields in chain(first, rows):
+            for fields in chain(first, documents):
                 with writing():
-                    if row <= last:
-                        writer.delete_documents_by_term("row", row)
-                    contents = {field: content for field, content in fields._asdict().items() if content}
-                    writer.add_document(document({"row": row, "mark": False, **contents}))
-                last = max(last, row)
+                    if fields["row"] <= last:
+                        writer.delete_documents_by_term("row", fields["row"])
+                    writer.add_document(document(fields))
+                last = max(last, fields["row"])
             with writing():
                 writer.delete_documents_by_term("mark", True)
                 mark = {"row": _MARK_ROW, "mark": True, "version": version, "analysis": self.analyzer.name}
@@ -489,7 +478,12 @@ class TantivyIndex(KeywordIndex):
                 self._close_writer(writer)
             raise
         self._close_writer(writer)
-        self._share()
+        if self._path is not None:
+            # Let readers of the folder read Tantivy's lists of files, which it creates for the owner alone.
+            with contextlib.suppress(OSError):
+                may_read = self._path.stat().st_mode & 0o444
+                for name in ("meta.json", ".managed.json"):
+                    (self._path / name).chmod(0o600 | may_read)
 
     def _delete_leftovers(self) -> None:
         """Delete files of earlier commits, and of a killed process, which would make the next commit fail.
@@ -507,14 +501,6 @@ class TantivyIndex(KeywordIndex):
         with tantivy_errors(f"cannot close the writer of the keyword index {self._path or 'in memory'}"):
             writer.wait_merging_threads()  # releases the lock, even if it fails
 
-    def _share(self) -> None:
-        """Let readers of the folder read Tantivy's lists of files, if possible; it creates them for the owner."""
-        if self._path is not None:
-            with contextlib.suppress(OSError):
-                may_read = self._path.stat().st_mode & 0o444
-                for name in ("meta.json", ".managed.json"):
-                    (self._path / name).chmod(0o600 | may_read)
-
     def _read_mark(self, searcher: tantivy.Searcher) -> int:
         import tantivy
 
@@ -525,8 +511,7 @@ class TantivyIndex(KeywordIndex):
         analysis = mark.get_first("analysis")
         if analysis != self.analyzer.name:
             raise StoreError(
-                f"the keyword index {self._path} contains words analysed as {analysis!r}, "
-                f"not as {self.analyzer.name!r}: "
-                "open it with its own language, or rebuild it from the texts"
+                f"the keyword index {self._path} contains words analysed as {analysis!r}, not as "
+                f"{self.analyzer.name!r}: open it with its own language, or rebuild it from the texts"
             )
         return int(str(mark.get_first("version")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from langchain_hybridgraph.chunks import directory_of, plain_uri, reference
+from langchain_hybridgraph.stores.chunk_rows import TreePosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.chunks import Chunk, Mask, Vector
 
     Nodes = NDArray[np.int64]
+    Nearest = Callable[[Vector, Sequence[str], int], Sequence[str]]
 
 # Deepest level of directories; documents in deeper directories belong to the directory at this level.
 DEEPEST = 64
@@ -125,6 +127,35 @@ class TreeState:
         for places, above in self.depths:
             np.add.at(sums, above, sums[places])
         return sums
+
+
+class ChunkRows:
+    """Rows of a tree of chunks in memory.
+
+    ``chunks`` are the living chunks by row, and ``nearest`` is a function that takes a vector, ids and n, and returns
+    at least the n nearest of the ids, nearest first.
+    """
+
+    def __init__(self, chunks: Mapping[int, Chunk], size: int, nearest: Nearest) -> None:
+        places, living_rows = UriNumbers(), np.zeros(size, np.bool_)
+        places.grow(size, (TreePosition.of(row, chunks[row]) for row in sorted(chunks)))
+        living_rows[list(chunks)] = True
+        self.tree_state = TreeState(places, living_rows)
+        self._ids = {row: chunk.id for row, chunk in chunks.items()}
+        self._rows = {id: row for row, id in self._ids.items()}
+        self._nearest = nearest
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Implement :meth:`TreeRows.ids`."""
+        return [self._ids[row] for row in rows]
+
+    def row(self, id: str) -> int:
+        """Implement :meth:`TreeRows.row`."""
+        return self._rows.get(id, -1)
+
+    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        """Implement :meth:`TreeRows.nearest`."""
+        return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
 
 
 class Level(NamedTuple):

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Mask, Vector
 
-    Find = Callable[[Vector, int, Mask], tuple[NDArray[np.int64], NDArray[np.float32]]]
     Words = NDArray[np.uint64]
 
 # Number of rows in the samples from which the mean of all vectors and, for a search, the largest number of differing
@@ -54,7 +53,12 @@ class BinaryQuantizer:
                 return
             if self._middle is None:
                 self._middle = matrix[np.linspace(0, len(matrix) - 1, SAMPLE).astype(np.int64)].mean(axis=0)
-            self._make_room(len(matrix), matrix.shape[1])
+            if len(matrix) > self._words.shape[1]:
+                # A search in progress keeps using the old array.
+                enlarged_codes = np.zeros((-(-matrix.shape[1] // 64), len(matrix) + len(matrix) // 4), np.uint64)
+                if self._rows:
+                    enlarged_codes[:, : self._rows] = self._words[:, : self._rows]
+                self._words = enlarged_codes
             for start in range(self._rows, len(matrix), BATCH):
                 stop = min(start + BATCH, len(matrix))
                 self._words[:, start:stop] = _signs(matrix[start:stop] - self._middle).T
@@ -66,21 +70,15 @@ class BinaryQuantizer:
         ``allowed_rows`` is a mask from row 0; every row that it covers must have been added.
         """
         assert self._middle is not None, "rows are added before they are searched"
-        differing = _differing(self._words[:, : len(allowed_rows)], _signs((vector - self._middle)[None])[0])
+        differing = np.zeros(len(allowed_rows), np.uint16)
+        for codes, word in zip(self._words, _signs((vector - self._middle)[None])[0], strict=True):
+            differing += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
         farthest = 64 * len(self._words)
         differing[~allowed_rows] = farthest + 1
         step = max(1, len(allowed_rows) // SAMPLE)
         upto = np.cumsum(np.bincount(differing[::step], minlength=farthest + 2))
         least = int(np.searchsorted(upto[: farthest + 1], n / step))
         return np.flatnonzero(differing <= min(least, farthest))
-
-    def _make_room(self, rows: int, dimension: int) -> None:
-        if rows > self._words.shape[1]:
-            # A search in progress keeps using the old array.
-            enlarged_codes = np.zeros((-(-dimension // 64), rows + rows // 4), np.uint64)
-            if self._rows:
-                enlarged_codes[:, : self._rows] = self._words[:, : self._rows]
-            self._words = enlarged_codes
 
 
 def _signs(vectors: NDArray[np.float32]) -> Words:
@@ -89,14 +87,6 @@ def _signs(vectors: NDArray[np.float32]) -> Words:
     words = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     words[:, : bits.shape[1]] = bits
     return words.view(np.uint64)
-
-
-def _differing(words: Words, bits: Words) -> NDArray[np.uint16]:
-    """Return the number of bits in which each column of ``words``, the code of one row, differs from ``bits``."""
-    counts = np.zeros(words.shape[1], np.uint16)
-    for row, word in zip(words, bits, strict=True):
-        counts += np.bitwise_count(row ^ word)
-    return counts
 
 
 # Up to this size in bytes, all vectors are compared. In a larger matrix, binary codes select the vectors to compare.
@@ -258,7 +248,12 @@ class VectorMatrix:
                 f"{self._path} has no place for this vector, because its packed rows cannot be read: repair()"
             )
         if self._path is None:
-            self._write_memory(start, vectors)
+            stop = start + len(vectors)
+            if stop > len(self._matrix):
+                enlarged_matrix = np.zeros((max(stop, 2 * len(self._matrix), 64), self.dimension), np.float32)
+                enlarged_matrix[: len(self._matrix)] = self._matrix
+                self._matrix = enlarged_matrix
+            self._matrix[start:stop] = vectors
             return
         rows = np.asarray(vectors, np.float32)
         every = np.arange(len(rows))
@@ -287,13 +282,11 @@ class VectorMatrix:
         return self._take(self._slots(np.asarray(rows, np.int64)))
 
     def _take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        if not len(rows) or rows.max() < len(self._matrix):
-            # mode="clip" takes a quarter less time than the default mode, which checks each row number.
-            vectors = np.take(self._matrix, rows, axis=0, mode="clip")
-        else:
-            vectors = np.zeros((len(rows), self.dimension), np.float32)
-            is_stored = rows < len(self._matrix)
-            vectors[is_stored] = self._matrix[rows[is_stored]]
+        if not len(self._matrix):
+            return np.zeros((len(rows), self.dimension), np.float32)
+        # mode="clip" takes a quarter less time than the default mode, which checks each row number.
+        vectors = np.take(self._matrix, rows, axis=0, mode="clip")
+        vectors[rows >= len(self._matrix)] = 0
         if len(self._damaged):
             vectors[np.isin(rows, self._damaged)] = 0
         return vectors
@@ -339,19 +332,14 @@ class VectorMatrix:
         self._verify_all(len(self._matrix))
         return self._cosines(vector, slots)
 
-    def approximate_search(
-        self, vector: Vector, n: int, allowed_rows: Mask
+    def search(
+        self, vector: Vector, n: int, allowed_rows: Mask, *, approximate: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the result of :meth:`search`, or, for a large matrix, an approximation of it."""
-        return self._verified_answer(self._near, vector, n, allowed_rows)
+        """Return the ``n`` intact allowed rows with the largest cosines, and these, best first, ties by row.
 
-    def search(self, vector: Vector, n: int, allowed_rows: Mask) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the ``n`` intact allowed rows with the largest cosines, and these, best first, ties by row."""
-        return self._verified_answer(self._search, vector, n, allowed_rows)
-
-    def _verified_answer(
-        self, find: Find, vector: Vector, n: int, allowed_rows: Mask
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        With ``approximate``, a few of them may be missing if the matrix is large.
+        """
+        find = self._near if approximate else self._search
         self._keep_within_file()
         slot_mask = self._slot_mask(allowed_rows)
         readable = self._readable(slot_mask)
@@ -373,10 +361,8 @@ class VectorMatrix:
         return within
 
     def _verify_sample(self, allowed_rows: Mask) -> bool:
-        if self._is_sampled:
-            return True
+        rows = np.zeros(0, np.int64) if self._is_sampled else np.flatnonzero(allowed_rows)
         self._is_sampled = True
-        rows = np.flatnonzero(allowed_rows)
         places = np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(np.int64)
         return self._verify(rows[places], SAMPLED)
 
@@ -478,14 +464,6 @@ class VectorMatrix:
             with suppress(FileNotFoundError):  # the file was deleted, but its mapping stays usable
                 if self._path.stat().st_size < self._matrix.nbytes:
                     self.remap()
-
-    def _write_memory(self, start: int, vectors: NDArray[np.float32]) -> None:
-        stop = start + len(vectors)
-        if stop > len(self._matrix):
-            enlarged_matrix: NDArray[Any] = np.zeros((max(stop, 2 * len(self._matrix), 64), self.dimension), np.float32)
-            enlarged_matrix[: len(self._matrix)] = self._matrix
-            self._matrix = enlarged_matrix
-        self._matrix[start:stop] = vectors
 
 
 def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:

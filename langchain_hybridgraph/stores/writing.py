@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Edge
+    from langchain_hybridgraph.stores.vectors import VectorMatrix
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +88,12 @@ class Writer(Reader):
         also: Callable[[sqlite3.Connection], Iterable[int]] | None = None,
     ) -> dict[str, int]:
         """Write a batch like :meth:`upsert`; ``also`` writes in its transaction and returns rows that it changed."""
-        early = self._embed_ahead(batch) if vectors_by_id is None else (-1, {})
+        early = self._embed_ahead(batch) if vectors_by_id is None else (-1, {}, 0)
         with self._index.writer():
             stored_hashes = self._stored_hashes(batch)
             changed = [entry for entry in batch if _changes(entry, stored_hashes.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
-            rows, embedded = self._write_vectors(new, stored_hashes, vectors_by_id, early)
+            rows, embedded = self._write_vectors(new, vectors_by_id, early)
             facts = self._founding_facts(new, rows, has_own_vectors=vectors_by_id is not None)
             self._commit(changed, rows, stored_hashes, edges, facts, also=also)
             self._index.shared.pending_rows += len(new)
@@ -183,19 +184,17 @@ class Writer(Reader):
         with self._index.guard:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
-                return -1, {}
+                return -1, {}, 0
             stored = self._stored_hashes(batch)
-            changed = [e for e in batch if e.kind == CHUNK and _changes(e, stored.get(e.id))]
-            texts = list(dict.fromkeys(e.text for e in changed if _row_of_same_text(e, stored.get(e.id)) is None))
-            vectors = self._index.embed(texts, generation) if texts else ()
-            return generation.number, dict(zip(texts, vectors, strict=True))
+            changed = [entry for entry in batch if entry.kind == CHUNK and _changes(entry, stored.get(entry.id))]
+            vectors = _vectors_of_same_texts(generation.matrix, changed, stored)
+            texts = list(dict.fromkeys(entry.text for entry in changed if entry.text not in vectors))
+            if texts:
+                vectors |= zip(texts, self._index.embed(texts, generation), strict=True)
+            return generation.number, vectors, len(texts)
 
     def _write_vectors(
-        self,
-        new: Sequence[ChunkRow],
-        stored_hashes: Mapping[str, StoredHashes],
-        vectors_by_id: Mapping[str, Vector] | None,
-        early: EarlyVectors,
+        self, new: Sequence[ChunkRow], vectors_by_id: Mapping[str, Vector] | None, early: EarlyVectors
     ) -> tuple[list[int], int]:
         """Write the vectors of chunks to new rows of the matrix; return these and the number of texts embedded."""
         index, facts = self._index, self._index.catalog.facts()
@@ -205,38 +204,22 @@ class Writer(Reader):
             return rows, 0
         embedded = 0
         if vectors_by_id is None:
-            reused = self._vectors_of_same_texts(new, stored_hashes)
-            others = [entry for entry in new if entry.id not in reused]
-            vector_of = dict(early[1]) if early[0] == index.generation.number else {}
-            texts = list(dict.fromkeys(entry.text for entry in others))
-            if missing := [text for text in texts if text not in vector_of]:  # the index has changed in the meantime
+            number, vector_of, embedded = early
+            if number != index.generation.number:
+                vector_of, embedded = {}, 0
+            # If the index has changed in the meantime, texts may be missing.
+            if missing := list(dict.fromkeys(entry.text for entry in new if entry.text not in vector_of)):
                 vector_of |= zip(missing, index.embed(missing, index.generation), strict=True)
-            if reused and texts:
-                index.check_width(len(vector_of[texts[0]]))
-            vectors_by_id = reused | {entry.id: vector_of[entry.text] for entry in others}
-            embedded = len(texts)
-        vectors = np.stack([vectors_by_id[entry.id] for entry in new])
+            embedded += len(missing)
+            vectors_by_id = {entry.id: vector_of[entry.text] for entry in new}
         # Until the first vectors are committed, any dimension is allowed, even after failed attempts.
         matrix = index.generation.matrix
         if matrix is None or "dimension" not in facts:
-            matrix = index.generation.create_matrix(vectors.shape[1])
-        index.check_width(vectors.shape[1])
-        matrix.write(start, vectors, texts=[entry.text_hash for entry in new])
+            matrix = index.generation.create_matrix(len(vectors_by_id[new[0].id]))
+        for vector in vectors_by_id.values():
+            index.check_width(len(vector))
+        matrix.write(start, np.stack([vectors_by_id[e.id] for e in new]), texts=[entry.text_hash for entry in new])
         return rows, embedded
-
-    def _vectors_of_same_texts(
-        self, new: Sequence[ChunkRow], stored_hashes: Mapping[str, StoredHashes]
-    ) -> dict[str, Vector]:
-        """Return the undamaged vectors of the chunks whose texts have not changed, by id."""
-        matrix, row_of = self._index.generation.matrix, dict[str, int]()
-        for entry in new:
-            if (row := _row_of_same_text(entry, stored_hashes.get(entry.id))) is not None:
-                row_of[entry.id] = row
-        if matrix is None or not row_of:
-            return {}
-        intact = matrix.intact(list(row_of.values()), [entry.text_hash for entry in new if entry.id in row_of])
-        each = zip(row_of, matrix.take(list(row_of.values())), intact.tolist(), strict=True)
-        return {id: vector for id, vector, is_intact in each if is_intact}
 
     def _commit(
         self,
@@ -394,7 +377,6 @@ class Writer(Reader):
     def _embedded_pages(
         self, model: FittedEmbedding, chunks: int, vectors: NDArray[Any] | None
     ) -> Iterator[tuple[list[int], NDArray[Any], list[bytes]]]:
-        """Yield pages of all rows, vectors (by the model, if None) and hashes of texts."""
         done = 0
         for page in self._index.catalog.pages(step=EMBEDDED_AT_ONCE):
             texts = [entry.text for entry in page]
@@ -404,8 +386,25 @@ class Writer(Reader):
             report("embedding", done, chunks, "chunks")
 
 
-EarlyVectors = tuple[int, Mapping[str, "Vector"]]
-"""Number of a generation, and vectors by text that its model computed before the write lock was taken."""
+EarlyVectors = tuple[int, dict[str, "Vector"], int]
+"""Number of a generation, vectors by text from before the write lock was taken, and how many its model computed."""
+
+
+def _vectors_of_same_texts(
+    matrix: VectorMatrix | None, changed: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]
+) -> dict[str, Vector]:
+    rows = {
+        entry.text: (row, entry.text_hash)
+        for entry in changed
+        if entry.id in stored
+        and (row := stored[entry.id].row) is not None
+        and stored[entry.id].text_hash == entry.text_hash
+    }
+    if matrix is None or not rows:
+        return {}
+    places, hashes = map(list, zip(*rows.values(), strict=True))
+    each = zip(rows, matrix.take(places), matrix.intact(places, hashes).tolist(), strict=True)
+    return {text: vector for text, vector, is_intact in each if is_intact}
 
 
 def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
@@ -414,8 +413,3 @@ def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:
 
 def _key(edge: Edge) -> tuple[str, str, str]:
     return edge.source, edge.target, edge.relation
-
-
-def _row_of_same_text(entry: ChunkRow, stored_hashes: StoredHashes | None) -> int | None:
-    """Return the row of the stored chunk if it has the same text as ``entry``, otherwise None."""
-    return stored_hashes.row if stored_hashes is not None and stored_hashes.text_hash == entry.text_hash else None

@@ -235,24 +235,16 @@ class PrometheusSink:
         self._errors = Counter(
             "rag_pipeline_errors_total", "Failures of components of a search.", names, registry=registry
         )
-        self._inner_failures: WeakKeyDictionary[Search, set[Any]] = WeakKeyDictionary()
 
     def __call__(self, event: Event) -> None:
-        """Count a search. Stages and cancelled searches are not counted."""
-        if isinstance(event, StageEnded) or event.cancelled:
+        """Count a search. Stages, inner searches and cancelled searches are not counted."""
+        if isinstance(event, StageEnded) or event.cancelled or event.search.parent is not None:
             return
-        if event.search.parent is None:
-            labels = "context" if event.has_context else "plain", event.search.retriever
-            self._duration.labels(*labels).observe(event.took_ms / 1e3)
-            if event.error is None:
-                self._documents.labels(*labels).observe(len(event.results))
-        inner = self._inner_failures
-        counted = inner.pop(event.search, set())
-        failures = {*event.warnings, *event.error_types.items()}
-        for each in sorted(failures - counted, key=str):
-            if isinstance(each, str):
-                self._degraded.labels(each).inc()
-            else:
-                self._errors.labels(*each).inc()
-        if event.search.parent is not None:
-            inner.setdefault(event.search.parent, set()).update(counted, failures)
+        labels = "context" if event.has_context else "plain", event.search.retriever
+        self._duration.labels(*labels).observe(event.took_ms / 1e3)
+        if event.error is None:
+            self._documents.labels(*labels).observe(len(event.results))
+        for reason in event.warnings:
+            self._degraded.labels(reason).inc()
+        for failure in event.error_types.items():
+            self._errors.labels(*failure).inc()

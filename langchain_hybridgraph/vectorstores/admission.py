@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, labels_of
-from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
+from langchain_hybridgraph.errors import check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     SILENT,
@@ -23,15 +23,14 @@ from langchain_hybridgraph.execution.llm import (
     with_schema,
 )
 from langchain_hybridgraph.filters.expressions import has_labels
-from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE, may_be_reworded, same_wording
-from langchain_hybridgraph.memory.scores import CONFIDENCE
+from langchain_hybridgraph.memory_scores import CONFIDENCE, NEAR_DUPLICATE
 from langchain_hybridgraph.records import CONTRADICTS, Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.memory import MemoryChange, MemoryIntake
+from langchain_hybridgraph.text.wording import may_be_reworded, same_wording
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.execution.llm import StructuredModel
     from langchain_hybridgraph.filters.expressions import Filter
 
 
@@ -96,7 +95,7 @@ class Contradictions:
     """
 
     def __init__(self, llm: Any = None) -> None:
-        self._model: StructuredModel | None = None
+        self._model: Any = None
         if llm is not None:
             self._model = with_schema(llm, _FORM, "Contradictions")
         self._judgements: dict[tuple[str, str], float] = {}
@@ -109,7 +108,7 @@ class Contradictions:
             self._ask(self._model, new, unjudged)
         return [self._judgements.get((new.text, memory.text), by_labels(new, memory)) for memory in old]
 
-    def _ask(self, model: StructuredModel, new: Chunk, old: Sequence[Chunk]) -> None:
+    def _ask(self, model: Any, new: Chunk, old: Sequence[Chunk]) -> None:
         judgements: Mapping[int, float] = {}
         earlier = [{"statement": number, "text": memory.text} for number, memory in enumerate(old, start=1)]
         question = prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
@@ -189,7 +188,7 @@ def admit(
 
     - A new memory joins an existing one if both make the same statement and their cosine is at least
       ``near_duplicate``. Two memories make the same statement if their words are the same, or differ only in ways that
-      :func:`~langchain_hybridgraph.memory.duplicates.may_be_reworded` accepts. Memories with different numbers, names
+      :func:`~langchain_hybridgraph.text.wording.may_be_reworded` accepts. Memories with different numbers, names
       or negations never join. Synonyms are accepted only if the embedding model was not fitted to the store's texts.
     - The new memory must also not start earlier, and its validity must have the same end or no end. Two episodic
       memories are events, so they join only if they start at the same time.
@@ -212,7 +211,7 @@ def admit(
     ``near_duplicate`` outside (0, 1], and ValueError for a blank text and for invalid metadata, such as a confidence of
     7 or an end before the start. If any of these errors is raised, nothing is written.
     """
-    check_near_duplicate(near_duplicate)
+    check_number("near_duplicate", near_duplicate, gt=0, le=1)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
         raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember")
     metadata = [ParsedMetadata.check(chunk.metadata) for chunk in chunks]
@@ -237,20 +236,10 @@ def admit(
     return plan.outcomes
 
 
-def check_near_duplicate(value: Any) -> None:
-    """Raise ConfigurationError unless the value is a number above 0 and at most 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise ConfigurationError(f"near_duplicate must be a cosine above 0 and up to 1, got {quote_value(value)}")
-
-
 class _Candidate(NamedTuple):
     chunk: Chunk
     metadata: ParsedMetadata
     vector: Vector | None
-
-    @property
-    def source(self) -> str | None:
-        return _source(self.chunk)
 
     @property
     def confidence(self) -> float:
@@ -298,26 +287,22 @@ class _Plan:
         for id, cosine in near:
             if self._is_same(new, id, cosine):
                 return self._join(new, id, cosine)
-        credibility = CONFIDENCE if new.source is None else self._store.credibility(new.source)
+        credibility = self._credibility(new)
         novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
             reason_text = (
-                f"credibility {credibility:.2f} of {new.source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
+                f"credibility {credibility:.2f} of {_source(new.chunk)!r} × novelty {novelty:.2f} "
+                f"is below {LEAST_WORTH}"
             )
             return Admission(new.chunk.id, "refused", reason_text, text=text)
         if all(id != new.chunk.id for id, _ in near):
             new = self._with_new_id(new)
         exists = new.chunk.id in self.added or bool(self._store.get([new.chunk.id]))
-        outcome: Literal["added", "replaced"] = "replaced" if exists else "added"
-        contradicted: tuple[str, ...] = ()
-        lowered: tuple[LoweredMemory, ...] = ()
-        reason = ""
+        admission = Admission(new.chunk.id, "replaced" if exists else "added", text=text)
         if self._judge is not None:
-            contradicted, lowered = self._find_contradictions(new, self._judge)
-            if (failure := self._judge.failures.get(text)) is not None:
-                reason = f"contradictions were judged by labels, because the model failed: {failure}"
+            admission = self._add_contradictions(new, admission, self._judge)
         self.added[new.chunk.id] = new
-        return Admission(new.chunk.id, outcome, reason, contradicted, lowered, text)
+        return admission
 
     def relabelled(self) -> list[_Candidate]:
         """Return the stored memories that gain labels from new memories, with both their old and their new labels."""
@@ -372,35 +357,30 @@ class _Plan:
 
     def _join(self, new: _Candidate, id: str, cosine: float) -> Admission:
         confidence = None
-        if new.source is None or new.source != _source(self._chunk(id)):
-            witness = new.confidence * (CONFIDENCE if new.source is None else self._store.credibility(new.source))
+        if (source := _source(new.chunk)) is None or source != _source(self._chunk(id)):
+            witness = new.confidence * self._credibility(new)
             confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
         self._change(id, confidence, uses=1)
         self._label(id, new.chunk)
-        text = self._chunk(id).text
-        reworded = f"in other words, with a cosine of {cosine:.3f}: {text}"
-        reason = "" if same_wording(new.chunk.text, text) else reworded
+        text, reason = self._chunk(id).text, ""
+        if not same_wording(new.chunk.text, text):
+            reason = f"in other words, with a cosine of {cosine:.3f}: {text}"
         return Admission(id, "joined", reason, text=new.chunk.text)
 
     def _label(self, id: str, new: Chunk) -> None:
-        labels = labels_of(self._chunk(id).metadata)
-        more = [label for label in labels_of(new.metadata) if label not in labels]
-        if not more:
-            return
+        before = labels_of(self._chunk(id).metadata)
+        labels = [*before, *(label for label in labels_of(new.metadata) if label not in before)]
         if id in self.added:
-            self.added[id] = self.added[id]._replace(chunk=_labelled(self._chunk(id), [*labels, *more]))
-            return
-        self._labels[id] = [*labels, *more]
+            self.added[id] = self.added[id]._replace(chunk=_labelled(self._chunk(id), labels))
+        elif labels != before:
+            self._labels[id] = labels
 
     # -- contradictions ---------------------------------------------------------------------------------------
 
-    def _find_contradictions(
-        self, new: _Candidate, judge: Contradictions
-    ) -> tuple[tuple[str, ...], tuple[LoweredMemory, ...]]:
+    def _add_contradictions(self, new: _Candidate, admission: Admission, judge: Contradictions) -> Admission:
+        """Add the edges to contradicted memories and their lower confidence to the plan and to the outcome."""
         labels = _labels(new.chunk)
-        if not labels:
-            return (), ()
-        near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels)))
+        near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels))) if labels else []
         ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
         chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
         old = [
@@ -411,18 +391,25 @@ class _Plan:
         contradicted, lowered_memories = [], []
         before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
         for memory, probability in zip(old, judge.probabilities(new.chunk, old), strict=True):
-            if probability >= PROBABLE:
-                contradicted.append(memory.id)
-                shared_labels = ", ".join(sorted(labels & _labels(memory)))
-                description = f"{new.chunk.id} and {memory.id}, both about {shared_labels}, cannot both be true."
-                self.edges.append(Edge(new.chunk.id, memory.id, CONTRADICTS, probability, description))
-                if memory.id not in before and memory.id not in self._lowered:
-                    confidence = self._confidence(memory.id)
-                    after = lowered(confidence, probability, new.confidence)
-                    self._lowered.add(memory.id)
-                    self._change(memory.id, after)
-                    lowered_memories.append(LoweredMemory(memory.id, confidence, after))
-        return tuple(contradicted), tuple(lowered_memories)
+            if probability < PROBABLE:
+                continue
+            contradicted.append(memory.id)
+            shared_labels = ", ".join(sorted(labels & _labels(memory)))
+            description = f"{new.chunk.id} and {memory.id}, both about {shared_labels}, cannot both be true."
+            self.edges.append(Edge(new.chunk.id, memory.id, CONTRADICTS, probability, description))
+            if memory.id not in before and memory.id not in self._lowered:
+                confidence = self._confidence(memory.id)
+                after = lowered(confidence, probability, new.confidence)
+                self._lowered.add(memory.id)
+                self._change(memory.id, after)
+                lowered_memories.append(LoweredMemory(memory.id, confidence, after))
+        failure = judge.failures.get(new.chunk.text)
+        return replace(
+            admission,
+            reason=f"contradictions were judged by labels, because the model failed: {failure}" if failure else "",
+            contradicts=tuple(contradicted),
+            lowered=tuple(lowered_memories),
+        )
 
     # -- validity and confidence -----------------------------------------------------------------------------
 
@@ -435,6 +422,10 @@ class _Plan:
         state = self._store.states([id], Scope()).get(id, MemoryState())
         begins = [time for time in (state.valid_from, state.created_at) if time is not None]
         return begins[0] if begins else -inf, inf if state.valid_until is None else state.valid_until
+
+    def _credibility(self, memory: _Candidate) -> float:
+        source = _source(memory.chunk)
+        return CONFIDENCE if source is None else self._store.credibility(source)
 
     def _confidence(self, id: str) -> float:
         change = self.changes.get(id)
@@ -452,7 +443,6 @@ class _Plan:
 
 
 def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    """Return whether the times of a new memory allow it to join an existing one (see :func:`admit`)."""
     begin, end = new.period(now)
     if end not in (inf, last):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -14,44 +14,15 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_documents, check_vector
-from langchain_hybridgraph.options.groups import call_text, translated
-from langchain_hybridgraph.records import Hit, Query, Scope, ScoredId, check_ids, memory_id
+from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_ids, memory_id
 from langchain_hybridgraph.search.pipeline import select_hits
-from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Protocol
 
     from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.records import Edge, TimeRange
-
-    class ChunkStore(
-        protocols.ReadsChunks,
-        protocols.SearchesVectors,
-        protocols.HasVectors,
-        protocols.ListsChunks,
-        protocols.ReadsIndex,
-        protocols.AcceptsChunks,
-        Protocol,
-    ):
-        """Interface through which a :class:`DocumentStore` reads and writes its chunks."""
-
-        @property
-        def tenant(self) -> str | None:
-            """Tenant whose chunks the store reads and writes."""
-
-        def upsert(
-            self,
-            chunks: Sequence[Chunk],
-            *,
-            parents: Sequence[Chunk] = (),
-            edges: Sequence[Edge] = (),
-            vectors: Sequence[Sequence[float]] | None = None,
-        ) -> Mapping[str, int]:
-            """Write a batch. If ``vectors`` (one per chunk) are passed, the texts are not embedded."""
-
+    from langchain_hybridgraph.records import TimeRange
 
 BATCH = 1_000
 
@@ -60,9 +31,9 @@ class DocumentStore(VectorStore):
     """LangChain VectorStore that keeps its Documents in a store of chunks. Scores are cosines; higher is better."""
 
     @property
-    def _chunks(self) -> ChunkStore:
-        """The store itself, with the methods of a store of chunks."""
-        return cast("ChunkStore", self)
+    def _chunks(self) -> Any:
+        """The store itself, which also has the methods of a store of chunks (see ``stores.protocols``)."""
+        return self
 
     def _overview(self) -> Mapping[str, Any]:
         """Return facts about the store for display in a notebook."""
@@ -95,16 +66,15 @@ class DocumentStore(VectorStore):
         different lengths.
         """
         if kwargs:
-            raise TypeError(
-                f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size"
-                + ("; the embedding is passed to the store, as embedding=" if "embeddings" in kwargs else "")
-            )
+            raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         if isinstance(texts, str):
             raise ValueError(f"texts must be a list, got a string; pass [{quote_value(texts)}]")
         text_list: list[Any] = list(texts)
         if wrong := [text for text in text_list if not isinstance(text, str)]:
             raise ValueError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
-        _check_lengths(text_list, metadatas=metadatas, ids=ids, vectors=vectors)
+        for name, values in (("metadatas", metadatas), ("ids", ids), ("vectors", vectors)):
+            if values is not None and len(values) != len(text_list):
+                raise ValueError(f"{name} has {len(values)} entries for {len(text_list)} texts; give one per text")
         chunks = [
             chunk_from(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
             for place, text in enumerate(text_list)
@@ -122,10 +92,6 @@ class DocumentStore(VectorStore):
         Raises ConfigurationError if ``documents`` is not a list of Documents.
         """
         return super().add_documents(check_documents(documents), **kwargs)
-
-    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Return the result of :meth:`add_documents` without blocking the event loop."""
-        return await super().aadd_documents(check_documents(documents), **kwargs)
 
     @classmethod
     def from_documents(cls, documents: list[Document], embedding: Any = None, **kwargs: Any) -> Self:
@@ -158,9 +124,8 @@ class DocumentStore(VectorStore):
         chunks, ids_to_delete = self._chunks, list(ids or [])
         if document is not None:
             documents = [document] if isinstance(document, str) else list(document)
-            ids_to_delete += [
-                id for ids_of_one in chunks.document_chunks(documents).values() for id in sorted(ids_of_one)
-            ]
+            for ids_of_one in chunks.document_chunks(documents).values():
+                ids_to_delete += sorted(ids_of_one)
         if filter is not None:
             parsed = parse_filter(filter)
             if parsed is None:
@@ -234,12 +199,8 @@ class DocumentStore(VectorStore):
         **unknown: Any,
     ) -> Query:
         if unknown:
-            names = [translated(name, value) or {} for name, value in unknown.items()]
-            options = {name: value for each in names for name, value in each.items() if name in ("k", "filter")}
-            advice = f"write similarity_search(query, {call_text(options)}); " if options else ""
             raise TypeError(
-                f"similarity_search does not take {', '.join(unknown)}; {advice}the options are k, filter, "
-                "as_of, known_at"
+                f"similarity_search does not take {', '.join(unknown)}; the options are k, filter, as_of, known_at"
             )
         if k < 0:
             raise ConfigurationError(f"k must be an integer ≥ 0, got {k!r}; write k=4")
@@ -248,23 +209,23 @@ class DocumentStore(VectorStore):
         return Query(text, k, scope, None if vector is None else check_vector(vector))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
-        entries = self._entries(query, k)
-        chunks = self._chunks.read([entry.id for entry in entries], query.scope, {})
-        return [(to_document(chunks[entry.id]), entry.score) for entry in entries if entry.id in chunks]
-
-    def _entries(self, query: Query, k: int) -> Sequence[ScoredId]:
         if _is_filter_only(query):
-            return self._chunks.list_chunks(query.scope, k).entries
-        return self._chunks.vector_search(query, k).entries
+            result = self._chunks.list_chunks(query.scope, k)
+        else:
+            result = self._chunks.vector_search(query, k)
+        return [(to_document(chunk), score) for chunk, score in self._read_scored(result, query)]
+
+    def _read_scored(self, result: SourceResult, query: Query) -> list[tuple[Chunk, float]]:
+        chunks = self._chunks.read([entry.id for entry in result.entries], query.scope, {})
+        return [(chunks[entry.id], entry.score) for entry in result.entries if entry.id in chunks]
 
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
         if _is_filter_only(query):
             return [document for document, _ in self._nearest_documents(query, k)]
         if not 0 <= lambda_mult <= 1:
             raise ConfigurationError(f"lambda_mult must be a number from 0 to 1, such as 0.5, got {lambda_mult!r}")
-        entries = self._chunks.vector_search(query, max(k, fetch_k)).entries
-        chunks = self._chunks.read([entry.id for entry in entries], query.scope, {})
-        hits = [Hit(chunks[e.id], e.score, "vector", {"vector": e.score}) for e in entries if e.id in chunks]
+        candidates = self._read_scored(self._chunks.vector_search(query, max(k, fetch_k)), query)
+        hits = [Hit(chunk, score, "vector", {"vector": score}) for chunk, score in candidates]
         vectors = self._chunks.vectors([hit.id for hit in hits])
         return [to_document(hit.chunk) for hit in select_hits(hits, k, mmr_lambda=lambda_mult, vectors=vectors)]
 
@@ -273,19 +234,10 @@ def _is_filter_only(query: Query) -> bool:
     return query.vector is None and not (query.text or "").strip() and query.scope.filter is not None
 
 
-def _check_lengths(texts: Sequence[str], **others: Sequence[Any] | None) -> None:
-    for name, values in others.items():
-        if values is not None and len(values) != len(texts):
-            raise ValueError(f"{name} has {len(values)} entries for {len(texts)} texts; give one per text")
-
-
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     """Return a chunk. If ``id`` is None, its id is derived from text and metadata. Raises ValueError for the id ""."""
-    return Chunk(memory_id(text, metadata) if id is None else checked_id(id), text, metadata)
-
-
-def checked_id(id: str) -> str:
-    """Return an id; raise ValueError for ""."""
+    if id is None:
+        id = memory_id(text, metadata)
     if not id:
         raise ValueError('an id must not be empty, got ""; pass None to derive the id from the text')
-    return id
+    return Chunk(id, text, metadata)

@@ -10,11 +10,9 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import convert_to_messages
 
-from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.embeddings import default_embedding, embedding_name, resolve_embedding
-from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, as_path, quote_value
-from langchain_hybridgraph.memory.duplicates import NEAR_DUPLICATE
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings, default_embedding, embedding_name, resolve_embedding
+from langchain_hybridgraph.errors import ConfigurationError, as_path, check_number, quote_value
+from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
 from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
@@ -25,8 +23,8 @@ from langchain_hybridgraph.stores.sessions import Sessions
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.text.analyzer import language_name
-from langchain_hybridgraph.vectorstores.admission import Admission, admit, check_near_duplicate
-from langchain_hybridgraph.vectorstores.document_store import DocumentStore, checked_id, chunk_from
+from langchain_hybridgraph.vectorstores.admission import Admission, admit
+from langchain_hybridgraph.vectorstores.document_store import DocumentStore, chunk_from
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -55,13 +53,9 @@ class DocumentMemory(EmbeddedMemory):
     ) -> list[Admission]:
         """Add new memories in one transaction. Return one :class:`Admission` per memory, in the same order.
 
-        A memory joins one that says the same with a cosine of at least ``near_duplicate`` (None: the store's), and is
-        refused if its source has little credibility and it says little that is new; see
-        :func:`langchain_hybridgraph.vectorstores.admission.admit`. Memories of the same time that share a label are
-        checked for contradictions (edge ``contradicts``, lower confidence) by the chat model ``llm``, or else by their
-        labels alone; ``contradictions=False`` skips the check.
-
-        Raises ValueError for invalid metadata, a blank text, and a string instead of a list.
+        Near duplicates, with a cosine of at least ``near_duplicate`` (None: the store's), join. The chat model ``llm``
+        judges contradictions, or else the labels do; see :func:`langchain_hybridgraph.vectorstores.admission.admit`.
+        Raises ValueError for a string instead of a list.
 
         >>> from langchain_hybridgraph import HybridGraphStore
         >>> store = HybridGraphStore(None)
@@ -72,11 +66,9 @@ class DocumentMemory(EmbeddedMemory):
         ('joined', 'tea', 1)
         """
         if isinstance(documents, str | Document):
-            raise ValueError(
-                f"documents must be a list of Documents or texts, got one {type(documents).__name__}; "
-                f"pass [{_excerpt(documents)}]"
-            )
-        chunks = [_chunk_of(document) for document in documents]
+            raise ValueError(f"documents must be a list of Documents or texts, got one {type(documents).__name__}")
+        each = map(_document, documents)
+        chunks = [chunk_from(document.page_content, document.metadata, document.id) for document in each]
         if not chunks:
             return []
         near = self._near_duplicate if near_duplicate is None else near_duplicate
@@ -107,11 +99,8 @@ class DocumentMemory(EmbeddedMemory):
                 f"the text that replaces {quote_value(old_id)} is blank; pass a text, or end the old fact with "
                 f"retract({quote_value(old_id)})"
             )
-        if fact.id is None:
-            new_id = memory_id(fact.page_content, {**fact.metadata, "supersedes": old_id})
-        else:
-            new_id = checked_id(fact.id)
-        self.replace_fact(old_id, Chunk(new_id, fact.page_content, fact.metadata), at)
+        new_id = memory_id(fact.page_content, {**fact.metadata, "supersedes": old_id}) if fact.id is None else fact.id
+        self.replace_fact(old_id, chunk_from(fact.page_content, fact.metadata, new_id), at)
         return new_id
 
     def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
@@ -138,15 +127,6 @@ def _document(memory: Any) -> Document:
             f"a memory must be a string or a Document, got {quote_value(memory)} ({type(memory).__name__})"
         )
     return memory if isinstance(memory, Document) else Document(memory)
-
-
-def _chunk_of(memory: Document | str) -> Chunk:
-    document = _document(memory)
-    return chunk_from(document.page_content, document.metadata, document.id)
-
-
-def _excerpt(document: Document | str) -> str:
-    return quote_value(document) if isinstance(document, str) else f"Document({quote_value(document.page_content)}, …)"
 
 
 ROLES = {"human": "user", "ai": "assistant"}
@@ -233,14 +213,13 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         write_timeout: float = WRITE_TIMEOUT,
         near_duplicate: float = NEAR_DUPLICATE,
     ) -> None:
-        if isinstance(path, str) and is_milvus_uri(path):
-            raise ConfigurationError(
-                f"path must be a folder, got {quote_value(path)}; open_store(uri, embedding) and "
-                "MilvusStore(uri, embedding) open a store in Milvus"
-            )
         if isinstance(path, str):
+            if is_milvus_uri(path):
+                raise ConfigurationError(
+                    f"path must be a folder, got {quote_value(path)}; open_store(uri, embedding) opens one in Milvus"
+                )
             check_scheme(path)
-        check_near_duplicate(near_duplicate)
+        check_number("near_duplicate", near_duplicate, gt=0, le=1)
         self._near_duplicate = near_duplicate
         folder = None if path is None else as_path("path", path)
         facts = read_facts(folder)
@@ -328,7 +307,8 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
             raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
         arguments = settings.arguments("store")
         if isinstance(settings.store_embedding, Mapping):
-            arguments["embedding"] = _configured(settings.store_embedding, settings)
+            language = read_facts(settings.store_path).get("language", settings.store_language or "english")
+            arguments["embedding"] = _configured(settings.store_embedding, language)
         return cls(**arguments)
 
 
@@ -343,11 +323,10 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
     return str(made_with)
 
 
-def _configured(form: Mapping[str, Any], settings: HybridGraphSettings) -> Embeddings:
+def _configured(form: Mapping[str, Any], language: str = "english") -> Embeddings:
     """Return the embedding that a mapping describes; LSA gets the language of the index or settings."""
     options = dict(form)
-    made_for = read_facts(settings.store_path).get("language", settings.store_language or "english")
-    return resolve_embedding(options.pop("type"), language=str(made_for), **options)
+    return resolve_embedding(options.pop("type"), language=language, **options)
 
 
 # Settings that apply only to a store on a server, or only to a store in a folder.
@@ -388,16 +367,15 @@ def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | Mil
     """
     options = settings.arguments("store")
     uri = options.pop("uri", None)
-    for_the_other = _OF_A_SERVER if uri is None else _OF_A_FOLDER
-    if wrong := sorted(options.keys() & for_the_other):
-        kind, needed = ("a folder", "a server") if uri is None else ("a server", "a folder")
+    kind, needed, others = ("server", "folder", _OF_A_FOLDER) if uri else ("folder", "server", _OF_A_SERVER)
+    if wrong := sorted(options.keys() & others):
         raise ConfigurationError(
-            f"store_{wrong[0]} applies only to {needed}, but the settings specify {kind}; leave it out, or set "
-            f"{'store_uri' if uri is None else 'store_path instead of store_uri'}"
+            f"store_{wrong[0]} applies only to a {needed}, but the settings specify a {kind}; leave it out, or set "
+            "either store_uri or store_path"
         )
     if uri is None:
         return HybridGraphStore.from_settings(settings)
     embedding = options.pop("embedding", None)
     if isinstance(embedding, Mapping):
-        embedding = resolve_embedding(embedding["type"], **{k: v for k, v in embedding.items() if k != "type"})
+        embedding = _configured(embedding)
     return open_store(uri, embedding, **options)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.embeddings import embedding_name, resolve_embedding
-from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION

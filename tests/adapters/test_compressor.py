@@ -2,10 +2,7 @@ import warnings
 
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake import FakeListLLM
-from langchain_core.runnables import RunnableLambda
-from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
@@ -17,13 +14,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset
     from langchain_classic.retrievers.document_compressors import (
         CrossEncoderReranker,
-        DocumentCompressorPipeline,
-        EmbeddingsFilter,
         LLMChainExtractor,
-        LLMListwiseRerank,
     )
     from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
-    from langchain_community.document_transformers import EmbeddingsRedundantFilter
 
 QUERY = "red car"
 TEXTS = {"a": "a blue boat", "b": "a red car", "c": "a red boat", "d": "cars"}
@@ -65,24 +58,9 @@ class SharedWords(BaseCrossEncoder):
         return [len(set(query.split()) & set(text.split())) for query, text in text_pairs]
 
 
-class WordCounts(Embeddings):
-    def embed_documents(self, texts):
-        words = ["red", "blue", "car", "boat", "cars"]
-        return [[text.split().count(word) + 0.01 for word in words] for text in texts]
-
-    def embed_query(self, text):
-        return self.embed_documents([text])[0]
-
-
 def test_cross_encoder_reranker():
     """LangChain's CrossEncoderReranker returns its best two Documents without scores, so they get 1 and 1/2."""
     assert reranked(CrossEncoderReranker(model=SharedWords(), top_n=2)) == {"b": 1.0, "c": 0.5}
-
-
-def test_embeddings_filter():
-    """The objects that EmbeddingsFilter returns have another class but are matched to their hits."""
-    scores = reranked(EmbeddingsFilter(embeddings=WordCounts(), similarity_threshold=0.4))
-    assert scores == {"b": 1.0, "c": 0.5}
 
 
 def test_llm_chain_extractor_drops_and_shortens():
@@ -97,36 +75,7 @@ def test_llm_chain_extractor_drops_and_shortens():
     ]
 
 
-def test_listwise_rerank():
-    """The hits have the order in which the listwise reranker returns them."""
-    ranking = RunnableLambda(lambda inputs: [inputs["documents"][i] for i in (3, 1, 0)])
-    assert list(reranked(LLMListwiseRerank(reranker=ranking, top_n=2))) == ["d", "b"]
-
-
-def test_a_pipeline_that_splits():
-    """A chunk that a pipeline splits has the rank of its first returned piece."""
-    candidates = hits({"a": "a blue boat\n\na red car", "b": "red boat\n\ncars"})
-    pipeline = DocumentCompressorPipeline(
-        transformers=[
-            CharacterTextSplitter(chunk_size=12, chunk_overlap=0),
-            EmbeddingsRedundantFilter(embeddings=WordCounts()),
-            EmbeddingsFilter(embeddings=WordCounts(), k=3),
-        ]
-    )
-    assert reranked(pipeline, candidates) == {"a": 1.0, "b": 0.5}
-
-
 # -- scores
-
-
-def scored(**scores):
-    def of(documents):
-        for document in documents:
-            if document.id in scores:
-                document.metadata["relevance_score"] = scores[document.id]
-        return documents
-
-    return Compressor(of=of)
 
 
 def test_a_stored_relevance_score_is_ignored():
@@ -179,16 +128,6 @@ def test_stored_metadata_is_never_changed():
     assert [h.chunk.metadata for h in candidates] == [{"tags": ["old"], "nested": {"n": [1]}}] * 4
 
 
-def test_input_of_the_compressor():
-    """The compressor receives Documents in the order of the hits, with text, id, metadata and one private key."""
-    inputs = []
-    reranked(Compressor(of=lambda documents: inputs.extend(documents) or documents))
-    assert [(d.page_content, d.id, d.metadata["source"]) for d in inputs] == [
-        (text, id, f"{id}.md") for id, text in TEXTS.items()
-    ]
-    assert {key for d in inputs for key in d.metadata} == {"source", "_hybridgraph_id"}
-
-
 def test_filters_false_keeps_what_is_left_out():
     """With ``filters=False``, hits that the compressor leaves out follow in their earlier order."""
     best = Compressor(of=lambda documents: documents[2:3])
@@ -214,15 +153,10 @@ async def test_async_uses_the_compressors_async_method():
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
 
 
-class WithoutCallbacks(BaseDocumentCompressor):
-    def compress_documents(self, documents, query):
-        return documents
-
-
 def test_a_compressor_class_is_rejected():
     """Passing a compressor class instead of an instance raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="pass an instance of langchain_core's BaseDocumentCompressor"):
-        CompressorReranker(Both)
+    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker"):
+        as_reranker(Both)
 
 
 def test_as_reranker():

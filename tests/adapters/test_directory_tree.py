@@ -11,7 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.stores.bare_store import BareStore
@@ -100,16 +100,6 @@ def test_results_equal_those_of_the_embedded_store(retriever_over_store, own, qu
     assert "no-layers" in result.degraded
 
 
-def test_a_search_limits_each_type(retriever_over_store, own):
-    """search returns at most k results of each type."""
-    result, expected = retriever_over_store.search("install the oven", k=2), own.search("install the oven", k=2)
-    assert (contents(result.resources), contents(result.skills)) == (
-        contents(expected.resources),
-        contents(expected.skills),
-    )
-    assert len(result.skills) == 2
-
-
 @pytest.fixture
 def changing(tmp_path):
     store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
@@ -125,15 +115,6 @@ def test_texts_added_and_deleted_later(changing):
     store.delete(["z"])
     with pytest.raises(ConfigurationError, match="there is nothing under 'zoo' in the scope of this call"):
         retriever.find("zebra", target_uri="zoo")
-
-
-def test_a_changed_text_is_returned_as_it_is_now(changing):
-    """Hits are read from the vector store, so a changed text is returned with its new content."""
-    store, retriever = changing
-    new = Document("thing5x1 is now blue", metadata={"uri": "pets/5.md", "chunk_index": 1})
-    store.update_document("pets/5#1", new)
-    best = retriever.retrieve("thing5x1 pets", target_uri="pets/5.md")[0]
-    assert best.page_content == "thing5x1 is now blue"
 
 
 def test_a_wide_directory_is_not_read_in_full(tmp_path, monkeypatch):
@@ -168,14 +149,6 @@ async def test_a_tree_that_is_read_too_slowly_is_reported(on_error, monkeypatch)
             assert (list(result), result.degraded) == ([], ("deadline-exceeded:tree",))
     finally:
         gate.set()
-
-
-def test_a_tree_that_cannot_be_read():
-    """If the tree cannot be read, RetrievalError names the cause."""
-    retriever = HierarchicalRetriever(InMemoryVectorStore.from_documents(documents()[:8], embedding()))
-    retriever.index.adapter.scoped_tree = None
-    with pytest.raises(RetrievalError, match=r"no source could answer .tree: TypeError"):
-        retriever.invoke("cats")
 
 
 def test_given_documents_are_the_tree():

@@ -36,14 +36,6 @@ def test_texts_are_refused_with_the_fix(call, texts):
         assert not len(store)
 
 
-def test_documents_are_accepted():
-    """Documents are added with their ids, when a store is created and later."""
-    with HybridGraphStore.from_documents([Document("The cat sat.", id="cat")], "lsa") as store:
-        assert store.add_documents([Document("Dogs bark.", id="dog")]) == ["dog"]
-        assert asyncio.run(store.aadd_documents([Document("Birds sing.", id="bird")])) == ["bird"]
-        assert len(store) == 3
-
-
 @pytest.mark.parametrize("call", [*CALLS, "texts", "supersede"])
 def test_an_empty_id_is_refused(call):
     """An empty string as an id raises ValueError and writes nothing."""
@@ -57,15 +49,6 @@ def test_an_empty_id_is_refused(call):
         with pytest.raises(ValueError, match=r"empty id|id must not be empty"):
             calls[call](store, nameless)
         assert len(store) == 1
-
-
-def test_exact_copies_without_ids_are_one_document():
-    """Documents without ids that have the same text and metadata are stored once."""
-    with HybridGraphStore() as store:
-        store.add_documents(
-            [Document("Cats purr."), Document("Cats purr.", metadata={"page": 2}), Document("Cats purr.")]
-        )
-        assert len(store) == 2
 
 
 def test_labels_of_a_memory_are_a_string_or_a_list():

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import weakref
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.settings import HybridGraphSettings
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import STORES, TEXTS, close
 
@@ -50,16 +48,6 @@ def opened(store, folder, **index):
     vars(store).pop("_hybridgraph_adapters", None)
     gc.collect()
     return HybridRetriever(store, index={"path": folder / "index", **index}, keyword_weight=0.9)
-
-
-def in_process(call):
-    """Run a function of this module in another process and return its last line of output."""
-    command = [sys.executable, "-W", "ignore", "-c", OPENED + call]
-    return subprocess.check_output(command, text=True).strip().splitlines()[-1]
-
-
-def answer_in_process(folder, question):
-    print(ask(opened(notes(Path(folder)), Path(folder)), question))
 
 
 def generation(folder):
@@ -97,17 +85,6 @@ def test_other_options_have_their_own_index(tmp_path, options):
     assert len(other.index.adapter.texts.chunks) == 20
 
 
-def test_the_index_lives_as_long_as_the_store():
-    """The index is kept after the last retriever is gone, and is freed with the store."""
-    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
-    texts = weakref.ref(HybridRetriever(store).index.adapter.texts)
-    gc.collect()
-    assert HybridRetriever(store).index.adapter.texts is texts()
-    del store
-    gc.collect()
-    assert texts() is None
-
-
 def test_a_copy_of_the_store_has_its_own_index():
     """A store that has retrievers can still be copied, and the copy's index follows the copy."""
     store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
@@ -140,15 +117,14 @@ def test_every_listable_store_can_keep_its_index(kind, tmp_path):
         close(store)
 
 
-def test_another_process_opens_the_index_and_applies_changes(folder_index):
+def test_an_opened_index_applies_changes(folder_index):
     """A later process finds texts added since, does not find deleted texts, and does not build the index again."""
     built = generation(folder_index)
     store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     store.delete(["p3"])
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'part1')") == "['v1']"
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'code3')") == "[]"
-    assert in_process(f"*; answer_in_process({str(folder_index)!r}, 'code4')") == "['p4']"
+    retriever = opened(store, folder_index)
+    assert [ask(retriever, question) for question in ("part1", "code3", "code4")] == [["v1"], [], ["p4"]]
     assert generation(folder_index) == built
 
 
@@ -196,13 +172,17 @@ def overwrite(file):
         stream.write(b"\x00garbage\xff")
 
 
+def misspell(file):
+    file.write_bytes(file.read_bytes().replace(b"leaks", b"leeks", 1))
+
+
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("texts", truncate),
-        ("texts", overwrite),
-        ("rows.jsonl", overwrite),
-        ("rows.jsonl", os.remove),
+        ("changes.jsonl", misspell),
+        ("changes.jsonl", truncate),
+        ("changes.jsonl", overwrite),
+        ("changes.jsonl", os.remove),
         ("keywords/meta.json", os.remove),
         ("keywords/*.idx", overwrite),
         ("keywords/*.term", truncate),
@@ -220,7 +200,7 @@ def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
 
 def build_slowly(folder):
     """Build the index again, and wait before it is complete."""
-    from langchain_hybridgraph.adapters.kept_index import KeptIndex
+    from langchain_hybridgraph.adapters.index_refresh import KeptIndex
 
     KeptIndex.publish = lambda index: (print("ready", flush=True), threading.Event().wait())
     opened(notes(Path(folder)), Path(folder), language="german")
@@ -240,11 +220,10 @@ def test_a_killed_process_leaves_the_old_index(folder_index):
 
 
 def test_an_unfinished_change_is_ignored(folder_index):
-    """Texts and lines that a killed process wrote without committing them have no effect."""
+    """A line that a killed process wrote without committing it has no effect."""
     folder = folder_index / "index" / generation(folder_index)
-    for name in ("texts", "rows.jsonl"):
-        with (folder / name).open("ab") as file:
-            file.write(b'{"half')
+    with (folder / "changes.jsonl").open("ab") as file:
+        file.write(b'{"half')
     store = notes(folder_index)
     store.add_texts(["Valve part1 is new."], ids=["v1"])
     assert ask(opened(store, folder_index), "part1") == ["v1"]
@@ -291,7 +270,7 @@ def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
     assert ask(first, "valve") == ask(second, "valve") == []
     assert len(ask(first, "pump")) == len(ask(second, "pump")) == 19
     assert first.index.adapter.texts._generation == second.index.adapter.texts._generation
-    assert len((tmp_path / "index" / generation(tmp_path) / "rows.jsonl").read_bytes().splitlines()) == 5
+    assert len((tmp_path / "index" / generation(tmp_path) / "changes.jsonl").read_bytes().splitlines()) == 4
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every folder")
@@ -357,14 +336,3 @@ def test_wrong_uses_of_a_path_are_errors(tmp_path):
         HybridRetriever(store, index={**index, "engine": "rank_bm25"})
     with pytest.raises(ConfigurationError, match="kept in a folder"):
         HybridRetriever(store, index=index).refresh([Document("coal")])
-
-
-def test_the_path_can_be_configured(tmp_path, monkeypatch):
-    """The folder can be set in a file and in the environment."""
-    (tmp_path / "hybridgraph.yaml").write_text(f"index:\n  path: {tmp_path / 'index'}\n")
-    store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
-    HybridRetriever.from_config(tmp_path / "hybridgraph.yaml", store=store)
-    assert (tmp_path / "index" / "current").exists()
-    monkeypatch.setenv("HYBRIDGRAPH_INDEX_PATH", str(tmp_path / "other"))
-    settings = HybridGraphSettings.from_file(tmp_path / "hybridgraph.yaml")
-    assert HybridRetriever.from_settings(settings, store=store).index.path == tmp_path / "other"

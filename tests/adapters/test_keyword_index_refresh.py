@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
-from pydantic import ValidationError
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.adapters.vector_stores import InMemoryAdapter
@@ -110,12 +109,6 @@ def test_the_interval_between_two_checks(plain):
     assert texts(by_words(retriever)) == [LATER]
 
 
-@pytest.mark.parametrize("bad", ["always", -1, None])
-def test_an_unknown_setting_is_refused(plain, bad):
-    with pytest.raises(ValidationError, match="refresh"):
-        HybridRetriever(plain, index={"refresh": bad})
-
-
 def test_a_changed_text_needs_a_refresh(plain):
     """A changed text is found by its new words only after refresh(), because the number of texts is the same."""
     retriever = HybridRetriever(plain)
@@ -134,17 +127,6 @@ def test_given_documents_are_not_extended(plain):
     retriever = HybridRetriever(plain, documents()[:1])
     plain.add_texts([LATER])
     assert texts(by_words(retriever, "stripes quokkas")) == [LATER]
-
-
-def test_only_new_texts_are_read(plain):
-    """An added text is indexed without reading the rest of the collection again."""
-    retriever = HybridRetriever(plain)
-    before = retriever.index.adapter.texts.index
-    plain.add_texts([LATER])
-    by_words(retriever)
-    assert retriever.index.adapter.texts.index is before
-    assert len(retriever.index.adapter.texts.ids) == 4
-    assert len(before) == 4
 
 
 class Unreadable(InMemoryVectorStore):
@@ -214,24 +196,6 @@ def test_a_store_that_failed_at_construction_is_read_later(unlistable):
     assert (texts(result), result.degraded) == ([TEXTS["zebra"]], ())
     unlistable.add_texts([LATER])
     assert texts(by_words(retriever)) == [LATER]
-
-
-def test_given_documents_are_searched_if_the_store_cannot_be_listed(unlistable):
-    """With documents, a store that cannot be listed is still searched by vector, and the documents by keyword."""
-    retriever = HybridRetriever(unlistable, documents(), k=2)
-    result = retriever.retrieve("stripes")
-    assert result[0].page_content == TEXTS["zebra"]
-    assert {source for hit in result.hits for source in hit.found_by} == {"vector", "keyword"}
-    assert "vector-failed" not in result.degraded
-
-
-def test_a_filter_holds_in_a_store_that_cannot_be_listed(unlistable):
-    """With a filter, the vector search still answers, and every hit satisfies the filter."""
-    unlistable.add_texts(["Zebras run."], [{"kind": "note"}], ids=["note"])
-    with pytest.warns(UserWarning, match="could not be listed"):
-        result = HybridRetriever(unlistable).retrieve("stripes", filter={"kind": "note"})
-    assert [document.id for document in result] == ["note"]
-    assert result.degraded == ("no-keyword-index",)
 
 
 # -- stores that cannot be listed ----------------------------------------------------------------------------------

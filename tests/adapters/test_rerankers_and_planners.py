@@ -94,14 +94,6 @@ def test_an_expander_by_name(tmp_path, store, form, kind):
     assert type(retriever.expander).__name__ == kind
 
 
-def test_an_expander_from_the_environment(monkeypatch, store):
-    """An environment variable can name a factory of an expander, with its parameters."""
-    form = '{"type": "my_application:shout", "mark": "?"}'
-    monkeypatch.setenv("HYBRIDGRAPH_ADVANCED_EXPANDER", form)
-    result = AdvancedRetriever.from_config(store=store).retrieve_with_context("cat", ["User: dogs"])
-    assert result.plan["expanded_query"] == "cat?"
-
-
 @pytest.mark.parametrize(
     ("form", "expected"),
     [("history", "did you mean 'history_terms'"), (3, "must be a name, a mapping"), ("a:b", "a:b")],

@@ -3,10 +3,9 @@
 import re
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from pydantic import BaseModel, Field
 
 from langchain_hybridgraph import (
@@ -19,7 +18,6 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, format_documents
 from langchain_hybridgraph.errors import ConfigurationError
-from tests.support.models.saying_model import SayingModel
 
 PAGES = {"trains.md": "Trains carry coal in winter.", "ships.md": "Ships carry coal, too.", "salt.md": "Salt is white."}
 KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever]
@@ -63,31 +61,6 @@ def test_a_filter_is_a_json_object(store, filter):
     """The filter argument may be a JSON object or, because some models write it, a string of JSON."""
     documents = call_tool(HybridRetriever(store).as_tool(), query="coal trains", filter=filter).artifact
     assert {document.metadata["n"] for document in documents} == {1, 2}
-
-
-def test_invalid_filters_are_reported_to_the_model(store):
-    """An invalid filter gives an error message that the model can read, not an exception."""
-    message = call_tool(HybridRetriever(store).as_tool(), query="coal", filter={"n": {"$near": 0}})
-    assert message.status == "error"
-    assert "$near" in message.content
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"as_of": "last summer"}, "'last summer' is not a time; a time is an ISO 8601 string such as '2024-05-01'"),
-        ({"as_of": "2024-06"}, "'2024-06' is not a time"),
-        ({"labels": []}, None),
-        ({"session_id": "s"}, None),
-    ],
-)
-def test_invalid_arguments_are_reported_to_the_model(store, arguments, expected):
-    """An invalid time gives an error message that names the expected form."""
-    message = call_tool(MemoryRetriever(store).as_tool(), query="coal", **arguments)
-    assert (message.status, expected is None or expected in message.content) == (
-        "error" if expected else "success",
-        True,
-    )
 
 
 def test_invalid_arguments_in_a_tool_node(store):
@@ -189,21 +162,3 @@ def test_texts_are_marked_as_data():
     assert last == f"--- end of data {number} ---"
     assert "\n".join(lines[1:]) == attack
     assert number not in "\n".join(lines)
-
-
-def test_an_agent_calls_the_tool(store):
-    """LangChain's agent calls the tool and answers from the texts it returns."""
-
-    class Agent(SayingModel):
-        def _generate(self, messages, **kwargs):
-            *_, last = messages
-            if isinstance(last, ToolMessage):
-                self.answer = AIMessage(f"Read: {last.content.splitlines()[2]}")
-            else:
-                call = {"name": "notes", "args": {"query": last.content, "k": 1}, "id": "1"}
-                self.answer = AIMessage("", tool_calls=[call])
-            return super()._generate(messages, **kwargs)
-
-    tool = HybridRetriever(store).as_tool(name="notes", description="Searches the notes.")
-    state = create_agent(Agent(answer=None), [tool]).invoke({"messages": [HumanMessage("coal trains")]})
-    assert state["messages"][-1].content == f"Read: {PAGES['trains.md']}"

@@ -52,15 +52,6 @@ def test_documents_of_deleted_files_are_deleted(here):
     ]  # fmt: skip
 
 
-def test_without_prune_nothing_is_deleted(here):
-    """Without --prune, documents below the given paths whose files no longer exist are kept."""
-    before = documents()
-    for name in ("docs/a.md", "docs/sub/b.md", "other/e.md"):
-        (here / name).unlink()
-    report = ingest("docs", "--index", "index")
-    assert (report["pruned"], documents()) == ([], before)
-
-
 @pytest.mark.parametrize("path", ["./docs/", "docs/sub/..", "{here}/docs", "../{name}/docs"])
 def test_paths_in_any_form(here, path):
     """A path may be relative, absolute or not normalized, and still matches the ingested documents."""
@@ -83,12 +74,6 @@ def test_documents_of_a_folder_with_the_same_name_are_kept(here):
     assert ingest(here / "away" / "docs", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
 
 
-def test_unreadable_files_are_kept(here):
-    """Documents of a file that still exists are kept, even if the file is no longer text."""
-    (here / "docs" / "a.md").write_bytes(b"\x00\x01\x02")
-    assert ingest("docs", "--index", "index", "--prune")["pruned"] == []
-
-
 def test_a_folder_that_cannot_be_looked_into(here):
     """Documents below a folder that cannot be listed are kept."""
     (here / "docs" / "sub").chmod(0)
@@ -107,12 +92,6 @@ def test_a_folder_that_is_gone(here):
     assert "deleted 2 documents whose files are gone: docs/sub/b.md, docs/sub/c.md\n" in done.stdout
 
 
-def test_a_folder_that_was_emptied(here):
-    """--prune deletes all documents of a folder without files."""
-    (here / "other" / "e.md").unlink()
-    assert ingest("other", "--index", "index", "--prune")["pruned"] == ["other/e.md"]
-
-
 def test_a_folder_that_was_never_read(here):
     """A path that was never ingested gives an error message, and nothing is deleted."""
     before = documents()
@@ -121,14 +100,3 @@ def test_a_folder_that_was_never_read(here):
     assert "path 'dcos' does not exist" in ingest("dcos", "--index", "index", "--prune", code=2)
     assert "path 'dcos' does not exist" in ingest("docs", "dcos", "--index", "index", "--prune", code=2)
     assert documents() == before
-
-
-def test_deleting_an_unknown_document(here):
-    """The error for an unknown document lists documents below that path or with similar names."""
-    for name, hint in {
-        "docs/sub": "no document is named docs/sub; did you mean docs/sub/b.md, docs/sub/c.md?",
-        "docs/sub/d.md": "no document is named docs/sub/d.md; did you mean docs/sub/",
-        "zzz": "no document is named zzz\n",
-    }.items():
-        done = CliRunner().invoke(app, ["delete", "--document", name, "--index", "index"])
-        assert (done.exit_code, hint in done.stderr) == (1, True)

@@ -85,12 +85,3 @@ def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):
     code, _, error = run("ingest", tmp_path, "--index", "milvs:notes.db", "--embedding", MODEL)
     assert (code, "must be milvus, http or https" in error) == (2, True)
     assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]
-
-
-def test_the_error_for_a_new_store_without_a_model(tmp_path, monkeypatch):
-    """If no model is available, the error recommends a custom embedding and not lsa, which Milvus cannot use."""
-    (tmp_path / "a.md").write_text("a river")
-    monkeypatch.setattr("langchain_hybridgraph.embeddings.choose_embedding", lambda spec: ("lsa", "lsa: offline"))
-    code, _, error = run("ingest", tmp_path, "--index", f"milvus:{tmp_path / 'lite.db'}")
-    assert (code, "pass --embedding package.module:factory" in error, "lsa" in error) == (2, True, False)
-    assert list(tmp_path.iterdir()) == [tmp_path / "a.md"]

@@ -93,14 +93,6 @@ def test_all_tenants_are_checked_at_once(index, verb):
         assert (done.exit_code, result["problems"]) == (0, [])
 
 
-def test_a_folder_whose_tenants_are_gone_is_checked(index):
-    """check works on a folder whose tenants have all been dropped."""
-    for tenant in ("ada", "bo"):
-        hybridgraph("tenants", "drop", tenant, "--index", index, "--yes")
-    assert hybridgraph("check", "--index", index).stdout == "no problems in 0 chunks\n"
-    assert list_tenants(index) == {}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

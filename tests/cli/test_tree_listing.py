@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli.app import app
-from langchain_hybridgraph.search.hierarchy import FindResult
 
 FILES = {
     "my docs/über/cats.md": "# Cats\n\nCats purr when they are content.",
@@ -48,13 +47,6 @@ def bare(tmp_path):
     with HybridGraphStore(folder) as store:
         store.add_texts(list(FILES.values()), [{"uri": f"lib/{name}"} for name in FILES], ids=list(FILES))
     return folder
-
-
-def test_find_before_there_are_summaries(bare):
-    """find works without summaries and recommends hybridgraph tree to create them."""
-    done = hybridgraph("find", "Which pets purr?", "--index", bare)
-    assert "lib/my docs/über/cats.md" in done.stdout
-    assert "hybridgraph tree creates them" in " ".join(done.stdout.split())
 
 
 def test_tree_makes_the_summaries_and_shows_them(bare):
@@ -119,24 +111,6 @@ def test_the_schema_of_tree(index):
         ("lib/my docs", 0, 2), ("lib/my docs/dogs.md", 1, 0), ("lib/my docs/über", 1, 1),
     ]  # fmt: skip
     assert set(tree[0]) == {"uri", "name", "depth", "contains", "abstract"}
-
-
-def test_the_json_of_find_is_the_result(index):
-    """find --json prints a FindResult that can be read again."""
-    hybridgraph("tree", "--index", index)
-    result = answer("find", "Which pets purr?", "--index", index, "--under", "lib/my docs", "-k", 3)
-    again = FindResult.from_dict(result)
-    assert again.to_dict() == result
-    assert again.total > 0
-    assert all(context.uri.startswith("lib/my docs") for context in again)
-
-
-def test_an_unknown_uri(index):
-    """An unknown uri in --under gives an error that lists the top of the tree."""
-    for verb in (["find", "x"], ["tree"]):
-        done = hybridgraph(*verb, "--index", index, "--under", "libb")
-        assert done.exit_code in (1, 2)
-        assert "there is nothing under 'libb' in the scope of this call; the top of the tree has 'lib'" in done.stderr
 
 
 def test_tree_during_a_write(index):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi, BM25Plus
 
-from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.bm25 import RankBM25Index
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.text.analyzer import Analyzer
 

@@ -47,18 +47,19 @@ def test_texts_do_not_overlap(width):
 
 
 def test_the_picture_has_hits_and_edges():
-    """The picture contains the question, the ranks, titles and scores of the hits, and the edges."""
-    labels = {
-        text.get_text()
-        for text in texts(draw(answer(search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8)))))
-    }
-    assert {
-        "Who wrote it?",
-        "2 returned",
+    """A transparent picture has the question, which is not a formula, ranks, titles and scores, edges and reasons."""
+    hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("cites", 0.8))
+    figure = draw(answer(*hits, query=r"Is $\x$ < $5?", degraded=("no-graph-store",)))
+    figure.savefig(BytesIO())
+    assert figure.get_facecolor()[3] == 0
+    assert {text.get_text() for text in texts(figure)} >= {
+        r"Is $\x$ < $5?",
+        "2 returned · no-graph-store",
         "1\xa0\xa0Text of a.   0.90",
         "2\xa0\xa0Text of b.   0.50",
         "cites",
-    } <= labels
+    }
+    assert {text.get_text() for text in texts(draw(answer()))} == {"Who wrote it?", "nothing found"}
 
 
 def test_an_arrow_points_as_the_edge_is_stored():
@@ -80,41 +81,12 @@ def test_only_some_hits_are_drawn():
     assert sum("Text of" in label for label in labels) == 3
 
 
-def test_texts_are_not_formulas():
-    """Dollar signs and invalid formulas are drawn as plain text."""
-    figure = draw(answer(search_hit("a", 0.9), query=r"Is $\x$ < $5?"))
-    figure.savefig(BytesIO())
-    assert r"Is $\x$ < $5?" in {text.get_text() for text in texts(figure)}
-
-
-def luminance(colour):
-    """Return WCAG's relative luminance of a grey in hexadecimal."""
-    value = int(colour[1:3], 16) / 255
-    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-
-
-def test_text_is_legible_on_light_and_dark_pages():
-    """The figure is transparent, and its text has a contrast above 4 on light and dark pages."""
-    figure = draw(answer(search_hit("a", 0.9)))
-    [ink] = {text.get_color() for text in texts(figure)}
-    assert figure.get_facecolor()[3] == 0
-    assert ink[1:3] == ink[3:5] == ink[5:7]
-    light, dark, own = luminance("#ffffff") + 0.05, luminance("#111111") + 0.05, luminance(ink) + 0.05
-    assert min(light / own, own / dark) > 4
-
-
 def test_a_notebook_displays_a_png():
     """IPython displays the figure as a PNG, without pyplot."""
     display = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
     data, metadata = display.format(draw(answer(search_hit("a", 0.9)), width=6))
     assert data["image/png"].startswith(b"\x89PNG")
     assert metadata["image/png"]["width"] == 6 * 96
-
-
-def test_the_picture_of_an_empty_result():
-    """The picture of an empty result shows "nothing found" and the reasons for degradation."""
-    labels = {text.get_text() for text in texts(draw(answer(degraded=("no-graph-store",))))}
-    assert labels == {"Who wrote it?", "nothing found · no-graph-store"}
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,6 @@ def test_topics_are_not_used_for_many_texts(monkeypatch):
     assert best(LSAEmbeddings().fit(FACTS), "What is my job?") is None
 
 
-def test_a_saved_model_keeps_its_topics(tmp_path):
-    """A saved and loaded model finds facts by their topics."""
-    LSAEmbeddings().fit(FACTS).save(tmp_path / "model.npz")
-    assert best(LSAEmbeddings.load(tmp_path / "model.npz"), "What is my job?") == FACTS[0]
-
-
 @pytest.mark.parametrize("table", sorted(Path(topics.__file__).parent.glob("topics_*.txt")), ids=lambda path: path.stem)
 def test_the_table_has_no_line_twice(table):
     """Every path has one line, with one word at least, and no word is repeated in it."""

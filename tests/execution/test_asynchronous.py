@@ -7,24 +7,22 @@ import warnings
 import pytest
 from langchain_chroma import Chroma
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.language_models.llms import LLM
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.execution.effects import is_asynchronous
-from langchain_hybridgraph.execution.llm import with_schema
+from langchain_hybridgraph.execution.llm import model_call, with_schema
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from langchain_classic.retrievers import EnsembleRetriever
     from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
     from langchain_community.retrievers import BM25Retriever
 
@@ -39,26 +37,6 @@ class SyncLLM(LLM):
 
     def _call(self, prompt, stop=None, run_manager=None, **kwargs):
         return "answer"
-
-
-class SyncCompressor(BaseDocumentCompressor):
-    def compress_documents(self, documents, query, callbacks=None):
-        return documents
-
-
-class AsyncCompressor(SyncCompressor):
-    async def acompress_documents(self, documents, query, callbacks=None):
-        return documents
-
-
-class SyncRunnable(Runnable):
-    def invoke(self, input, config=None, **kwargs):
-        return input
-
-
-class AsyncRunnable(SyncRunnable):
-    async def ainvoke(self, input, config=None, **kwargs):
-        return input
 
 
 class SyncHistory(BaseChatMessageHistory):
@@ -102,13 +80,9 @@ SYNCHRONOUS = {
     "chain": lambda: PROMPT | FakeListChatModel(responses=["a"]) | StrOutputParser(),
     "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([SyncLLM()]),
     "asked for JSON": lambda: with_schema(FakeListChatModel(responses=["a"]), SCHEMA, "Test"),
-    "runnable": SyncRunnable,
     "embedding": fake,
     "retriever": bm25,
-    "retrievers in one": lambda: EnsembleRetriever(retrievers=[bm25(), bm25()], weights=[0.5, 0.5]),
-    "store over an embedding": lambda: InMemoryVectorStore(fake()).as_retriever(),
     "store": lambda: Chroma(embedding_function=fake()).as_retriever(),
-    "compressor": SyncCompressor,
     "compressor over an embedding": lambda: EmbeddingsFilter(embeddings=fake()),
     "chat history": SyncHistory,
 }
@@ -119,10 +93,8 @@ ASYNCHRONOUS = {
     "structured output": lambda: chat().with_structured_output(SCHEMA, include_raw=True),
     "asked for a form": lambda: with_schema(chat(), SCHEMA, "Test"),
     "function": lambda: RunnableLambda(str),
-    "runnable": AsyncRunnable,
     "embedding": openai,
     "store over an embedding": lambda: InMemoryVectorStore(openai()).as_retriever(),
-    "compressor": AsyncCompressor,
     "a user's own retriever": lambda: AsyncOnlyRetriever(embeddings=fake()),
     "our retriever": lambda: HybridRetriever(HybridGraphStore.from_texts(["a text", "another"])),
     "something unknown": object,
@@ -141,3 +113,10 @@ def test_objects_run_by_langchains_executor_are_synchronous(make):
 def test_objects_with_coroutines_are_asynchronous(make):
     """An object with its own coroutines is asynchronous, and so are its bindings and the chains that contain it."""
     assert is_asynchronous(make())
+
+
+def test_models_without_coroutines_are_called_on_a_worker():
+    """The call of a model is awaited only if the model has coroutines of its own."""
+    models = FakeListChatModel(responses=["a"]), chat()
+    calls = [model_call("planner", object(), model.invoke, model.ainvoke, []) for model in models]
+    assert [call.arun is not None for call in calls] == [False, True]

@@ -66,11 +66,6 @@ def test_calls_run_at_the_same_time_and_return_in_order(run):
     assert run(gathered(slow, fast)) == ["slow", "fast"]
 
 
-def test_the_first_call_runs_on_the_callers_thread():
-    """A single call runs on the caller's thread."""
-    assert drive(gathered(Effect("a", threading.get_ident))) == [threading.get_ident()]
-
-
 def test_a_failing_call_does_not_affect_the_others(run):
     """A failing call gives a Failure with its source and error; the other calls return their results."""
     failure, fine = run(gathered(Effect("vector", lambda: 1 / 0), Effect("keyword", lambda: "fine", quick=True)))
@@ -104,12 +99,6 @@ def test_a_late_call_is_reported_without_waiting_for_it(run, gate):
     )
     late, fine = run(gathered(hanging, Effect("keyword", lambda: "fine")))
     assert (late.reason, fine) == ("deadline-exceeded:vector", "fine")
-
-
-async def test_an_awaited_call_has_a_deadline_too():
-    """A coroutine that misses the deadline is reported with its source."""
-    (late,) = await adrive(gathered(Effect("vector", lambda: None, asyncio.Event().wait)), time.monotonic() + SOON)
-    assert late.reason == "deadline-exceeded:vector"
 
 
 async def test_a_coroutine_that_ignores_cancellation_does_not_delay_the_result():
@@ -148,7 +137,7 @@ async def test_calls_that_hang_without_a_deadline_do_not_block_others(gate, monk
     assert len(starts) == count
 
 
-def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
+def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(run, gate):
     """A lane with ABANDONED_CALLS hanging calls gets no further calls until one of them has returned."""
     lane, starts = Lane("test", Owner()), threading.Semaphore(0)
     ended = threading.Semaphore(0)
@@ -160,10 +149,10 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
 
     hanging = 0
     while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it begins
-        (failure,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
+        (failure,) = run(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
         assert failure.late
         hanging += starts.acquire(timeout=SOON)
-    (skipped,) = drive(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
+    (skipped,) = run(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
     assert skipped.reason == "deadline-exceeded:vector"
     assert not starts.acquire(blocking=False)
     gate.set()
@@ -171,7 +160,7 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(gate):
         assert ended.acquire(timeout=PATIENCE)
     answer = None
     while answer != "back":  # the worker that has made the call frees the lane a moment later
-        (answer,) = drive(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + PATIENCE)
+        (answer,) = run(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + PATIENCE)
 
 
 async def test_no_more_calls_run_at_once_than_there_are_workers():
@@ -214,28 +203,6 @@ async def test_a_cancelled_search_stops_at_its_next_call(gate):
     assert calls == []
 
 
-async def test_a_search_that_is_cancelled_in_the_queue_never_begins(gate, monkeypatch):
-    """A search that is cancelled while it is queued is never run."""
-    monkeypatch.setattr(worker_threads, "OVERDUE_SECONDS", PATIENCE)
-    starts = threading.Semaphore(0)
-    busy = [
-        asyncio.create_task(offload(lambda: starts.release() or gate.wait(PATIENCE)))
-        for _ in range(worker_threads.WORKERS)
-    ]
-    for _ in busy:
-        assert await asyncio.to_thread(starts.acquire, timeout=PATIENCE)
-    calls = []
-    queued = [asyncio.create_task(offload(lambda: calls.append(1))) for _ in range(50)]
-    await asyncio.sleep(0)
-    for task in queued:
-        task.cancel()
-    await asyncio.gather(*queued, return_exceptions=True)
-    gate.set()
-    await asyncio.gather(*busy)
-    await offload(lambda: None)
-    assert calls == []
-
-
 async def test_context_variables_are_those_of_the_caller():
     """A search and all its calls see the caller's context variables, and its changes do not leak to the caller."""
     values = []
@@ -252,24 +219,6 @@ async def test_context_variables_are_those_of_the_caller():
     NAME.set("outer")
     await adrive(search())
     assert (sorted(values), NAME.get()) == (["inner", "inner", "inner", "outer"], "outer")
-
-
-async def test_native_coroutines_are_awaited_together():
-    """Two coroutines that wait for each other both return."""
-    first, second = asyncio.Event(), asyncio.Event()
-
-    async def one():
-        first.set()
-        await second.wait()
-        return "one"
-
-    async def two():
-        await first.wait()
-        second.set()
-        return "two"
-
-    answers = await adrive(gathered(Effect("a", lambda: None, one), Effect("b", lambda: None, two)))
-    assert answers == ["one", "two"]
 
 
 # -- searches that are parts of other searches --------------------------------------------------------------------
@@ -349,7 +298,6 @@ def test_the_earlier_deadline_applies():
     """A call keeps its own deadline if that is earlier than the deadline of its search."""
     calls = [Effect("a", print, deadline=1.0), Effect("b", print, deadline=3.0), Effect("c", print)]
     assert [call.deadline for call in next(within(gathered(*calls), 2.0))] == [1.0, 2.0, 2.0]
-    assert next(within(gathered(*calls), None)) == calls
 
 
 # -- processes ----------------------------------------------------------------------------------------------------

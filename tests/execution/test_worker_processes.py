@@ -14,24 +14,20 @@ PID = "__import__('time').sleep(.005) or __import__('os').getpid()"
 
 
 def test_results_come_in_order_from_several_processes():
-    """Results are in the order of their inputs, although several processes have computed them."""
+    """Results are in the order of their inputs, although several processes have computed them and print."""
     with worker_processes(2):
-        results = list(ordered_map(eval, [f"({number}, {PID})" for number in range(2 * MANY)]))
+        results = list(ordered_map(eval, [f"print() or ({number}, {PID})" for number in range(2 * MANY)]))
     assert [number for number, _ in results] == list(range(2 * MANY))
     assert {pid for _, pid in results} > {os.getpid()}
 
 
-def test_few_inputs_are_computed_here():
-    """Fewer than FEW inputs are computed in this process."""
-    with worker_processes(2):
-        assert set(ordered_map(eval, [PID] * (FEW - 1))) == {os.getpid()}
-
-
-def test_without_workers_everything_is_computed_here():
-    """Without worker processes, all inputs are computed in this process."""
+def test_without_workers_or_much_work_everything_is_computed_here():
+    """Without worker processes, or with fewer than FEW inputs, all inputs are computed in this process."""
     assert set(ordered_map(eval, [PID] * MANY)) == {os.getpid()}
     with worker_processes(0):
         assert set(ordered_map(eval, [PID] * MANY)) == {os.getpid()}
+    with worker_processes(2):
+        assert set(ordered_map(eval, [PID] * (FEW - 1))) == {os.getpid()}
 
 
 def test_an_error_is_raised_after_the_results_before_it():
@@ -53,12 +49,6 @@ def test_arguments_that_cannot_be_pickled_stay_in_this_process():
     """A function that cannot be pickled runs in this process."""
     with worker_processes(1):
         assert list(ordered_map(lambda number: number + 1, range(MANY))) == list(range(1, MANY + 1))
-
-
-def test_printed_output_is_not_mistaken_for_a_result():
-    """A function that prints in a worker process still returns its result."""
-    with worker_processes(1):
-        assert list(ordered_map(eval, [f"print({number}) or {number}" for number in range(MANY)])) == list(range(MANY))
 
 
 def test_a_script_needs_no_main_guard(tmp_path):

@@ -136,6 +136,9 @@ def test_a_reader_without_rights_follows_a_writer(folder, locked, kind):
                 assert search(reader, f"round{number}")[0] == ["b"]
             assert reader.get(["b"])[0].text.endswith(f"round{number}")
             assert search(reader, "cat") == (["a"], ["a"])
+        with closing(open_store(folder, kind)) as writer:  # the reader does not see the log of this commit
+            writer.upsert([Chunk("b", "a grey dog")])
+        assert reader.get(["b"])[0].text == "a grey dog"
 
 
 def test_an_index_without_a_chunk(folder, locked):

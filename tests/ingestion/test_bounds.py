@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import LONGEST_TITLE
@@ -164,12 +163,3 @@ def test_names_of_columns_are_shortened(tmp_path):
     assert len(rows) == 20
     assert max(len(row.page_content) for row in rows) < 600
     assert "column names" in notes[0]
-
-
-def test_titles_of_added_documents_are_shortened():
-    """add_documents shortens titles in the same way."""
-    store = HybridGraphStore(None)
-    store.add_documents([Document("text", id="a", metadata={"title": "t" * 9_000, "note": "n" * 9_000})])
-    (document,) = store.get_by_ids(["a"])
-    assert len(document.metadata["title"]) <= LONGEST_TITLE
-    assert len(document.metadata["note"]) == 9_000

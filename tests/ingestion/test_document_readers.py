@@ -209,18 +209,6 @@ def test_without_the_extra(tmp_path, monkeypatch):
         list(read_files(docs / "a.pdf"))
 
 
-def test_hits_can_be_cited(tmp_path):
-    """Chunks of a PDF have the number of their page."""
-    write_pdf(tmp_path / "report.pdf", ["Cats purr at night.", "Dogs bark at cats."])
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    ingest(read_files(tmp_path / "report.pdf"), store)
-    chunks = store.get(sorted(store.document_chunks(["report.pdf"])["report.pdf"]))
-    assert sorted((chunk.metadata["page"], chunk.text.strip()) for chunk in chunks) == [
-        (1, "Cats purr at night."),
-        (2, "Dogs bark at cats."),
-    ]
-
-
 class Loader(BaseLoader):
     """Loader of two pages of one file, as LangChain's loaders of PDF files give them."""
 

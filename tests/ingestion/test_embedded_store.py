@@ -7,9 +7,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.processes import Step
-from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from langchain_hybridgraph.records import Query, Scope
@@ -91,29 +88,3 @@ def test_pruning_removes_whole_documents(store):
     assert hit_ids(store, "anything") == []
     assert edges(store, "a.md#0", "a.md#install") == set()
     assert store.admin.check().ok
-
-
-def test_every_phase_reports_progress():
-    """Fitting a model and building the index report the numbers of finished chunks and of all chunks."""
-    steps = []
-    documents = [page(f"# Page {n}\n\nText {n} about cats and dogs.", f"{n}.md") for n in range(5)]
-    with HybridGraphStore(None, "lsa") as store:
-        ingest(documents, store, progress=steps.append)
-    assert [step for step in steps if step.unit == "chunks"] == [
-        Step("embedding", 0, 5, "chunks", share=0.5),
-        Step("embedding", 5, 5, "chunks", share=0.75),
-        Step("index", 0, 5, "chunks", share=0.75),
-    ]
-
-
-def test_later_chunks_of_a_section_are_found_by_title_and_heading(store):
-    """The words of a page's title and of a heading find all chunks of that section, although only one of them contains
-    the heading, and none of them the title.
-    """
-    sections = {"Use": "call the keeper before you open the gate", "Limits": "at most nine visitors may enter the yard"}
-    body = "\n\n".join(f"## {heading}\n\n{f'{text}. ' * 40}" for heading, text in sections.items())
-    pages = [page(f"# The {animal} handbook\n\n{body}", f"{animal}.md") for animal in ("zebra", "okapi", "tapir")]
-    ingest(pages, store)
-    limits = store.find(Scope(by_meta(source="zebra.md", section_heading="Limits")))
-    assert len(limits) == 2
-    assert set(limits) <= set(hit_ids(store, "zebra limits"))

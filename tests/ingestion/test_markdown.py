@@ -1,6 +1,6 @@
 import pytest
 
-from langchain_hybridgraph.ingestion.markdown import outline, slug
+from langchain_hybridgraph.ingestion.markdown import outline
 
 
 def paths(text, **options):
@@ -73,16 +73,3 @@ def test_markup_of_headings_is_left_out():
     assert outline("# Install {#setup}\na").title == "Install"
     assert outline("# Install { #setup }\na").title == "Install"
     assert outline("# The {x} set\na").title == "The {x} set"
-
-
-def test_a_heading_can_name_its_anchor():
-    """An id in braces at the end of a heading is its anchor; other attributes are not."""
-    text = "x\n\n## Use it {#use .wide}\na\n\n## More {.wide}\nb"
-    assert paths(text)[1:] == [("Use it",), ("More",)]
-    assert [name for _, name in anchors(text)] == ["use", "more"]
-
-
-def test_slugs_equal_those_of_github():
-    """Slugs drop punctuation, replace each space by a hyphen and keep the letters of all scripts."""
-    assert slug("What's new in 3.12?") == "whats-new-in-312"
-    assert slug("Über  uns & ich") == "über--uns--ich"

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-import langchain_hybridgraph.ingestion as ingest_package
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import Step
-from langchain_hybridgraph.ingestion import IngestReport
+from langchain_hybridgraph.ingestion import EdgeBuilder
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
 from tests.support.stores.memory_store import MemoryStore, PlainStore
@@ -30,26 +29,6 @@ def counts(report):
 
 def content(store):
     return store.chunks, store.parents, store.edges
-
-
-def test_the_report_of_a_first_ingest():
-    """The report of a first ingest gives the numbers of documents, chunks and edges, with every chunk added and
-    embedded.
-    """
-    report = ingest([page(GUIDE, "a.md"), page("text", "b.md")], MemoryStore(), edges=["sequence"])
-    assert isinstance(report, IngestReport)
-    assert (report.documents, report.chunks, report.parents, report.edges) == (2, 4, 0, 2)
-    assert counts(report) == (4, 0, 0, 0, 4)
-    assert report.warnings == ()
-
-
-def test_an_edit_embeds_only_the_changed_section():
-    """Only the changed section of a document is embedded again."""
-    store = MemoryStore()
-    ingest([page(GUIDE, "a.md")], store)
-    store.embedded.clear()
-    ingest([page(GUIDE.replace("run it", "run it well"), "a.md")], store)
-    assert store.embedded == ["a.md#install"]
 
 
 def test_an_insertion_at_the_top_moves_without_embedding():
@@ -126,7 +105,7 @@ def test_the_store_is_flushed_once_before_the_last_edges():
     store = MemoryStore()
     order = []
 
-    class Late:
+    class Late(EdgeBuilder):
         relations = ("late",)
 
         def start(self, store):
@@ -184,13 +163,6 @@ def test_pruning_needs_a_store_that_lists():
     with pytest.raises(ConfigurationError, match="prune_documents needs"):
         ingest([page("a", "a.md")], store, prune_documents=True)
     assert store.calls == []
-
-
-def test_the_packages_names_are_lazy():
-    """The package exports its public names lazily and raises AttributeError for an unknown name."""
-    assert ingest_package.ingest is ingest_documents
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = ingest_package.nonsense
 
 
 # -- invariants -------------------------------------------------------------------------------------------

@@ -3,14 +3,12 @@ import sys
 import threading
 
 import pytest
-from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-import langchain_hybridgraph.ingestion.progress as progress_module
+import langchain_hybridgraph.execution.processes as progress_module
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.execution.processes import Step, report
+from langchain_hybridgraph.execution.processes import Step, report, showing
 from langchain_hybridgraph.ingestion import ingest, read_files
-from langchain_hybridgraph.ingestion.progress import showing
 from tests.support.samples.clock import PATIENCE
 
 
@@ -23,25 +21,6 @@ def a_terminal(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     return terminal
-
-
-def test_a_function_is_called():
-    """A progress function receives each step."""
-    steps = []
-    with showing(steps.append):
-        report("reading", 1, 2, "files")
-    report("reading", 2, 2, "files")
-    assert steps == [Step("reading", 1, 2, "files")]
-
-
-@pytest.mark.parametrize("progress", [None, False])
-def test_nothing_is_shown_that_is_not_requested(progress, capsys, monkeypatch):
-    """With progress=None or False, nothing is printed, not even on a terminal."""
-    terminal = a_terminal(monkeypatch)
-    with showing(progress):
-        report("reading", 1, 2, "files")
-    assert capsys.readouterr() == ("", "")
-    assert terminal.getvalue() == ""
 
 
 def test_the_line_goes_to_stderr(monkeypatch, capsys):
@@ -81,14 +60,6 @@ def test_lines_without_a_terminal(monkeypatch):
     for line in lines:
         assert line.startswith("embedding: 3,000 of 7,000 files, 0 s, about 0 s left")
         assert line.isprintable()
-
-
-def test_the_share_of_an_unknown_number_of_documents():
-    """If the number of documents is unknown, the share of the ingest that is done is unknown in every step."""
-    steps, store = [], HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    ingest((Document(text) for text in ("Cats purr.", "Dogs bark.")), store, progress=steps.append)
-    assert steps[-1].done > 0
-    assert {step.share for step in steps} == {None}
 
 
 def test_reading_is_measured_in_files(tmp_path):

@@ -1,3 +1,5 @@
+"""Splitters, and the chunks made from their pieces."""
+
 import re
 
 import pytest
@@ -6,8 +8,10 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.splitting import (
+    Cutter,
     ParentChildSplitter,
     Piece,
     RecursiveSplitter,
@@ -85,21 +89,6 @@ def test_small_sections_share_a_piece():
     assert texts(splitter, f"{small}\n\n{large}\n\n{small}") == [f"{small}\n\n{large}", small]
     assert texts(splitter, f"{large}\n\n{large}") == [large, large]
     assert texts(splitter, "\n\n".join([small] * 4)) == ["\n\n".join([small] * 2)] * 2
-
-
-def test_a_shared_piece_is_under_the_headings_that_its_sections_share():
-    """A piece with two sibling sections has the heading above both."""
-    (piece,) = split(RecursiveSplitter(), "# T\n\n## A\n\n### B\n\nb\n\n### C\n\nc")
-    assert piece.metadata == {"title": "T", "section_heading": "A"}
-
-
-def test_headings_come_along_as_metadata():
-    """Every piece of a section has the path of the section's headings, not only the first piece."""
-    body = " ".join(sentence(n) for n in range(8))
-    pieces = split(RecursiveSplitter(40, 0), f"# Guide\n\n## Use\n\n### Fast\n\n{body}")
-    assert len(pieces) > 2
-    assert {piece.metadata["section_heading"] for piece in pieces} == {"Use > Fast"}
-    assert {piece.metadata["title"] for piece in pieces} == {"Guide"}
 
 
 def test_comments_of_code_are_not_headings():
@@ -222,14 +211,6 @@ def test_semantic_breaks_where_the_topic_changes():
     ]
 
 
-def test_semantic_pieces_have_a_largest_size():
-    """Semantic pieces that are too large are split recursively."""
-    text = " ".join(f"The cat {n} sat on the mat." for n in range(20))
-    weights = [token_weight(piece) for piece in texts(SemanticSplitter(Topics(), size=30), text)]
-    assert max(weights) <= 30
-    assert min(weights[:-1]) > 20
-
-
 def test_a_failing_embedding_falls_back_with_a_note():
     """If the embedding fails, the text is split recursively, and a note names the document and the error."""
     notes = []
@@ -289,3 +270,122 @@ def test_a_small_section_is_not_joined_with_a_higher_one():
     text = "# Guide\n\n## Install\n\na\n\n### Later\n\nb\n\n## Use\n\nc"
     starts = [piece.text.partition("\n")[0] for piece in RecursiveSplitter().split(Document(page_content=text), print)]
     assert starts == ["# Guide", "## Use"]
+
+
+def id_of(document):
+    return Cutter(None, print).cut(document).id
+
+
+def document(text, id=None, **metadata):
+    return Document(page_content=text, metadata=metadata, id=id)
+
+
+def cut(text, splitter=None, **metadata):
+    return Cutter(splitter or RecursiveSplitter(join_sections=False), print).cut(document(text, **metadata))
+
+
+def ids(text, **metadata):
+    return [chunk.id for chunk in cut(text, **metadata).chunks]
+
+
+def test_the_order_of_names():
+    """The id of a document is its document_id, its id, its source or a hash of its content, in this order of
+    preference.
+    """
+    assert id_of(document("t", "b", document_id="a", source="c")) == "a"
+    assert id_of(document("t", "b", source="c")) == "b"
+    assert id_of(document("t", source="c")) == "c"
+    assert id_of(document("t")) == id_of(document("t")) != id_of(document("u"))
+    assert id_of(document("t", document_id=7)) == "7"
+
+
+def test_ids_consist_of_document_and_heading():
+    """The first chunk of a document is #0, and the first chunk below a heading has the heading's anchor."""
+    assert ids("hello\n\n## Install it\n\na\n\n## Use\n\nb", source="a.md") == ["a.md#0", "a.md#install-it", "a.md#use"]
+
+
+def test_chunks_of_any_splitter_have_anchors():
+    """A piece from a LangChain splitter has the anchors inside it; where two pieces overlap, the later one has them."""
+    splitters = pytest.importorskip("langchain_text_splitters")
+    theirs = splitters.RecursiveCharacterTextSplitter(chunk_size=34, chunk_overlap=10)
+    document_cut = cut("## First\n\none two three\n\n## Next\n\nfour", as_splitter(theirs), source="a.md")
+    assert [(chunk.text, chunk.metadata.get("anchors")) for chunk in document_cut.chunks] == [
+        ("## First\n\none two three\n\n## Next", ["first"]),
+        ("## Next\n\nfour", ["next"]),
+    ]
+
+
+def test_links_are_found_in_the_full_text():
+    """A chunk has the links that start in it, even if the definition of a link is in another chunk."""
+    text = "[one][ref] and\n\n```\n[no](no.md)\n\n[no](no.md)\n```\n\n[two](two.md)\n\n[ref]: one.md"
+    document_cut = cut(text, RecursiveSplitter(4, 0), source="a.md")
+    assert len(document_cut.chunks) == 3
+    assert [link.target for links in document_cut.links.values() for link in links] == ["one.md", "two.md"]
+
+
+def test_chunks_inherit_metadata():
+    """A chunk has its document's metadata, and document_id, chunk_index, start_index, title, heading and anchors."""
+    chunk = cut("# T\n\n## H\n\ntext", source="a.md", labels=["x"], year=2024).chunks[0]
+    assert chunk.metadata == {
+        "source": "a.md",
+        "labels": ["x"],
+        "year": 2024,
+        "title": "T",
+        "section_heading": "H",
+        "start_index": 0,
+        "anchors": ["t", "h"],
+        "document_id": "a.md",
+        "chunk_index": 0,
+    }
+
+
+def test_the_parts_of_one_document_are_numbered_consecutively():
+    """Documents that share a source form one document, with consecutive chunk indexes and distinct chunk ids."""
+    cutter = Cutter(RecursiveSplitter(), print)
+    pages = [cutter.cut(document(f"## Page\n\ntext {n % 2}", source="a.pdf", page=n)) for n in range(3)]
+    chunks = [chunk for page in pages for chunk in page.chunks]
+    assert [chunk.metadata["chunk_index"] for chunk in chunks] == [0, 1, 2]
+    assert len({chunk.id for chunk in chunks}) == 3
+    assert [page.continues for page in pages] == [False, True, True]
+
+
+def test_the_last_document_with_an_id_is_used():
+    """A second Document with the same id replaces the first and gives a warning."""
+    notes = []
+    cutter = Cutter(RecursiveSplitter(), notes.append)
+    first, second = (cutter.cut(document(text, "x")) for text in ("old", "new"))
+    assert (first.chunks[0].id, second.chunks[0].id) == ("x#0", "x#0")
+    assert not second.continues
+    assert notes == ["several documents have the id 'x': the last one counts"]
+
+
+def test_without_a_splitter_documents_stay_as_they_are():
+    """With split=None, a document keeps its id, text and metadata; a missing id becomes a hash of text and source."""
+    cutter = Cutter(None, print)
+    (only,) = cutter.cut(document("text", "my/id", source="a", page=3)).chunks
+    assert (only.id, only.text, only.metadata) == ("my/id", "text", {"source": "a", "page": 3})
+    assert only.document == "my/id"
+    (one,) = cutter.cut(document("text", source="a")).chunks
+    (two,) = cutter.cut(document("text", source="b")).chunks
+    assert one.id != two.id
+    assert one.document == "a"
+
+
+def test_chunks_are_not_split():
+    """A Chunk is not split or changed by any splitter."""
+    chunk = Chunk("c", "## not\n\n## split", {"document_id": "d"}, parent_id="p")
+    document_cut = Cutter(RecursiveSplitter(), print).cut(chunk)
+    assert (document_cut.chunks, document_cut.id) == ((chunk,), "d")
+
+
+@given(st.lists(st.text(alphabet="ab .\n#", max_size=60), min_size=1, max_size=6), st.integers(2, 20))
+def test_ids_are_unique_and_repeatable(texts, size):
+    """For any parts of a document, all chunk ids are distinct and the same in every run."""
+
+    def run():
+        cutter = Cutter(RecursiveSplitter(size, 1), print)
+        return [chunk.id for text in texts for chunk in cutter.cut(document(text, source="s")).chunks]
+
+    documents = run()
+    assert len(set(documents)) == len(documents)
+    assert documents == run()

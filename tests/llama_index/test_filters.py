@@ -10,7 +10,7 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters.expressions import by_source, has_labels, parse_filter
+from langchain_hybridgraph.filters.expressions import has_labels, parse_filter
 from langchain_hybridgraph.llama_index import filter_from
 
 
@@ -42,14 +42,6 @@ def test_operators(operator, value, ours):
     assert filter_from(one("key", operator, value)) == parse_filter(ours)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "is_empty"), [({}, True), ({"k": ""}, True), ({"k": []}, True), ({"k": 0}, False)]
-)
-def test_is_empty(metadata, is_empty):
-    """IS_EMPTY matches a missing key, an empty string and an empty list, and nothing else."""
-    assert filter_from(one("k", "is_empty", None)).matches(metadata) is is_empty
-
-
 def test_nested():
     """Nested filters keep their conditions, and NOT means that none of the inner filters matches."""
     inner = MetadataFilters(
@@ -58,33 +50,6 @@ def test_nested():
     outer = MetadataFilters(filters=[inner, MetadataFilter(key="c", value=3)], condition=FilterCondition.OR)
     parsed = filter_from(outer)
     assert [parsed.matches(m) for m in ({}, {"a": 1}, {"b": 2}, {"a": 1, "c": 3})] == [True, False, False, True]
-
-
-def test_one_filter_alone():
-    """A single MetadataFilter is translated, and a list without a condition raises FilterError."""
-    alone = MetadataFilter(key="a", value=1)
-    assert filter_from(alone) == parse_filter({"a": 1})
-    with pytest.raises(FilterError, match="condition="):
-        filter_from([alone])
-
-
-def test_empty_filters_are_none():
-    """An empty filter, or one that contains only empty filters, is translated to None."""
-    empty = MetadataFilters(filters=[])
-    assert filter_from(None) is None
-    assert filter_from(empty) is None
-    assert filter_from(MetadataFilters(filters=[empty])) is None
-
-
-def test_filters_of_this_package_are_unchanged():
-    """A filter in this package's own form is accepted unchanged."""
-    assert filter_from({"source": {"$in": ["a.md"]}}) == filter_from(by_source("a.md"))
-
-
-@pytest.mark.parametrize("key", ["doc_id", "ref_doc_id"])
-def test_the_source_document(key):
-    """LlamaIndex's names for the source document are translated to document_id."""
-    assert filter_from(one(key, "==", "d")) == parse_filter({"document_id": "d"})
 
 
 def test_a_dot_is_part_of_the_name():

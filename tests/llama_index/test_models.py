@@ -11,7 +11,6 @@ from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexEmbeddings
 from langchain_hybridgraph.search.conversation import LLMRewrite, turns
-from langchain_hybridgraph.search.planner import QueryPlanner
 from tests.support.models.llama_models import SayingLLM, WordEmbedding
 
 
@@ -43,15 +42,6 @@ def test_other_objects_are_errors():
         LlamaIndexEmbeddings("text-embedding-3-small")
     with pytest.raises(ConfigurationError, match=r"Settings\.llm"):
         LlamaIndexChatModel("gpt-4o")
-
-
-async def test_a_planner_over_a_model_of_llama_index():
-    """QueryPlanner works with a LlamaIndex language model."""
-    llm = SayingLLM(
-        '{"queries": [{"query": "tokens", "context_type": "resource", "intent": "to know", "priority": 1}]}'
-    )
-    plan = QueryPlanner(LlamaIndexChatModel(llm))("", [], "How do I get one?")
-    assert [each.query for each in plan.queries] == ["tokens"]
 
 
 async def test_a_rewrite_by_a_model_of_llama_index():

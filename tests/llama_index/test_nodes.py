@@ -21,7 +21,7 @@ from llama_index.core.schema import (
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index import LlamaIndexEmbeddings, LlamaIndexRetriever, ingest_nodes
-from langchain_hybridgraph.records import PART_OF, SEQUENCE, content_id
+from langchain_hybridgraph.records import PART_OF, SEQUENCE
 from tests.support.models.llama_models import WordEmbedding
 
 TEXT = "The cat sat on the mat. Dogs bark at night. Fish swim in the sea. Birds fly south in autumn."
@@ -53,31 +53,16 @@ def ends(store, ids, relation):
     return {(edge.source, edge.target) for edge in store.edges(ids) if edge.relation == relation}
 
 
-def test_ids_texts_and_metadata_are_restored():
-    """Ids, texts and metadata of ingested nodes are restored."""
-    store, nodes = HybridGraphStore(), four_nodes()
-    ingest_nodes(nodes, store)
-    back = retrieve_texts(store, "cat dogs fish birds")
-    assert {id: (node.text, node.metadata["n"]) for id, node in back.items()} == {
-        node.node_id: (node.text, 1) for node in nodes
-    }
-
-
 def test_relationships_are_restored():
-    """Source, previous and next node are restored with their hashes and metadata."""
+    """Source, previous and next node are restored with their hashes and metadata, and become edges."""
     store, nodes = HybridGraphStore(), four_nodes()
-    ingest_nodes(nodes, store)
+    ingest_nodes(nodes, store, edges=None)
+    ids = [node.node_id for node in nodes]
+    assert ends(store, ids, SEQUENCE) == {("zoo#0", "zoo#1"), ("zoo#1", "zoo#2"), ("zoo#2", "zoo#3")}
     node = retrieve_texts(store, "dogs")["zoo#1"]
+    assert (node.text, node.metadata["n"]) == (nodes[1].text, 1)
     assert node.relationships == nodes[1].relationships
     assert (node.source_node.node_id, node.prev_node.node_id, node.next_node.node_id) == ("zoo", "zoo#0", "zoo#2")
-
-
-def test_relationships_become_edges():
-    """Each node has an edge ``sequence`` to the next node."""
-    store = HybridGraphStore()
-    ingest_nodes(four_nodes(), store, edges=None)
-    ids = [f"zoo#{place}" for place in range(4)]
-    assert ends(store, ids, SEQUENCE) == {("zoo#0", "zoo#1"), ("zoo#1", "zoo#2"), ("zoo#2", "zoo#3")}
 
 
 def test_the_source_is_the_document():
@@ -90,18 +75,12 @@ def test_the_source_is_the_document():
     assert retrieve_texts(store, "cat") == {}
 
 
-def test_a_second_run_writes_nothing():
-    """Ingesting the same nodes again adds, updates and embeds nothing."""
+def test_a_document_is_replaced():
+    """A second run writes nothing, and nodes that a document no longer has are removed with their edges."""
     store = HybridGraphStore()
     ingest_nodes(four_nodes(), store)
     again = ingest_nodes(four_nodes(), store)
     assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 4, 0)
-
-
-def test_a_document_is_replaced():
-    """Nodes that a document no longer has are removed with their edges."""
-    store = HybridGraphStore()
-    ingest_nodes(four_nodes(), store)
     shorter = splitter().get_nodes_from_documents([LlamaDocument(text=TEXT[:43], id_="zoo", metadata={"n": 1})])
     assert ingest_nodes(shorter, store).removed == 2
     assert ends(store, [f"zoo#{place}" for place in range(4)], SEQUENCE) == {("zoo#0", "zoo#1")}
@@ -130,16 +109,6 @@ def test_children_are_replaced_by_their_parents():
     assert best.child_nodes
 
 
-def test_leaves_know_their_parents():
-    """With ``return_parents=False``, a leaf is returned with its parent, as AutoMergingRetriever requires."""
-    store, nodes = HybridGraphStore(), hierarchy()
-    ingest_nodes(nodes, store)
-    nodes_by_id = {node.node_id: node for node in nodes}
-    best = LlamaIndexRetriever(HybridRetriever(store, return_parents=False)).retrieve("fish swim")[0].node
-    assert best.child_nodes is None
-    assert best.parent_node == nodes_by_id[best.node_id].parent_node
-
-
 def test_every_level_is_kept():
     """Every level of a hierarchy is stored with ``part_of`` edges, and ingesting again keeps them."""
     store, nodes = HybridGraphStore(), hierarchy()
@@ -151,18 +120,12 @@ def test_every_level_is_kept():
         assert ends(store, ids, PART_OF) == expected
 
 
-def test_a_missing_parent():
-    """A node whose parent was not ingested keeps the parent's id, and the result is not degraded."""
-    store = HybridGraphStore()
-    node = TextNode(text="alone", id_="a", relationships={NodeRelationship.PARENT: RelatedNodeInfo(node_id="p")})
-    ingest_nodes([node], store)
-    result = LlamaIndexRetriever(HybridRetriever(store)).retrieve_result("alone")
-    assert (result[0].node.parent_node.node_id, result.degraded) == ("p", ())
-
-
 def test_nodes_without_text_are_left_out():
-    """Nodes without text are left out with a warning that names them, and no edge leads to them."""
-    related = {NodeRelationship.NEXT: RelatedNodeInfo(node_id="image")}
+    """Nodes without text are left out with a warning that names them, and no edge leads to them, or to itself."""
+    related = {
+        NodeRelationship.NEXT: RelatedNodeInfo(node_id="image"),
+        NodeRelationship.PREVIOUS: RelatedNodeInfo(node_id="a"),
+    }
     nodes = [
         TextNode(text="words", id_="a", relationships=related),
         ImageNode(image_url="http://x/y.png", id_="image"),
@@ -172,13 +135,6 @@ def test_nodes_without_text_are_left_out():
     report = ingest_nodes(nodes, store)
     assert (report.added, report.warnings) == (1, ("2 nodes have no text: blank, image",))
     assert store.edges(["a"]) == []
-
-
-def test_an_empty_id():
-    """A node with an empty id gets an id derived from its text."""
-    store = HybridGraphStore()
-    ingest_nodes([TextNode(text="nameless", id_="")], store)
-    assert list(retrieve_texts(store, "nameless")) == [content_id("nameless", "")]
 
 
 @pytest.mark.parametrize(
@@ -202,18 +158,6 @@ def test_kinds_of_nodes(node):
     }
 
 
-def test_an_index_node_leads_to_its_object():
-    """The object of an IndexNode is not stored, but is found through object_map."""
-    behind = TextNode(text="the table itself", id_="table-1")
-    store = HybridGraphStore()
-    inner = LlamaIndexRetriever(HybridRetriever(HybridGraphStore.from_texts(["the inner table"], ids=["inner"])))
-    ingest_nodes([IndexNode(text="a table of cats", index_id="t", obj=inner, id_="n")], store)
-    assert [each.node_id for each in LlamaIndexRetriever(HybridRetriever(store)).retrieve("table")] == ["n"]
-    for obj, id in ((behind, "table-1"), (inner, "inner")):
-        retriever = LlamaIndexRetriever(HybridRetriever(store), object_map={"t": obj})
-        assert [each.node_id for each in retriever.retrieve("table")] == [id]
-
-
 def test_own_metadata_stay():
     """A metadata key of the user's that has a name used by this package keeps the user's value."""
     store = HybridGraphStore()
@@ -221,13 +165,6 @@ def test_own_metadata_stay():
     node = retrieve_texts(store, "cat", filter={"source": "zoo.txt"})["n"]
     assert (node.metadata["score"], node.metadata["file_path"], "source" in node.metadata) == ("mine", "zoo.txt", False)
     assert "score" not in node.excluded_llm_metadata_keys
-
-
-def test_embeddings_are_not_stored_in_metadata():
-    """A node's vector is not stored in its metadata."""
-    store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
-    ingest_nodes([TextNode(text="cat", id_="n", embedding=[0.5] * 512)], store)
-    assert json.loads(store.get(["n"])[0].metadata["_node_content"])["embedding"] is None
 
 
 def test_existing_embeddings_are_used():
@@ -238,14 +175,9 @@ def test_existing_embeddings_are_used():
     report = ingest_nodes(nodes, store)
     assert (report.added, report.updated, report.unchanged, report.embedded) == (2, 0, 0, 1)
     assert store.similarity_search("moon", k=1)[0].id == "a"
+    assert json.loads(store.get(["a"])[0].metadata["_node_content"])["embedding"] is None
     again = ingest_nodes(nodes, store)
     assert (again.added, again.unchanged, again.embedded) == (0, 2, 0)
-
-
-def test_an_lsa_store_makes_its_own_vectors():
-    """A store with LSA ignores vectors that nodes have from another model."""
-    store = HybridGraphStore()
-    assert ingest_nodes([TextNode(text="cat", id_="a", embedding=[1.0, 0.0])], store).added == 1
 
 
 def test_other_objects_are_errors():

@@ -1,6 +1,5 @@
 """This package's retrievers in LlamaIndex: sync and async, in query engines, with events, over several stores."""
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -14,18 +13,12 @@ pytest.importorskip("llama_index.core")
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.retrieval import RetrievalEndEvent, RetrievalStartEvent
 from llama_index.core.llms import MockLLM
-from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.postprocessor import PrevNextNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.readers import SimpleDirectoryReader
-from llama_index.core.retrievers import AutoMergingRetriever
-from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
-from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, SimpleVectorStore
 
 from langchain_hybridgraph import (
@@ -35,7 +28,7 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, RetrievalError
+from langchain_hybridgraph.errors import ConfigurationError, FilterError
 from langchain_hybridgraph.filters.expressions import by_source
 from langchain_hybridgraph.llama_index import (
     LlamaIndexEmbeddings,
@@ -116,56 +109,19 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_retriever(store, kind):
-    """Every retriever gives the same ids and scores through LlamaIndexRetriever as directly."""
+async def test_every_retriever(store, kind, monkeypatch):
+    """Every retriever gives the same ids and scores through LlamaIndexRetriever as directly, awaited or not."""
+    stop_the_clock(monkeypatch)  # memories age
     ours = KINDS[kind](store, k=2)
     retriever = LlamaIndexRetriever(ours)
     assert isinstance(retriever, BaseRetriever)
-    nodes = retriever.retrieve("Where do fish swim?")
     direct = ours.retrieve("Where do fish swim?")
-    assert [n.node_id for n in nodes] == [d.id for d in direct]
-    assert [n.score for n in nodes] == pytest.approx([d.metadata["relevance_score"] for d in direct], abs=1e-4)
+    nodes = retriever.retrieve("Where do fish swim?")
+    monkeypatch.setattr(type(ours), "retrieve", None)
+    for each in (nodes, await retriever.aretrieve("Where do fish swim?")):
+        assert [n.node_id for n in each] == [d.id for d in direct]
+        assert [n.score for n in each] == pytest.approx([d.metadata["relevance_score"] for d in direct], abs=1e-4)
     assert nodes[0].node_id == "fish"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_sync_and_async_agree(store, kind, monkeypatch):
-    """retrieve and aretrieve of LlamaIndexRetriever return the same nodes and scores."""
-    stop_the_clock(monkeypatch)  # memories age
-    retriever = LlamaIndexRetriever(KINDS[kind](store, k=2))
-    awaited = await retriever.aretrieve("Where do fish swim?")
-    direct = retriever.retrieve("Where do fish swim?")
-    assert [n.node_id for n in awaited] == [n.node_id for n in direct]
-    assert [n.score for n in awaited] == pytest.approx([n.score for n in direct])
-
-
-async def test_async_awaits_the_inner_retriever(store):
-    """``aretrieve`` awaits the inner retriever's ``aretrieve``, so several calls can run at once."""
-    inner = HybridRetriever(store)
-
-    class OnlyAwaited:
-        retriever = inner
-
-        def retrieve(self, query, **options):
-            raise AssertionError("the sync side was called in the event loop")
-
-        async def aretrieve(self, query, **options):
-            await asyncio.sleep(0)
-            return await inner.aretrieve(query, **options)
-
-    retriever = LlamaIndexRetriever(OnlyAwaited())
-    answers = await asyncio.gather(*(retriever.aretrieve(query) for query in ("fish", "dogs")))
-    assert [answer[0].node_id for answer in answers] == ["fish", "dog"]
-
-
-def test_nodes_reached_through_edges(store):
-    """A node reached through an edge has its path in the metadata and its relationships to other nodes."""
-    results = LlamaIndexRetriever(
-        GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}, k=2)
-    ).retrieve("cat sat mat")
-    assert ids(results) == ["cat", "dog"]
-    assert results[1].metadata["source_path"] == ["cat", "dog"]
-    assert results[1].node.next_node.node_id == "fish"
 
 
 # -- in LlamaIndex's own programs ---------------------------------------------------------------------------------
@@ -180,15 +136,6 @@ def test_query_engine(store):
     assert answer.metadata["fish"]["retrieval_rank"] == 1
 
 
-def test_the_model_is_not_shown_how_a_node_was_found(store):
-    """Language model and embedding receive a node's text and own metadata, without the metadata added by the search."""
-    node = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")[0].node
-    expected = "kind: wild\nuri: zoo/fish.txt\n\nFish swim in the sea."
-    assert node.get_content(MetadataMode.LLM) == expected
-    assert node.get_content(MetadataMode.EMBED) == expected
-    assert node.metadata["retrieval_method"] == "hybrid"
-
-
 def test_events(store, events):
     """A retrieval sends the start, report and end events in this order, with the nodes."""
     nodes = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("fish")
@@ -199,49 +146,9 @@ def test_events(store, events):
     assert (received[1].degraded, received[1].plan["k"]) == ([], 1)
 
 
-def test_callback_manager(store):
-    """LlamaIndex's older callbacks receive the retrieval and its nodes."""
-    debug = LlamaDebugHandler(print_trace_on_end=False)
-    LlamaIndexRetriever(HybridRetriever(store, k=1), callback_manager=CallbackManager([debug])).retrieve("fish")
-    ((start, end),) = debug.get_event_pairs(CBEventType.RETRIEVE)
-    assert start.payload["query_str"] == "fish"
-    assert ids(end.payload["nodes"]) == ["fish"]
-
-
-def test_neighbours_by_llama_index(store):
-    """PrevNextNodePostprocessor follows the restored relationships of the nodes."""
-    docstore = SimpleDocumentStore()
-    docstore.add_documents(chain_of_nodes())
-    results = LlamaIndexRetriever(HybridRetriever(store, k=1)).retrieve("dogs bark")
-    wider = PrevNextNodePostprocessor(docstore=docstore, num_nodes=1, mode="both").postprocess_nodes(results)
-    assert ids(wider) == ["cat", "dog", "fish"]
-
-
-def test_merging_leaves_by_llama_index():
-    """AutoMergingRetriever merges the retrieved leaves into the parents in its docstore."""
-    whole = TextNode(id_="whole", text=" ".join(TEXTS.values()))
-    leaves = [TextNode(id_=id, text=text) for id, text in TEXTS.items()]
-    for leaf in leaves:
-        leaf.relationships[NodeRelationship.PARENT] = RelatedNodeInfo(node_id="whole")
-    whole.relationships[NodeRelationship.CHILD] = [RelatedNodeInfo(node_id=leaf.node_id) for leaf in leaves]
-    store = HybridGraphStore(None, LlamaIndexEmbeddings(WordEmbedding()))
-    ingest_nodes([whole, *leaves], store)
-    context = StorageContext.from_defaults()
-    context.docstore.add_documents([whole, *leaves])
-    for k, results in ((1, ["fish"]), (4, ["whole"])):
-        retriever = LlamaIndexRetriever(HybridRetriever(store, return_parents=False, k=k))
-        assert ids(AutoMergingRetriever(retriever, context).retrieve("Where do fish swim?")) == results
-
-
 # -- options of calls ------------------------------------------------------------------------------------------
 
 WILD = MetadataFilters(filters=[MetadataFilter(key="kind", value="wild")])
-
-
-def test_options_of_every_call(store):
-    """Options given at construction apply to every call, under LlamaIndex's names or this package's."""
-    for options in ({"similarity_top_k": 1, "filters": WILD}, {"k": 1, "filter": {"kind": "wild"}}):
-        assert ids(LlamaIndexRetriever(HybridRetriever(store), **options).retrieve("the cat")) == ["fish"]
 
 
 def test_options_of_one_call(store):
@@ -280,14 +187,6 @@ async def test_texts_to_embed_in_place_of_the_query(store):
     assert store.embeddings.embed_model.awaited == 1
 
 
-def test_a_conversation_of_llama_index(store):
-    """AdvancedRetriever accepts LlamaIndex's chat messages as the conversation."""
-    retriever = LlamaIndexRetriever(AdvancedRetriever(HybridRetriever(store, k=1)))
-    history = [ChatMessage(role="user", content="Do fish swim?"), ChatMessage(role="assistant", content="Fish swim.")]
-    result = retriever.with_options(conversation_history=history).retrieve_result("and where do they?")
-    assert (ids(result), "Fish swim" in result.plan["expanded_query"]) == (["fish"], True)
-
-
 @pytest.mark.parametrize(
     ("kind", "settings"), [(HierarchicalRetriever, {}), (MemoryRetriever, {"mode": {"type": "general", "recency": 0}})]
 )
@@ -315,29 +214,6 @@ def test_degradation_is_in_the_metadata(store, events):
     assert (list(empty), empty.degraded) == ([], ("empty-index",))
 
 
-def test_an_empty_store():
-    """An empty store gives no nodes, directly and in a query engine."""
-    retriever = LlamaIndexRetriever(HybridRetriever(HybridGraphStore()))
-    assert retriever.retrieve("anything") == []
-    assert RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("anything").source_nodes == []
-
-
-async def test_failing_sources():
-    """If all sources fail, RetrievalError is raised, sync and async."""
-
-    class Failing(WordEmbedding):
-        def _get_query_embedding(self, query):
-            raise OSError("no network")
-
-    store = HybridGraphStore(None, LlamaIndexEmbeddings(Failing()))
-    ingest_nodes(chain_of_nodes(), store)
-    retriever = LlamaIndexRetriever(HybridRetriever(store, semantic_weight=1.0, keyword_weight=0.0))
-    with pytest.raises(RetrievalError, match="no network"):
-        retriever.retrieve("fish")
-    with pytest.raises(RetrievalError, match="no network"):
-        await retriever.aretrieve("fish")
-
-
 def test_other_objects_are_not_retrievers(store):
     """Passing a store or an index instead of a retriever raises an error with the correct line."""
     empty = VectorStoreIndex([], embed_model=WordEmbedding())
@@ -347,8 +223,10 @@ def test_other_objects_are_not_retrievers(store):
 
 
 def test_unknown_options(store):
-    """A misspelt option, an option given twice or an unsupported filter raises an error."""
+    """A misspelt option, an option given twice, an unsupported filter or an image as query raises an error."""
     retriever = LlamaIndexRetriever(HybridRetriever(store))
+    with pytest.raises(ConfigurationError, match=r"a\.png"):
+        retriever.retrieve(QueryBundle("fish", image_path="a.png"))
     with pytest.raises(TypeError, match="top_k"):
         retriever.with_options(top_k=1).retrieve("fish")
     with pytest.raises(ConfigurationError, match="two names for the same option"):
@@ -356,12 +234,6 @@ def test_unknown_options(store):
     insensitive = MetadataFilters(filters=[MetadataFilter(key="kind", value="W", operator="text_match_insensitive")])
     with pytest.raises(FilterError, match="TEXT_MATCH"):
         LlamaIndexRetriever(HybridRetriever(store), filters=insensitive)
-
-
-def test_an_image_as_query(store):
-    """A query by image raises an error and is not answered by its text."""
-    with pytest.raises(ConfigurationError, match=r"a\.png"):
-        LlamaIndexRetriever(HybridRetriever(store)).retrieve(QueryBundle("fish", image_path="a.png"))
 
 
 # -- other stores -------------------------------------------------------------------------------------------------
@@ -384,32 +256,11 @@ def test_over_a_simple_vector_store(index):
     assert result[0].node.prev_node.node_id == "dog"
 
 
-async def test_over_a_simple_vector_store_async(index):
-    """Over a SimpleVectorStore, retrieve and aretrieve agree, including filters and embeddings."""
-    retriever = LlamaIndexRetriever.from_index(index, k=2)
-    awaited = await retriever.aretrieve("Where do fish swim?")
-    direct = retriever.retrieve("Where do fish swim?")
-    assert [(each.node_id, each.score) for each in awaited] == [(each.node_id, each.score) for each in direct]
-    filtered = retriever.with_options(filters=WILD)
-    assert ids(await filtered.aretrieve("the cat")) == ids(filtered.retrieve("the cat"))
-    bundle = QueryBundle("fish", embedding=WordEmbedding()._get_text_embedding(TEXTS["bird"]))
-    assert ids(await retriever.aretrieve(bundle)) == ids(retriever.retrieve(bundle))
-
-
 def test_cosines_of_a_simple_vector_store(index):
     """The vector score equals the cosine that LlamaIndex itself returns."""
     theirs = {each.node_id: each.score for each in index.as_retriever(similarity_top_k=4).retrieve("fish swim")}
     ours = LlamaIndexRetriever.from_index(index, semantic_weight=1.0, k=4).retrieve("fish swim")
     assert {each.node_id: each.metadata["vector_score"] for each in ours} == pytest.approx(theirs)
-
-
-def test_from_index_accepts_llama_indexs_option_names(index):
-    """from_index accepts similarity_top_k and filters as settings of the retriever."""
-    retriever = LlamaIndexRetriever.from_index(index, similarity_top_k=1, filters=WILD)
-    assert ids(retriever.retrieve("the cat")) == ids(
-        LlamaIndexRetriever.from_index(index).with_options(k=1, filters=WILD).retrieve("the cat")
-    )
-    assert retriever.retriever.k == 1
 
 
 def test_the_graph_of_an_index(index):
@@ -419,13 +270,6 @@ def test_the_graph_of_an_index(index):
     )
     results = retriever.retrieve("cat sat mat")
     assert [(each.node_id, each.metadata["hops"]) for each in results] == [("cat", 0), ("dog", 1)]
-
-
-def test_filters_over_an_index(index):
-    """LlamaIndex's filters apply over its own vector store, including nested ones that it does not support."""
-    nested = MetadataFilters(filters=[WILD, MetadataFilter(key="ref_doc_id", value="zoo")])
-    results = LlamaIndexRetriever.from_index(index, k=4).with_options(filters=nested).retrieve("the cat")
-    assert set(ids(results)) == {"fish", "bird"}
 
 
 def test_other_objects_are_not_indexes(index):
@@ -471,33 +315,6 @@ def test_a_collection_of_llama_index_through_langchain(collection):
 
 
 # -- from files to an answer ------------------------------------------------------------------------------------
-
-
-def test_from_files_to_an_answer(tmp_path):
-    """Files read and split by LlamaIndex are ingested and answer a question, and a second run adds nothing."""
-    (tmp_path / "zoo").mkdir()
-    for name, text in TEXTS.items():
-        (tmp_path / "zoo" / f"{name}.txt").write_text(text)
-    splitter = SentenceSplitter(
-        chunking_tokenizer_fn=lambda text: text.splitlines(keepends=True),
-        id_func=lambda place, document: f"{document.node_id}#{place}",
-    )
-    with HybridGraphStore(tmp_path / "index") as store:
-        for added in (4, 0):
-            documents = SimpleDirectoryReader(tmp_path / "zoo", filename_as_id=True).load_data()
-            assert ingest_nodes(splitter.get_nodes_from_documents(documents), store).added == added
-        retriever = LlamaIndexRetriever(HierarchicalRetriever(store, k=1))
-        answer = RetrieverQueryEngine.from_args(retriever, llm=MockLLM()).query("Where do fish swim?")
-        assert answer.source_nodes[0].metadata["file_name"] == "fish.txt"
-        assert answer.source_nodes[0].metadata["uri"].endswith("zoo/fish.txt")
-
-
-def test_the_example_runs():
-    """The example ingests files once and finds the passage that another one leads to."""
-    example = Path(__file__).parents[2] / "examples" / "llama_index_query_engine.py"
-    done = subprocess.run([sys.executable, example], check=True, capture_output=True, text=True)
-    assert "(0 added, 0 updated, 4 unchanged" in done.stdout
-    assert "Steven Spielberg is a native of Cincinnati" in done.stdout
 
 
 def test_only_this_part_needs_llama_index():

@@ -26,8 +26,7 @@ def test_the_tables_are_up_to_date():
 
 def test_the_table_has_a_row_per_key():
     """The table of settings has one row of four cells for each key, in the order of the keys."""
-    header, rule, *rows = HybridGraphSettings.table().splitlines()
-    assert (header, rule) == ("| Key | Default | Allowed | Meaning |", "|---|---|---|---|")
+    rows = re.findall(r"^\| `[a-z]+_.*", PAGE.partition("<!-- options -->")[2], re.MULTILINE)
     assert [row.split("`")[1] for row in rows] == list(HybridGraphSettings.model_fields)
     assert all(row.count("|") == 5 for row in rows)
 

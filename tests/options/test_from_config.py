@@ -19,18 +19,17 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.memory.scores import Hotness, Novelty
+from langchain_hybridgraph.memory_scores import Hotness, Novelty
 from langchain_hybridgraph.options.groups import OptionGroup, groups_of
 from langchain_hybridgraph.options.presets import mode_from
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms
-from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
+from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.rerankers import ScoreReranker
 from langchain_hybridgraph.search.scores import Propagation
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, HybridGraphSettings, StoreFields
-from langchain_hybridgraph.settings_file import SECTIONS
 from tests.support.samples.option_values import GOOD
 
 TEXTS = {
@@ -103,13 +102,6 @@ def test_the_keys_of_the_store_are_its_arguments():
         assert field.default == parameters[name].default
 
 
-def test_the_sections_of_a_retriever_are_those_of_its_groups():
-    """A retriever reads the section retriever and one section for each of its groups except telemetry."""
-    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
-        assert set(kind._sections) == {"retriever", *groups_of(kind)} - {"telemetry"}
-        assert set(kind._sections) <= SECTIONS.keys()
-
-
 CONVERTED = {
     "retriever_filter": parse_filter({"year": {"$gte": 2020}}),
     "retriever_as_of": 1714521600.0,
@@ -180,14 +172,6 @@ def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
     assert ids(retriever.invoke(QUESTION))[0] == "api/auth.md"
 
 
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever])
-def test_k_is_the_same_from_a_file_and_from_a_constructor(kind, write, folder):
-    """The default of k is 10 in files and in constructors."""
-    with HybridGraphStore(folder, read_only=True) as store:
-        assert (kind.from_config(write(), store=store).k, kind(store).k) == (10, 10)
-        assert AdvancedRetriever.from_config(write(), store=store).retriever.k == 10
-
-
 def test_full_precedence(write, folder, monkeypatch):
     """Call, constructor, environment, file and default take precedence in this order."""
     with HybridGraphStore(folder, read_only=True) as store:
@@ -209,16 +193,6 @@ def test_one_weight_overrides_both_of_a_lower_source(write, folder):
     assert retriever.retrieve(QUESTION, k=0).plan["weights"] == pytest.approx({"vector": 0.2, "keyword": 0.8})
 
 
-def test_sections_apply_to_their_own_retrievers(write, folder):
-    """A GraphRetriever uses the sections retriever and graph; a HybridRetriever ignores graph."""
-    path = write(retriever={"min_score": 0.01, "fusion": "interleave"}, graph={"preset": "beam", "seed_k": 3})
-    with HybridGraphStore(folder, read_only=True) as store:
-        graph = GraphRetriever.from_config(path, store=store)
-        hybrid = HybridRetriever.from_config(path, store=store)
-    assert (graph.min_score, graph.fusion, graph.preset, graph.graph.seed_k) == (0.01, Interleave(), "beam", 3)
-    assert (hybrid.min_score, hybrid.fusion) == (0.01, Interleave())
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -237,35 +211,17 @@ def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, 
     assert kind not in (GraphRetriever, MemoryRetriever) or advanced.retriever.graph.seed_k == 4
 
 
-def test_a_group_as_an_argument_changes_only_the_named_options(write, folder):
-    """A group passed to from_config changes only the given options and keeps the file's other options."""
-    path = write(selection={"mmr_lambda": 0.5, "overfetch": 4})
-    with HybridGraphStore(folder, read_only=True) as store:
-        selection = HybridRetriever.from_config(path, store=store, selection={"overfetch": 5}).selection
-    assert (selection.mmr_lambda, selection.overfetch) == (0.5, 5)
-
-
 # -- the store and the embedding --
 
 
 def test_a_store_with_an_embedding_and_its_parameters(tmp_path):
-    """The store passes its language and the parameters in the file to the LSA embedding."""
+    """The store passes its language to the LSA embedding that the file describes."""
     path = tmp_path / "h.yaml"
-    path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa, max_words: 50, seed: 3}\n")
+    path.write_text("store:\n  path: made\n  language: german\n  embedding: {type: lsa}\n")
     with HybridGraphStore.from_config(path) as store:
         assert isinstance(store.embeddings, LSAEmbeddings)
-        assert (store.embeddings.max_words, store.embeddings.seed, store.language) == (50, 3, "german")
         assert repr(store.embeddings) == "LSAEmbeddings(language='german', not fitted)"
     assert (tmp_path / "made").is_dir()
-
-
-def test_a_factory_with_its_parameters(tmp_path, monkeypatch):
-    """The environment can name any LangChain Embeddings class with its parameters."""
-    monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", str(tmp_path / "made"))
-    fake = {"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}
-    monkeypatch.setenv("HYBRIDGRAPH_STORE_EMBEDDING", json.dumps(fake))
-    with HybridGraphStore.from_config() as store:
-        assert store.embeddings.size == 8
 
 
 @pytest.mark.parametrize(
@@ -292,14 +248,3 @@ def test_a_missing_store_path_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigurationError, match="store_path is not set"):
         HybridRetriever.from_config()
-
-
-@pytest.mark.parametrize(
-    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, AdvancedRetriever, HybridGraphStore]
-)
-def test_every_class_reports_a_bad_file(kind, write):
-    """from_config of every class reports an invalid value with file, line, key and accepted values."""
-    path = write(graph={"traversal": "bsf"})
-    with pytest.raises(ConfigurationError) as caught:
-        kind.from_config(path)
-    assert str(caught.value).startswith(f"{path}:2: graph_traversal is 'bsf'; expected bfs, beam,")

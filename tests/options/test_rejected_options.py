@@ -1,11 +1,13 @@
-"""Errors for options and first arguments that retrievers reject."""
-
-from __future__ import annotations
+"""Errors for options, arguments and inputs that retrievers reject, with the line to write instead."""
 
 import re
 
 import numpy as np
 import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.messages import HumanMessage
+from langchain_core.vectorstores import InMemoryVectorStore
 from pydantic import ValidationError
 
 from langchain_hybridgraph import (
@@ -15,115 +17,113 @@ from langchain_hybridgraph import (
     HybridRetriever,
     MemoryRetriever,
 )
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError
 from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+
+TEXTS = ["The cat sleeps.", "A dog barks."]
+STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
 
 
 @pytest.fixture(scope="module")
 def store():
-    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
+    with HybridGraphStore.from_texts(TEXTS, "lsa", ids=["cat", "dog"]) as store:
         yield store
 
 
+@pytest.fixture(scope="module")
+def foreign():
+    return InMemoryVectorStore.from_texts(TEXTS, DeterministicFakeEmbedding(size=8), ids=["cat", "dog"])
+
+
+def line_in(error):
+    """Return the call that an error message says to write."""
+    return re.search(r"write ((?:\w+\.)?\w+\(.*?\))(?= \[type|;|$)", str(error.value).replace("\n", " "))[1]
+
+
 @pytest.mark.parametrize(
-    ("kind", "name", "similar"),
+    ("kind", "options", "message"),
     [
-        (HybridRetriever, "semantic_wieght", "semantic_weight"),
-        (GraphRetriever, "preest", "preset"),
-        (MemoryRetriever, "session_ids", "session_id"),
-        (HybridRetriever, "mmr", "mmr_lambda"),
-        (GraphRetriever, "candidate", "candidates'? It is an option of graph="),
+        (HybridRetriever, {"semantic_wieght": 1}, "no option 'semantic_wieght'; did you mean 'semantic_weight'?"),
+        (HybridRetriever, {"mmr": 1}, "did you mean 'mmr_lambda'? It is an option of selection="),
+        (GraphRetriever, {"candidate": 1}, "did you mean 'candidates'? It is an option of graph="),
+        (HybridRetriever, {"zzz": 1}, "no option 'zzz'; the options are annotate, as_of, "),
+        (HybridRetriever, {"mmr_lambda": 1}, "write HybridRetriever(vector_store, selection={'mmr_lambda': 1})"),
+        (AdvancedRetriever, {"sinks": 1}, "write AdvancedRetriever(retriever, telemetry={'sinks': 1})"),
+        (HierarchicalRetriever, {"alpha": 0.3}, "write HierarchicalRetriever(vector_store, tree={'alpha': 0.3})"),
+        (GraphRetriever, {"direction": "both"}, "graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
+        (GraphRetriever, {"tau": 1.0}, "graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
+        (
+            GraphRetriever,
+            {"graph": {"min_traversal_score": 0.5}},
+            "write {'traversal': {'type': 'bfs', 'min_weight': 0.5}}",
+        ),
+        (HybridRetriever, {"score_threshold": 0.2}, "write HybridRetriever(vector_store, min_score=0.2)"),
+        (HybridRetriever, {"tau": 1.0}, "no option 'tau'; the options are"),
+        (GraphRetriever, {"on_error": "degraded"}, "must be degrade, empty or raise, got 'degraded'; did you mean"),
+        (HybridRetriever, {"reranker": "llm"}, 'needs model; write {type: llm, model: "openai:'),
+        (AdvancedRetriever, {"expander": "llm"}, 'needs model; write {type: llm, model: "openai:'),
+        (HybridRetriever, {"index": {"path": ""}}, "path must be a folder, got ''"),
     ],
 )
-def test_the_error_for_a_misspelt_setting_suggests_a_similar_one(store, kind, name, similar):
-    """A misspelt setting raises a ValidationError that suggests the correct one and has no link to Pydantic's pages."""
-    with pytest.raises(ValidationError, match=re.escape(f"has no option '{name}'; did you mean '{similar}")) as error:
-        kind(store, **{name: 1})
-    assert isinstance(error.value, ValueError)
+def test_the_error_of_a_constructor_says_what_to_write(store, kind, options, message):
+    """The error for an option has what to write, and no link to Pydantic's pages."""
+    with pytest.raises(ValidationError, match=re.escape(message)) as error:
+        kind(HybridRetriever(store) if kind is AdvancedRetriever else store, **options)
     assert "http" not in str(error.value)
 
 
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("option", "advice"),
     [
-        ({"direction": "both"}, "graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
-        ({"hub_degree": None}, "graph={'traversal': {'type': 'bfs', 'hub_degree': None}}"),
-        ({"damping": 0.9}, "graph={'traversal': {'type': 'pagerank', 'damping': 0.9}}"),
-        ({"tau": 1.0}, "graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
+        ({"search_kwargs": {"k": 1, "filter": {"a": 1}}}, "k=1, filter={'a': 1}"),
+        ({"weights": [0.4, 0.6]}, "semantic_weight=0.4, keyword_weight=0.6"),
+        ({"top_k": 3}, "k=3"),
+        ({"bm25_weight": 0.2}, "keyword_weight=0.2"),
     ],
 )
-def test_an_error_names_the_place_of_a_stage_parameter(store, options, message):
-    """The error for a parameter of a traversal or score shows where to pass it, but only for retrievers with a
-    graph.
-    """
-    with pytest.raises(ValidationError, match=re.escape(message)):
-        GraphRetriever(store, **options)
-    with pytest.raises(ValidationError, match="has no option") as error:
-        HybridRetriever(store, **options)
-    assert "graph=" not in str(error.value)
+def test_an_option_of_another_library_is_answered_with_a_line_that_works(store, kind, option, advice):
+    """The error for an option of another library, in a constructor or a call, contains a call that works."""
+    with pytest.raises(ValidationError, match=f"has no option {next(iter(option))!r}") as error:
+        kind(store, **option)
+    assert line_in(error) == f"{kind.__name__}(vector_store, {advice})"
+    retriever = eval(line_in(error), {kind.__name__: kind, "vector_store": store})
+    with pytest.raises(TypeError, match="per call") as error:
+        retriever.invoke("cat", **option)
+    assert line_in(error) == f"retriever.invoke(query, {advice})"
+    assert isinstance(eval(line_in(error), {"retriever": retriever, "query": "cat"}), list)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error", "message"),
     [
         (
             {"max_hops": 1},
-            "max_hops per call; write retriever.invoke(query, graph={'traversal': {'type': 'bfs', 'max_hops': 1}})",
+            TypeError,
+            "write retriever.invoke(query, graph={'traversal': {'type': 'bfs', 'max_hops': 1}})",
         ),
-        ({"tau": 1.0}, "write retriever.invoke(query, graph={'score': {'type': 'distance_decay', 'tau': 1.0}})"),
-        ({"seed_k": 1}, "seed_k is an option of graph=: write retriever.invoke(query, graph={'seed_k': 1})"),
-        ({"mmr_lambda": 0.5}, "selection=: write retriever.invoke(query, selection={'mmr_lambda': 0.5})"),
-        ({"semantic_wieght": 1}, "did you mean 'semantic_weight'?"),
-        ({"reranker": None}, "reranker is an option of the constructor"),
+        ({"seed_k": 1}, TypeError, "seed_k is an option of graph=: write retriever.invoke(query, graph={'seed_k': 1})"),
+        ({"semantic_wieght": 1}, TypeError, "did you mean 'semantic_weight'?"),
+        ({"on_error": "raise"}, TypeError, "on_error is an option of the constructor"),
+        ({"min_score": 3}, ConfigurationError, "min_score must be a number from 0 to 1, got 3"),
+        ({"min_score": "0.5"}, ConfigurationError, "min_score must be a number from 0 to 1, got '0.5'"),
+        ({"max_tokens": 0}, ConfigurationError, "max_tokens must be an integer ≥ 1"),
+        ({"selection": {"mmr_lambda": 1.5}}, ConfigurationError, "mmr_lambda must be a number from 0 to 1, got 1.5"),
+        (
+            {"selection": {"mmr": 1}},
+            ConfigurationError,
+            "SelectionOptions has no option 'mmr'; did you mean 'mmr_lambda'?",
+        ),
+        ({"selection": 3}, ConfigurationError, "expected SelectionOptions or a mapping of its options, got 3"),
+        ({"graph": {"traversal": "dfs"}}, ConfigurationError, "traversal 'dfs' is unknown; did you mean 'bfs'"),
     ],
 )
-def test_an_error_names_the_place_of_a_constructor_option(store, options, message):
-    """The error for a constructor option in a call shows where to pass it, even through AdvancedRetriever."""
+def test_the_error_of_a_call_says_what_to_write(store, options, error, message):
+    """The error for an option of a call has what to write, even through AdvancedRetriever."""
     for retriever in (GraphRetriever(store), AdvancedRetriever(GraphRetriever(store))):
-        with pytest.raises(TypeError, match=re.escape(message)):
+        with pytest.raises(error, match=re.escape(message)):
             retriever.invoke("cat", **options)
-
-
-def test_the_error_lists_all_settings_if_none_is_similar(store):
-    """The error for a setting that resembles no other lists all settings of the class."""
-    with pytest.raises(ValueError, match=r"the options are .*expander, .*fuse_raw"):
-        AdvancedRetriever(HybridRetriever(store), zzz=1)
-
-
-@pytest.mark.parametrize(
-    ("group", "message"),
-    [
-        ({"selection": {"mmr_lambda": 1.5}}, r"mmr_lambda must be a number from 0 to 1, got 1.5"),
-        ({"selection": {"mmr": 1}}, r"SelectionOptions has no option 'mmr'; did you mean 'mmr_lambda'\?"),
-        ({"selection": 3}, "expected SelectionOptions or a mapping of its options, got 3"),
-        ({"graph": {"traversal": "dfs"}}, "traversal 'dfs' is unknown; did you mean 'bfs'"),
-    ],
-)
-def test_a_call_rejects_invalid_groups(store, group, message):
-    """An invalid name or value in an option group passed to a call is quoted in the ConfigurationError."""
-    with pytest.raises(ConfigurationError, match=message):
-        GraphRetriever(store).invoke("cat", **group)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "group"),
-    [
-        (HybridRetriever, "mmr_lambda", "selection"),
-        (GraphRetriever, "slots", "graph"),
-        (MemoryRetriever, "hotness", "memory"),
-        (HierarchicalRetriever, "alpha", "tree"),
-        (HybridRetriever, "refresh", "index"),
-        (AdvancedRetriever, "sinks", "telemetry"),
-    ],
-)
-def test_an_error_names_the_group_of_an_option(store, kind, name, group):
-    """The error for an option passed outside its group shows how to pass it."""
-    first = HybridRetriever(store) if kind is AdvancedRetriever else store
-    place = "retriever" if kind is AdvancedRetriever else "vector_store"
-    message = f"{name} is an option of {group}=: write {kind.__name__}({place}, {group}={{{name!r}: 1}})"
-    with pytest.raises(ValidationError, match=re.escape(message)):
-        kind(first, **{name: 1})
 
 
 def test_a_call_changes_only_the_named_options_of_a_group(store):
@@ -131,9 +131,12 @@ def test_a_call_changes_only_the_named_options_of_a_group(store):
     retriever = GraphRetriever(store, graph={"candidates": "reached", "seed_labels": ["none"]})
     assert "no-seeds" in retriever.retrieve("cat").degraded
     for change in ({"seed_labels": []}, GraphOptions(seed_labels=frozenset())):
-        result = retriever.retrieve("cat", graph=change)
+        result = retriever.retrieve("cat", graph=change, min_score=np.float32(0))
         assert (result[0].id, "no-seeds" in result.degraded) == ("cat", False)
     assert retriever.graph == GraphOptions(candidates="reached", seed_labels=frozenset({"none"}))
+
+
+# -- arguments --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -152,55 +155,120 @@ def test_the_error_for_the_first_argument_shows_what_to_write(kind, argument, me
         kind(argument)
 
 
+def test_weights_and_k_by_position_are_answered_with_their_names(foreign):
+    """Positional weights and k are refused with the call that names them, which works."""
+    documents = [Document(id="cat", page_content=TEXTS[0])]
+    with pytest.raises(TypeError, match="options by name") as error:
+        HybridRetriever(foreign, documents, 0.7, 0.3, 10)
+    line = "HybridRetriever(vector_store, documents, semantic_weight=0.7, keyword_weight=0.3, k=10)"
+    assert line_in(error) == line
+    eval(line, {"HybridRetriever": HybridRetriever, "vector_store": foreign, "documents": documents})
+
+
+def test_retrievers_of_an_ensemble_are_answered_with_their_places(foreign):
+    """``retrievers=`` and ``weights=`` of an EnsembleRetriever are answered with a call that uses both retrievers."""
+    keyword = HybridRetriever(foreign)
+    retrievers, weights = [keyword, foreign.as_retriever()], [0.4, 0.6]
+    with pytest.raises(TypeError, match="needs its first argument, vector_store") as error:
+        HybridRetriever(retrievers=retrievers, weights=weights)
+    line = line_in(error)
+    assert line == (
+        "HybridRetriever(retrievers[1].vectorstore, keyword_retriever=retrievers[0], "
+        "semantic_weight=0.6, keyword_weight=0.4)"
+    )
+    built = eval(line, {"HybridRetriever": HybridRetriever, "retrievers": retrievers})
+    assert (built.vector_store, built.keyword_retriever) == (foreign, keyword)
+    with pytest.raises(ValidationError, match=re.escape("These are retrievers; write HybridRetriever(retrievers[1]")):
+        HybridRetriever(retrievers)
+
+
+def test_an_index_is_not_written_to_a_folder_with_other_files(foreign, tmp_path):
+    """A folder with other contents is refused, and stays as it was."""
+    (tmp_path / "notes.md").write_text("notes")
+    with pytest.raises(NotAnIndexError, match="contains no keyword index"):
+        HybridRetriever(foreign, index={"path": tmp_path})
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.md"]
+
+
+@pytest.mark.parametrize("kind", [*STORE_RETRIEVERS, AdvancedRetriever])
+def test_a_retriever_is_made_from_texts(kind):
+    """``from_texts`` makes a retriever over a store in memory, with metadata, ids, embedding and options."""
+    embedding = DeterministicFakeEmbedding(size=8)
+    retriever = kind.from_texts(TEXTS, embedding, [{"year": 1}, {"year": 2}], ids=["cat", "dog"], k=1)
+    (document,) = retriever.invoke("cat", filter={"year": 2})
+    assert (document.id, document.page_content) == ("dog", TEXTS[1])
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("arguments", "message"),
     [
-        ({"min_score": 3}, "min_score must be a number from 0 to 1, got 3"),
-        ({"min_score": "0.5"}, "min_score must be .*, got '0.5'"),
-        ({"max_tokens": 0}, "max_tokens must be an integer ≥ 1"),
-        ({"on_error": "degraded"}, "does not take on_error"),
+        (("one text",), r"texts must be a list of texts as strings, got 'one text'; write texts=\['one text'\]"),
+        ((TEXTS, None, [{}]), "metadatas has 1 entries for 2 texts; pass one for each text, or none"),
     ],
 )
-def test_a_call_rejects_invalid_values(store, options, message):
-    """An invalid value in a call is an error that contains the option and the value; NumPy's numbers are valid."""
-    with pytest.raises((ConfigurationError, TypeError), match=message):
-        HybridRetriever(store).invoke("cat", **options)
-    assert HybridRetriever(store, k=1).invoke("cat", min_score=np.float32(0.1))[0].id == "cat"
-
-
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-async def test_the_error_for_several_query_vectors_shows_the_loop(store, kind):
-    """A list of query vectors raises an error that shows the loop to write, sync and async."""
-    vector = store.embeddings.embed_query("cat")
-    message = r"vector must be the vector of one query, got a list of vectors \(2 of them\); .* for each in vectors\]"
+def test_invalid_texts_are_refused(arguments, message):
+    """Errors of ``from_texts`` say what was passed and what to write."""
     with pytest.raises(ConfigurationError, match=message):
-        kind(store).retrieve("cat", vector=[vector, vector])
-    with pytest.raises(ConfigurationError, match=message):
-        await kind(store).ainvoke("cat", vector=np.array([vector, vector]))
-    with pytest.raises(ConfigurationError, match=r"vectors \(1 of them\)"):
-        kind(store).retrieve(None, vector=[vector])
+        HybridRetriever.from_texts(*arguments)
 
 
-@pytest.mark.parametrize("value", ["cat", [], [[1.0], [1.0, 2.0]], {"a": 1}, 3.0])
-def test_other_values_than_vectors_are_rejected(store, value):
-    """The error for a value that is not a vector shows how to compute one."""
-    with pytest.raises(ConfigurationError, match=r"vector must be a list of numbers, got .*embed_query"):
-        HybridRetriever(store).retrieve("cat", vector=value)
-    advanced = AdvancedRetriever(HybridRetriever(store))
-    with pytest.raises(ConfigurationError, match="vector must be a list of numbers"):
-        advanced.retrieve_with_context("And a dog?", ["The cat?"], vector=value)
+@pytest.mark.parametrize("name", ["openai", "openai:text-embedding-3-large"])
+def test_the_name_of_a_provider_is_answered_with_its_class(name):
+    """A provider or model as embedding is answered with the line that opens a store with it."""
+    line = 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'
+    with pytest.raises(ConfigurationError, match=re.escape(f"is unknown; write {line}")):
+        HybridGraphStore(None, name)
+
+
+# -- inputs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
+def test_a_dict_as_input_is_answered_with_its_key(store, kind):
+    """A dict as input is answered with two lines that pass its text, and the first one works."""
+    retriever, input = kind(store), {"topic": "cat"}
+    with pytest.raises(ConfigurationError, match=re.escape('itemgetter("topic") | retriever')) as error:
+        retriever.invoke(input)
+    line = re.search(r"write (.*?\))", str(error.value))[1]
+    assert next(each.id for each in eval(line, {"retriever": retriever, "input": input})) == "cat"
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("input", "message"),
     [
-        ({"fusion": {"type": "rrf", "rank_constant": "x"}}, "rank_constant must be a number ≥ 0, got 'x'"),
-        ({"fusion": {"type": "concat", "quota": 0.5}}, "quota must be an integer ≥ 1, got 0.5"),
-        ({"graph": {"traversal": {"type": "bfs", "max_hops": "x"}}}, "max_hops must be an integer ≥ 0"),
-        ({"graph": {"score": {"type": "distance_decay", "tau": 0}}}, "tau must be a number > 0, got 0"),
+        ({"input": "cat", "chat_history": []}, "AdvancedRetriever(retriever).invoke(input)"),
+        (TEXTS, "retriever.batch(questions)"),
+        (HumanMessage("cat"), "retriever.invoke(message.text)"),
     ],
 )
-def test_the_parameters_of_stages_are_checked_in_the_words_of_options(store, options, message):
-    """The error for a stage's parameter has the accepted range and the invalid value."""
-    with pytest.raises(ValidationError, match=re.escape(message)):
-        GraphRetriever(store, **options)
+def test_other_inputs_are_answered_with_the_right_call(store, input, message):
+    """A chat history, a list of questions and a message are answered with the calls that accept them."""
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        HybridRetriever(store).invoke(input)
+
+
+@pytest.mark.parametrize("kind", [HybridRetriever, MemoryRetriever, HierarchicalRetriever])
+@pytest.mark.parametrize("method", ["invoke", "stream"])
+def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
+    """A number as the second argument of LangChain's methods is refused with ``k=``."""
+    with pytest.raises(ConfigurationError, match="write k=1"):
+        list(getattr(kind(store), method)("cat", 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([[1.0, 0.0], [0.0, 1.0]], r"got a list of vectors \(2 of them\); .* for each in vectors\]"),
+        ("cat", "vector must be a list of numbers, got .*embed_query"),
+        ([], "vector must be a list of numbers"),
+        ([[1.0], [1.0, 2.0]], "vector must be a list of numbers"),
+    ],
+)
+async def test_other_values_than_vectors_are_rejected(store, value, message):
+    """The error for a value that is not a vector shows how to compute one, sync and async."""
+    with pytest.raises(ConfigurationError, match=message):
+        GraphRetriever(store).retrieve("cat", vector=value)
+    with pytest.raises(ConfigurationError, match=message):
+        await AdvancedRetriever(HybridRetriever(store)).aretrieve_with_context("And a dog?", ["The cat?"], vector=value)
+    with pytest.raises(ConfigurationError, match=message):
+        store.similarity_search_by_vector(value, k=1)

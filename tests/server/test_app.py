@@ -14,7 +14,6 @@ from langchain_hybridgraph import (
     AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
-    HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
     RetrievalResult,
@@ -22,8 +21,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.server.access import Limits, Token, Tokens, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
-from langchain_hybridgraph.settings import HybridGraphSettings
-from tests.server.conftest import ADMIN, OTHER, READER, RED, TEXTS, WRITER, bearer
+from tests.server.conftest import ADMIN, OTHER, READER, RED, WRITER, bearer
 
 CALLS = {
     "hybrid": (HybridRetriever, {"filter": {"team": "red"}, "k": 2}),
@@ -256,12 +254,14 @@ async def test_lone_surrogates(client):
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer wrong", f"Basic {READER}", f"Bearer {READER} x", "Bearer ü"]
 )
-async def test_wrong_tokens(header, tenants_client):
-    """Missing and wrong tokens get the same answer, and health needs none."""
+async def test_wrong_tokens(header, tenants_client, caplog):
+    """Missing and wrong tokens get the same answer and are logged with their route; health needs none."""
+    caplog.set_level(logging.INFO)
     headers = {} if header is None else {"Authorization": header.encode()}
     answer = await tenants_client.post("/search", json={"query": QUESTION}, headers=headers)
     assert (answer.status_code, answer.json()) == (401, {"detail": "the token is missing or wrong"})
     assert answer.headers["www-authenticate"] == "Bearer"
+    assert [record.route for record in caplog.records if hasattr(record, "route")] == ["/search"]
     assert (await tenants_client.get("/readyz", headers=headers)).status_code == 200
     assert await still_answers(tenants_client, headers=bearer(READER))
 
@@ -449,25 +449,3 @@ def test_a_token_for_another_tenant_than_the_store(store):
     app = create_app(store, tokens=[Token(token=READER, tenant="acme")])
     with pytest.raises(Exception, match="the store is for tenant None, but a token is for tenant 'acme'"):
         app.state.service.check()
-
-
-async def test_replicas_over_one_folder(tmp_path):
-    """A document that one service adds is found by another service over the same folder."""
-    with HybridGraphStore(tmp_path / "index", "lsa") as store:
-        store.add_texts(list(TEXTS.values()), ids=list(TEXTS))
-    settings = HybridGraphSettings(store_path=tmp_path / "index")
-    reading = HybridGraphSettings(store_path=tmp_path / "index", store_read_only=True)
-    apps = [create_app(settings), create_app(reading)]
-    clients = [httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") for app in apps]
-    try:
-        assert await still_answers(clients[1])
-        body = {"documents": [{"id": "whale", "page_content": "Whales sing songs."}]}
-        assert (await clients[0].post("/documents", json=body)).status_code == 200
-        result = (await clients[1].post("/search", json={"query": "whales sing", "k": 1})).json()["documents"]
-        assert [document["id"] for document in result] == ["whale"]
-        refused = await clients[1].post("/documents", json=body)
-        assert (refused.status_code, refused.json()) == (403, {"detail": "the store is open read-only"})
-    finally:
-        for client, app in zip(clients, apps, strict=True):
-            await client.aclose()
-            app.state.service.close()

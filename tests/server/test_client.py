@@ -6,8 +6,6 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
-from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
@@ -19,12 +17,11 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError
 from langchain_hybridgraph.filters import by_meta, parse_filter
-from langchain_hybridgraph.llama_index import LlamaIndexRetriever, ingest_nodes
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.client import RemoteRetriever
 from langchain_hybridgraph.telemetry import flush
-from tests.server.conftest import READER, TEXTS
+from tests.server.conftest import READER
 from tests.support.servers.running_service import running
 
 QUESTION = "Who wrote the first program?"
@@ -83,18 +80,15 @@ async def test_the_results_are_those_of_the_local_retriever(name, url, store):
 
 DAY, INSTANT = date(2024, 5, 1), datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))
 OF_DATES = [
-    *({"when": {operator: INSTANT}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
-    *({"when": {operator: DAY}} for operator in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "=", "!=", "<>")),
+    {"when": {"$eq": INSTANT}},
+    {"when": {"$lt": DAY}},
+    {"when": {"!=": DAY}},
     {"when": DAY},
     {"when": {"$in": [DAY, INSTANT]}},
-    {"when": {"$nin": (DAY, INSTANT)}},
     {"all": {"$contains": DAY}},
-    {"all": {"$not_contains": INSTANT}},
-    {"all": {"$eq": [DAY]}},
     {"all": {"$in": [[INSTANT], [DAY]]}},
     {"by": {"$eq": {"from": DAY}}},
     {"when": {"$exists": True}, "$or": [{"when": INSTANT}, {"$not": {"when": {"$lt": DAY}}}]},
-    {"$nor": [{"when": {"$not": {"$eq": DAY}}}]},
 ]
 
 
@@ -150,21 +144,6 @@ def test_an_empty_answer(url, store):
     assert parts == list(HybridRetriever(store).stream(QUESTION, **options)) == [[]]
 
 
-async def test_nodes_of_llama_index():
-    """LlamaIndex gets the same nodes from a service as from the store, also with its own filters."""
-    with HybridGraphStore(None) as store:
-        ingest_nodes([TextNode(text=text, id_=id, metadata={"n": len(id)}) for id, text in TEXTS.items()], store)
-        with running(create_app(store)) as url:
-            filters = MetadataFilters(filters=[MetadataFilter(key="n", value=3, operator="<=")])
-            local, remote = (
-                LlamaIndexRetriever(retriever, similarity_top_k=3, filters=filters)
-                for retriever in (GraphRetriever(store), RemoteRetriever(url, retriever="graph"))
-            )
-            nodes = local.retrieve(QUESTION)
-            assert [node.node_id for node in nodes] == ["ada", "cat"]
-            assert remote.retrieve(QUESTION) == await remote.aretrieve(QUESTION) == nodes
-
-
 def test_texts_with_unusual_line_ends(url, store):
     """Separators that some clients take for line ends do not break a stream."""
     text = "odd\u2028text\x85with\x0bmany\r\nline\nends\x1c."
@@ -204,6 +183,8 @@ def test_errors_say_what_to_do(url):
         remote.invoke(QUESTION, 5)
     with pytest.raises(StoreUnavailableError, match="the service cannot be reached"):
         RemoteRetriever("http://127.0.0.1:1").invoke(QUESTION)
+    with pytest.raises(ValueError, match="https"):
+        RemoteRetriever("localhost:8000")
     with pytest.raises(ConfigurationError, match="404: Not Found"):
         RemoteRetriever(f"{url}/nowhere", READER).invoke(QUESTION)
     assert READER not in repr(remote)

@@ -11,7 +11,7 @@ import time
 import httpx
 import pytest
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.execution import threads
 from langchain_hybridgraph.server.access import Limits
 from langchain_hybridgraph.server.app import create_app
@@ -225,9 +225,3 @@ def test_running_requests_are_completed_at_shutdown(gate, store):
         threading.Timer(0.5, gate.set).start()
     client.join(10)
     assert answers == [200]
-
-
-def test_the_graph_of_the_gate_is_used(gate):
-    """The store of these tests does wait at the gate."""
-    gate.set()
-    assert [document.id for document in GraphRetriever(fill(SlowGraphStore(None)), k=1).invoke(QUESTION)] == ["ada"]

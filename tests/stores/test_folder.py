@@ -67,9 +67,11 @@ def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
 
 
 def test_a_catalog_that_was_deleted(tmp_path):
-    """A store whose catalog was deleted refuses writes and does not create the file again."""
+    """A store whose catalog was deleted refuses reads and writes, and does not create the file again."""
     with closing(stored(tmp_path / "index", ["a"])) as store:
         (tmp_path / "index/catalogue.sqlite").unlink()
         with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
             store.add_texts(["text b"], ids=["b"])
+        with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
+            len(store)
         assert not (tmp_path / "index/catalogue.sqlite").exists()

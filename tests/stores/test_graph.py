@@ -83,23 +83,6 @@ def near(store, *ids, scope=NOW, **ways):
 # -- hops ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ways", "expected"),
-    [
-        ({}, {"b": 0.8}),
-        ({"direction": "both"}, {"b": 0.9}),
-        ({"relations": frozenset({"r"})}, {"b": 0.2}),
-        ({"relations": frozenset({"unknown"})}, {}),
-        ({"min_weight": 0.85}, {}),
-        ({"min_weight": 0.8}, {"b": 0.8}),
-    ],
-)
-def test_the_heaviest_allowed_edge_is_the_hop(graph_of, ways, expected):
-    """Two chunks joined by several edges are one hop apart, with the largest weight of the allowed edges."""
-    edges = [Edge("a", "b", "r", 0.2), Edge("a", "b", "s", 0.8), Edge("b", "a", "r", 0.9)]
-    assert hops(graph_of("ab", edges, **ways), "a") == {("a", end): (weight, "") for end, weight in expected.items()}
-
-
 def test_ties_prefer_an_edge_then_the_rarest_entity(graph_of):
     """Among hops of equal weight, a direct edge is preferred, then the entity with the fewest mentions."""
     mentions = [*(mention(chunk, ADA) for chunk in "abc"), *(mention(chunk, BO) for chunk in "ab")]
@@ -155,17 +138,6 @@ def test_the_edge_of_each_step(graph_of):
     assert graph_of("abc", edges).edges(steps) == [light, mentions, None, None]
     both = graph_of("abc", edges, direction="both")
     assert both.edges([("a", "b"), ("c", "b")]) == [heavy, tuple(reversed(mentions))]
-
-
-@pytest.mark.parametrize(("as_of", "expected"), [(9, ""), (10, "b"), (15, "bc"), (20, "bc"), (21, "c"), (None, "bc")])
-def test_edges_have_their_time(graph_of, as_of, expected):
-    """An edge is traversed from valid_from until valid_until, both included; an edge without times always is."""
-    edges = [
-        Edge("a", "b", "r", valid_from=10.0, valid_until=20.0),
-        mention("a", ADA),
-        mention("c", ADA, valid_from=15.0),
-    ]
-    assert ends(graph_of("abc", edges, Scope(as_of=as_of)), "a") == set(expected)
 
 
 @pytest.mark.parametrize(("day", "expected"), [(0, set()), (1, {"b"}), (2, {"b"}), (3, set())])

@@ -66,7 +66,7 @@ def test_the_bound_is_the_sum_of_idfs():
     index = TantivyIndex(None, "none")
     index.apply(1, [(0, "a b"), (1, "b")], [])
     once = 2.2 * (math.log(1 + 2.5 / 1.5) + 2 * math.log(1 + 1.5 / 2.5))
-    assert index.bound("a b b unknown") == pytest.approx(once, rel=1e-5)
+    assert index.question("a b b unknown").bound == pytest.approx(once, rel=1e-5)
 
 
 def test_the_bound_holds_while_removed_texts_still_count():
@@ -75,7 +75,7 @@ def test_the_bound_holds_while_removed_texts_still_count():
     index.apply(1, [(row, ("a " if row % 50 == 0 else "b ") * 200) for row in range(400)], [])
     index.apply(2, [], [row for row in range(400) if row % 50])
     (score, *_) = (score for _, score in index.search("a", 1))
-    assert 0.95 * index.bound("a") < score <= index.bound("a")
+    assert 0.95 * index.question("a").bound < score <= index.question("a").bound
 
 
 # -- the folder ------------------------------------------------------------------------------------------------

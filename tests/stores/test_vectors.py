@@ -77,7 +77,7 @@ def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
     matrix.write(0, vectors)
     allowed_rows = np.arange(4_000) % 2 == 0
     near = unit(vectors[6] + 0.8 * vectors[8])
-    rows, scores = matrix.approximate_search(near, 10, allowed_rows)
+    rows, scores = matrix.search(near, 10, allowed_rows, approximate=True)
     exact = dict(zip(*(each.tolist() for each in matrix.search(near, 2_000, allowed_rows)), strict=True))
     assert rows[:2].tolist() == [6, 8]
     assert len(rows) == 10
@@ -89,7 +89,13 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
     """In an approximate search over equal vectors, the lowest rows are returned."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
-    assert matrix.approximate_search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_))[0].tolist() == [0, 1, 2, 3, 4]
+    assert matrix.search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_), approximate=True)[0].tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def damage(file, offset, change):

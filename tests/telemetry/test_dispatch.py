@@ -67,17 +67,6 @@ def test_an_event_describes_the_search(store, events):
     assert all(QUESTION not in repr(each) for each in events)
 
 
-def test_stages_lie_within_their_search(store, events):
-    """Each stage starts and ends within its search."""
-    HybridRetriever(store).invoke(QUESTION)
-    *parts, whole = all_of(events)
-    end = whole.search.started_at + whole.took_ms * 1e6
-    assert parts
-    for part in parts:
-        assert whole.search.started_at <= part.started_at
-        assert part.started_at + part.took_ms * 1e6 <= end
-
-
 @pytest.mark.parametrize("ask", ["invoke", "retrieve", "ainvoke", "aretrieve", "stream", "batch", "abatch"])
 async def test_every_search_method_is_reported_once(store, events, ask):
     """Each of several queries, also of concurrent ones, is one search with its own stages in order and no parent."""
@@ -204,16 +193,3 @@ class Waiting:
     async def acall(self, query, inputs):
         self.is_called.set()
         await asyncio.Event().wait()
-
-
-def test_an_interrupted_search_is_not_a_parent_of_the_next(store, events):
-    """A search interrupted by Ctrl-C is reported as cancelled, and the next search has no parent."""
-
-    def interrupted(query, texts):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        HybridRetriever(store, reranker=interrupted).invoke(QUESTION)
-    HybridRetriever(store).invoke(QUESTION)
-    cut, after = [event for event in all_of(events) if isinstance(event, SearchEnded)]
-    assert (cut.cancelled, after.search.parent) == (True, None)

@@ -11,7 +11,7 @@ from langchain_core.tracers import BaseTracer
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry.events import SEARCH, STAGE
-from tests.support.stores.pet_store import QUESTION, broken, pets
+from tests.support.stores.pet_store import QUESTION, pets
 
 HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 STAGES = ["gather", "rank", "fuse", "admit", "select", "calibrate"]
@@ -74,18 +74,6 @@ async def test_a_run_has_an_event_per_stage(store, is_async):
     assert names == ["start", *[STAGE] * 6, SEARCH, "end"]
     assert [data["stage"] for name, _, data in handler.events if name == STAGE] == STAGES
     assert len({run for _, run, _ in handler.events}) == 1
-
-
-def test_events_have_times_and_outcomes(store):
-    """Stage events contain the start time, duration and error; the search event contains the mode and the degradation
-    reasons.
-    """
-    handler = Handler()
-    HybridRetriever(store, reranker=broken).invoke(QUESTION, {"callbacks": [handler]})
-    *stages, (_, _, search) = [each for each in handler.events if each[0] in (STAGE, SEARCH)]
-    assert {tuple(data) for _, _, data in stages} == {("stage", "after_ms", "took_ms", "error")}
-    assert [data["after_ms"] for _, _, data in stages] == sorted(data["after_ms"] for _, _, data in stages)
-    assert (search["mode"], search["degraded"]) == ("hybrid", ["rerank-failed"])
 
 
 async def test_async_handlers_run_in_their_event_loop(store):

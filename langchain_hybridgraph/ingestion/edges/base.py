@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges import AUTO, BUILDERS
 from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.registry import from_config, nearest
+from langchain_hybridgraph.registry import from_config, imported_factory, nearest
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
 T = TypeVar("T")
+
+BUILDERS = {
+    "sequence": "metadata:SequenceEdges",
+    "links": "links:LinkEdges",
+    "hierarchy": "metadata:HierarchyEdges",
+    "entities": "entities:EntityEdges",
+    "metadata": "metadata:MetadataEdges",
+    "citations": "links:CitationEdges",
+    "similarity": "similarity:SimilarityEdges",
+    "llm": "llm:LLMEdges",
+}
+"""Module in this folder and class of each builder, by name. A module is imported when its builder is requested."""
+
+AUTO = ("sequence", "links", "hierarchy", "entities")
+"""Builders that ``edges="auto"`` stands for; they need no settings."""
 
 
 class EdgeSet(NamedTuple):
@@ -24,27 +37,29 @@ class EdgeSet(NamedTuple):
     replaces: Sequence[str] = ()
 
 
-@runtime_checkable
-class EdgeBuilder(Protocol):
+class EdgeBuilder:
     """Builder of edges. An ingest calls ``start`` once, ``see`` for each document, and ``finish`` at the end.
 
     A subclass needs ``relations`` and at least one of ``see`` and ``finish``. Edges are replaced separately for each
-    source chunk, so an ingest of some documents does not have to change the edges of others. If a builder in
-    ``edges.BUILDERS`` has a parameter without a default, ``required`` contains its name and an example.
+    source chunk, so an ingest of some documents does not have to change the edges of others.
     """
 
     relations: Sequence[str]
     """Names of the relations that the builder writes. Two builders of the same ingest must not write the same relation.
     """
+    warnings: Sequence[str] = ()
+    """Messages for the report of the ingest, read after ``finish``."""
+
+    # A builder may also have the method without(relations), which returns a copy that does not write relations that
+    # another builder writes.
 
     def start(self, store: AcceptsChunks) -> None:
         """Discard the state of the previous ingest and prepare for a new ingest into ``store``."""
         return
 
-    # A builder may also have these methods:
-    # - before(old_ids), which receives the ids of the stored chunks and parents of each document in the next batch
-    #   before the batch is written; a new document has an empty set of ids.
-    # - without(relations), which returns a copy that does not write relations that another builder writes.
+    def before(self, old_ids: Mapping[str, Set[str]]) -> None:
+        """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
+        return
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
         """Receive a document whose chunks are stored, and yield the edges that do not depend on later documents."""
@@ -86,22 +101,17 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
 
 
 def _builder(form: Any) -> EdgeBuilder:
-    if isinstance(form, EdgeBuilder) and not isinstance(form, type):
+    if isinstance(form, EdgeBuilder):
         return form
     name = form.get("type") if isinstance(form, Mapping) else form
     if not isinstance(name, str) or name not in BUILDERS:
         raise ConfigurationError(
             f"edges={form!r} is not an edge builder; {nearest(name, ['auto', *BUILDERS])}pass 'auto', None, "
-            f"one of {', '.join(BUILDERS)}, an object such as SequenceEdges(), "
+            f"one of {', '.join(BUILDERS)}, an EdgeBuilder such as SequenceEdges(), "
             'or a mapping such as {"type": "similarity", "k": 5}'
         )
-    module, _, kind = BUILDERS[name].partition(":")
-    builder_class = getattr(import_module(f"{__package__}.{module}"), kind)
-    parameter, example = getattr(builder_class, "required", (None, ""))
-    if parameter is not None and (isinstance(form, str) or parameter not in form):
-        raise ConfigurationError(f"edges={form!r} needs {parameter}: {example}")
-    builder: EdgeBuilder = from_config("edges", form, {name: builder_class}, lambda _: False)
-    return builder
+    kinds: dict[str, type[EdgeBuilder]] = {name: imported_factory("edges", f"{__package__}.{BUILDERS[name]}")}
+    return from_config("edges", form, kinds, lambda _: False)
 
 
 def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:

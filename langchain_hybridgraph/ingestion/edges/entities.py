@@ -19,7 +19,6 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, R
 from langchain_hybridgraph.text.analyzer import FunctionWords
 from langchain_hybridgraph.text.names import (
     MOST_LETTERS,
-    TextNames,
     entity_name,
     is_distinctive,
     join_words,
@@ -72,9 +71,6 @@ class EntityEdges(EdgeBuilder):
 
     relations = (MENTIONS,)
 
-    def __init__(self) -> None:
-        self._waiting: IO[str] | None = None
-
     def start(self, store: AcceptsChunks) -> None:
         """Clear the titles and names recorded during the previous ingest."""
         self._store = store
@@ -82,17 +78,17 @@ class EntityEdges(EdgeBuilder):
         self._names = _FullNames("")
         # Titles are matched after all documents were received. Until then, texts are kept on disk, as they may not fit
         # into memory.
-        self._waiting = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
+        self._waiting: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
-        self._is_first = not implements(store, ReadsIndex) or (isinstance(store, Sized) and len(store) == 0)
+        self._is_empty = isinstance(store, Sized) and len(store) == 0
 
     def see(self, document: CutDocument) -> Iterator[EdgeSet]:
         """Record the mentions in the document's chunks; :meth:`finish` adds mentions of other documents' titles."""
-        if not document.chunks or self._waiting is None:
+        if not document.chunks:
             return
         mentions = document.mentions
         if not isinstance(mentions, DocumentMentions):
-            mentions = self._read(document)
+            mentions = find_mentions(document, self._names)
         self._names = mentions.names
         for name, spelling in mentions.titles:
             self._titles.add(name, spelling)
@@ -100,34 +96,10 @@ class EntityEdges(EdgeBuilder):
         self._waiting.writelines(mentions.lines)
         yield from ()
 
-    def _read(self, document: CutDocument) -> DocumentMentions:
-        readings = read([chunk.text for chunk in document.chunks], document.title or "")
-        language = readings[0].language
-        label = _clipped(document.title or document.id)
-        mentions = [
-            self._mentions(chunk, reading, label) for chunk, reading in zip(document.chunks, readings, strict=True)
-        ]
-        continues = document.continues and self._names.document == document.id
-        names = self._names if continues else _FullNames(document.id)
-        names.complete(mentions)
-        for chunk_mentions in mentions:
-            if len(chunk_mentions.entities) > MOST_NAMES:
-                most_certain = sorted(chunk_mentions.entities.items(), key=lambda entry: -entry[1][0])[:MOST_NAMES]
-                chunk_mentions.entities = dict(most_certain)
-        titles = list(self._add_title(document, mentions, language))
-        lines = [
-            json.dumps([chunk_mentions.chunk, label, " ".join(reading.words), chunk_mentions.entities]) + "\n"
-            for chunk_mentions, reading in zip(mentions, readings, strict=True)
-        ]
-        return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
-
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and those of earlier chunks that mention a new title."""
-        waiting, store = self._waiting, self._store
-        if waiting is None or store is None:
-            return
-        older = None if self._is_first or not implements(store, ReadsIndex) else store
-        with waiting:
+        older = self._store if implements(self._store, ReadsIndex) and not self._is_empty else None
+        with self._waiting as waiting:
             stored = _Titles()
             if older:
                 new_ids = {chunk for chunk, _ in _read_lines(waiting)}
@@ -152,7 +124,6 @@ class EntityEdges(EdgeBuilder):
                     for node, (weight, description) in mentions.entities.items()
                 ]
                 yield EdgeSet(edges, [mentions.chunk for mentions in block])
-        self._waiting = None
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
         """Return the stored edges from documents to the nodes of their titles, without titles that are too ordinary.
@@ -181,34 +152,6 @@ class EntityEdges(EdgeBuilder):
             if edges:
                 yield EdgeSet(edges)
 
-    def _mentions(self, chunk: Chunk, reading: TextNames, label: str) -> _ChunkMentions:
-        if chunk.id.startswith((ENTITY, TITLE)):
-            raise ConfigurationError(
-                f"{chunk.id!r} cannot be the id of a chunk; ids that begin with {ENTITY!r} or {TITLE!r} are reserved "
-                "for nodes of the graph: give the chunk another id"
-            )
-        mentions = _ChunkMentions(chunk.id, label)
-        for name, weight in reading.names:
-            mentions.mention(entity_name(name, reading.language), weight, name)
-        return mentions
-
-    def _add_title(
-        self, document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
-    ) -> Iterator[tuple[str, str]]:
-        """Add a document's title to its chunks; yield (normalised name, spelling) that other documents may mention."""
-        for name, spelling, is_certain in title_names(document.title or "", language):
-            if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
-                continue
-            for place, chunk_mentions in enumerate(mentions):
-                weight = FURTHER if place or document.continues else OWN
-                chunk_mentions.add(ENTITY + name, weight, f"{chunk_mentions.label} is about {spelling}.")
-            if not document.continues:
-                if is_distinctive(words_of(name), language.words):
-                    mentions[0].add(TITLE + name, OWN, f"{spelling}{_NAMES}{document.id} is about.")
-                    yield name, spelling
-                else:
-                    mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
-
 
 class DocumentMentions(NamedTuple):
     """Mentions in the chunks of a document, with one line of JSON for each chunk and the number of words in all chunks.
@@ -223,15 +166,60 @@ class DocumentMentions(NamedTuple):
     names: _FullNames
 
 
-def find_mentions(document: CutDocument) -> DocumentMentions:
-    """Return the mentions that ``EntityEdges()`` finds in the chunks of a document, which must have at least one chunk.
+def find_mentions(document: CutDocument, names: _FullNames | None = None) -> DocumentMentions:
+    """Return the mentions in the chunks of a document, which must have at least one chunk.
+
+    ``names`` are those of the document before, of which this one may be a further part.
 
     >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
     []
     >>> find_mentions(CutDocument("ada", {"title": "Ada Lovelace"}, (Chunk("ada#0", "She wrote."),))).titles
     [('ada lovelace', 'Ada Lovelace')]
     """
-    return EntityEdges()._read(document)
+    readings = read([chunk.text for chunk in document.chunks], document.title or "")
+    language, label = readings[0].language, _clipped(document.title or document.id)
+    mentions: list[_ChunkMentions] = []
+    for chunk, reading in zip(document.chunks, readings, strict=True):
+        if chunk.id.startswith((ENTITY, TITLE)):
+            raise ConfigurationError(
+                f"{chunk.id!r} cannot be the id of a chunk; ids that begin with {ENTITY!r} or {TITLE!r} are reserved "
+                "for nodes of the graph: give the chunk another id"
+            )
+        mentions.append(_ChunkMentions(chunk.id, label))
+        for name, weight in reading.names:
+            mentions[-1].mention(entity_name(name, reading.language), weight, name)
+    if names is None or not document.continues or names.document != document.id:
+        names = _FullNames(document.id)
+    names.complete(mentions)
+    for chunk_mentions in mentions:
+        most_certain = sorted(chunk_mentions.entities.items(), key=lambda entry: -entry[1][0])
+        if len(most_certain) > MOST_NAMES:
+            chunk_mentions.entities = dict(most_certain[:MOST_NAMES])
+    titles = list(_add_title(document, mentions, language))
+    lines = [
+        json.dumps([chunk_mentions.chunk, label, " ".join(reading.words), chunk_mentions.entities]) + "\n"
+        for chunk_mentions, reading in zip(mentions, readings, strict=True)
+    ]
+    return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
+
+
+def _add_title(
+    document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
+) -> Iterator[tuple[str, str]]:
+    """Add a document's title to its chunks; yield (normalised name, spelling) that other documents may mention."""
+    for name, spelling, is_certain in title_names(document.title or "", language):
+        if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
+            continue
+        for place, chunk_mentions in enumerate(mentions):
+            weight = FURTHER if place or document.continues else OWN
+            chunk_mentions.add(ENTITY + name, weight, f"{chunk_mentions.label} is about {spelling}.")
+        if document.continues:
+            continue
+        if is_distinctive(words_of(name), language.words):
+            mentions[0].add(TITLE + name, OWN, f"{spelling}{_NAMES}{document.id} is about.")
+            yield name, spelling
+        else:
+            mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
 
 class _ChunkMentions:
@@ -296,16 +284,13 @@ class _Titles:
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # normalised name → spelling
-        self._sizes: dict[str, tuple[int, ...]] = {}  # first word → lengths in words of the titles that begin with it
+        self._sizes: dict[str, dict[int, None]] = {}  # first word → lengths in words of the titles that begin with it
 
     def add(self, name: str, spelling: str) -> None:
-        if name in self.names:
-            return
-        self.names[name] = spelling
-        words = words_of(name)
-        sizes = self._sizes.get(words[0], ())
-        if len(words) not in sizes:
-            self._sizes[words[0]] = (*sizes, len(words))
+        if name not in self.names:
+            self.names[name] = spelling
+            words = words_of(name)
+            self._sizes.setdefault(words[0], {})[len(words)] = None
 
     def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
         """Yield (normalised name, spelling, number of words) for each title that occurs in these words."""

@@ -56,9 +56,8 @@ class LinkEdges(EdgeBuilder):
     (``stores.protocols.ReadsIndex``); the file name is then taken from the document's id.
 
     A link to a missing text document becomes a pending edge: it ends at the id that the first chunk of the document
-    will have. With ``pending=False``, such links are ignored. Links to web pages that are not documents of the store
-    are always ignored. If an ingest adds or changes a document to which stored chunks have edges, the links of these
-    chunks are resolved again.
+    will have. Links to web pages that are not documents of the store are ignored. If an ingest adds or changes a
+    document to which stored chunks have edges, the links of these chunks are resolved again.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -71,10 +70,9 @@ class LinkEdges(EdgeBuilder):
 
     _verb = "links to"
 
-    def __init__(self, relation: str = REFERENCES, weight: float = 1.0, *, pending: bool = True) -> None:
+    def __init__(self, relation: str = REFERENCES, weight: float = 1.0) -> None:
         self.relations = (relation,)
         self._weight = weight
-        self._pending = pending
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the names and links recorded during the previous ingest."""
@@ -103,9 +101,8 @@ class LinkEdges(EdgeBuilder):
                 names = [name for name in _spellings(document) if replace_surrogates(name) == name]
                 self._new_names.update(dict.fromkeys([*names, *map(first_chunk_id, names)]))
             elif old_ids != {chunk.id for chunk in (*document.chunks, *document.parents)}:
-                self._add_sources(
-                    self._earlier, sorted(old_ids)
-                )  # removed chunks lose their edges after the last batch
+                # Removed chunks lose their edges after the last batch.
+                self._add_sources(self._earlier, sorted(old_ids))
         links = self._links_of(document)
         if links:
             self._spool.write(json.dumps(_document_links(document, links)) + "\n")
@@ -128,7 +125,7 @@ class LinkEdges(EdgeBuilder):
         self._targets.look_up(links)
         edges: dict[tuple[str, str], Edge] = {}
         for link in links:
-            target = self._targets.find(link) or (_pending_target(link) if self._pending else None)
+            target = self._targets.find(link) or _pending_target(link)
             if target is not None and target != link.source and (link.source, target) not in edges:
                 text = f"{link.document} {self._verb} {self._targets.label(target)}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
@@ -146,34 +143,35 @@ class LinkEdges(EdgeBuilder):
                 continue
             chunks = store.get(sorted(store.document_chunks([document])[document]))
             parents = {chunk.parent for chunk in chunks}
-            leaf_chunks = sorted((chunk for chunk in chunks if chunk.id not in parents), key=_order)
             # As ingested, chunks with generated ids belong to one CutDocument. A chunk whose id the user chose is a
             # CutDocument of its own.
-            generated = tuple(chunk for chunk in leaf_chunks if chunk.id.startswith(f"{document}#"))
-            own = [(chunk,) for chunk in leaf_chunks if not chunk.id.startswith(f"{document}#")]
-            for group in (generated, *own) if generated else own:
-                cut = CutDocument(document, group[0].metadata, group)
+            groups: dict[str, list[Chunk]] = {}
+            for chunk in sorted(chunks, key=lambda chunk: (position(chunk), chunk.id)):
+                if chunk.id not in parents:
+                    groups.setdefault("" if chunk.id.startswith(f"{document}#") else chunk.id, []).append(chunk)
+            for group in groups.values():
+                cut = CutDocument(document, group[0].metadata, tuple(group))
                 links = {id: links for id, links in self._links_of(cut).items() if id in ids}
                 if links:
                     yield _document_links(cut, links)
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
         """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
-        if document.links is not None:
-            links_by_chunk = {chunk.id: list(document.links.get(chunk.id, ())) for chunk in document.chunks}
-        else:
+        links_by_chunk = document.links
+        if links_by_chunk is None:
             definitions: dict[str, Any] = {}
             for chunk in document.chunks:
                 definitions = {**find_definitions(chunk.text), **definitions}
             links_by_chunk = {
                 chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks
             }
+        links = {chunk.id: list(links_by_chunk.get(chunk.id, ())) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
         if isinstance(targets, str):
             targets = [targets]
         if isinstance(targets, Iterable):
-            links_by_chunk[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
-        return {chunk: links for chunk, links in links_by_chunk.items() if links}
+            links[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
+        return {chunk: links_of_chunk for chunk, links_of_chunk in links.items() if links_of_chunk}
 
 
 class CitationEdges(LinkEdges):
@@ -185,7 +183,7 @@ class CitationEdges(LinkEdges):
     metadata (``stores.protocols.ReadsIndex``), also by the other names.
 
     A citation of a missing document becomes a pending edge to the id that the first chunk of the document will have.
-    When the document is ingested, the edge is redirected to it. With ``pending=False``, such citations are ignored.
+    When the document is ingested, the edge is redirected to it.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -198,10 +196,10 @@ class CitationEdges(LinkEdges):
 
     _verb = "cites"
 
-    def __init__(self, field: str = "citations", relation: str = CITES, *, pending: bool = True) -> None:
+    def __init__(self, field: str = "citations", relation: str = CITES) -> None:
         if not field:
             raise ConfigurationError('CitationEdges(field=""): name the metadata field, such as "citations"')
-        super().__init__(relation, pending=pending)
+        super().__init__(relation)
         self._field = field
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
@@ -426,10 +424,6 @@ def file_name(path: str) -> str:
     return folded(posixpath.splitext(posixpath.basename(path))[0])
 
 
-def _order(chunk: Chunk) -> tuple[float, str]:
-    return position(chunk), chunk.id
-
-
 def candidates(path: str, base: str) -> list[str]:
     """Return the ids that the target of a link may have, best first; ``path`` is the link's and ``base`` its document.
 
@@ -441,25 +435,23 @@ def candidates(path: str, base: str) -> list[str]:
     scheme = urlsplit_scheme(path)
     if scheme in _NO_DOCUMENTS:
         return []
-    locations = [path] if scheme else _join_path(path, base)
-    return list(dict.fromkeys(name for location in locations for name in _variants(location)))
+    names = [path] if scheme else _join_path(path, base)
+    return list(dict.fromkeys(variant for name in names for variant in _variants(name.rstrip("/") or name)))
 
 
 def _join_path(path: str, base: str) -> list[str]:
-    root, slashes, rest = base.partition("://")
-    if slashes:
-        host, _, rest_of_path = rest.partition("/")
-        root = f"{root}://{host}/"
-    else:
-        root, rest_of_path = "", base
+    scheme, slashes, rest = base.partition("://")
+    host, _, rest_of_path = rest.partition("/") if slashes else ("", "", base)
+    root = f"{scheme}://{host}/" if slashes else ""
     if path.startswith("/"):
-        return [root + posixpath.normpath(path).lstrip("/"), *([] if root else [posixpath.normpath(path)])]
-    joined_path = posixpath.normpath(posixpath.join(posixpath.dirname(rest_of_path), path)) if path else rest_of_path
-    return [root + joined_path]
+        absolute = posixpath.normpath(path)
+        return [root + absolute.lstrip("/")] if root else [absolute.lstrip("/"), absolute]
+    return [
+        root + (posixpath.normpath(posixpath.join(posixpath.dirname(rest_of_path), path)) if path else rest_of_path)
+    ]
 
 
 def _variants(name: str) -> Iterator[str]:
-    name = name.rstrip("/") or name
     yield name
     stem, suffix = posixpath.splitext(name)
     if suffix.lower() in _SUFFIXES:

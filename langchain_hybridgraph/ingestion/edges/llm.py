@@ -19,11 +19,11 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from langchain_hybridgraph import records
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, describe_error, shorten
+from langchain_hybridgraph.errors import check_number, check_whole_number, describe_error, shorten
 from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
+from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
-from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors, HasNeighbours
-from langchain_hybridgraph.ingestion.progress import counted
+from langchain_hybridgraph.ingestion.edges.similarity import ChunkVectors, with_vectors
 from langchain_hybridgraph.ingestion.splitting import CutDocument, chunk_index, in_order
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
@@ -104,9 +104,9 @@ class LLMEdges(EdgeBuilder):
     ``warnings`` state how many edges and windows were dropped.
 
     An answered window is sent again only if its chunks or the relations have changed, or if some of its edges are no
-    longer in the store. For this purpose, hashes of the answers are recorded in the file ``progress``, by default
-    ``llm_edges.jsonl`` in the folder of the store; for a store in memory, they are kept in this object. To reuse
-    answers after a deletion or in another index, set LangChain's cache for the model.
+    longer in the store. For this purpose, hashes of the answers are recorded in ``llm_edges.jsonl`` in the folder of
+    the store; for a store in memory, they are kept in this object. To reuse answers after a deletion or in another
+    index, set LangChain's cache for the model.
 
     Raises ConfigurationError for invalid numbers and for an object that is not a model.
 
@@ -123,8 +123,6 @@ class LLMEdges(EdgeBuilder):
     [('b', 'supports', 'a', 'b supports a.')]
     """
 
-    required = ("llm", "LLMEdges(chat_model)")
-
     def __init__(
         self,
         llm: BaseChatModel | Runnable[Any, Any],
@@ -135,19 +133,12 @@ class LLMEdges(EdgeBuilder):
         attempts: int = 3,
         backoff: float = 1.0,
         relations: Sequence[str] | Mapping[str, str] | None = None,
-        progress: str | Path | None = None,
         method: str | None = None,
     ) -> None:
-        if batch_size < 1 or not 0 <= overlap < batch_size:
-            raise ConfigurationError(
-                f"LLMEdges(batch_size={batch_size!r}, overlap={overlap!r}): batch_size must be at least 1, and overlap "
-                "from 0 to batch_size - 1, such as batch_size=5, overlap=1"
-            )
-        if workers < 1 or attempts < 1 or backoff < 0:
-            raise ConfigurationError(
-                f"LLMEdges(workers={workers!r}, attempts={attempts!r}, backoff={backoff!r}): workers and attempts must "
-                "be at least 1, and backoff at least 0 seconds"
-            )
+        for name, count in {"batch_size": batch_size, "workers": workers, "attempts": attempts}.items():
+            check_whole_number(name, count, 1)
+        check_number("overlap", overlap, ge=0, lt=batch_size)
+        check_number("backoff", backoff, ge=0)
         self._model = with_schema(llm, FoundEdges, "LLMEdges", method)
         self._batch_size = batch_size
         self._overlap = overlap
@@ -162,10 +153,7 @@ class LLMEdges(EdgeBuilder):
             self._meanings = {name: RELATIONS.get(name, "") for name in names}
         self.relations = tuple(self._meanings)
         self._across: tuple[float, int] | None = None
-        self._progress = None if progress is None else Path(progress)
         self._ledger = LLMCache(None)
-        self._documents: dict[str, dict[str, Chunk]] = {}
-        self.warnings: tuple[str, ...] = ()
 
     def across_documents(self, similarity_threshold: float = 0.5, max_pairs_per_chunk: int = 3) -> LLMEdges:
         """Return a builder that also sends pairs of similar chunks of different documents to the model.
@@ -174,12 +162,8 @@ class LLMEdges(EdgeBuilder):
         ingest, a chunk is in at most ``max_pairs_per_chunk`` pairs, and at least one chunk of each pair is ingested.
         Raises ConfigurationError for numbers out of range; ``ingest`` raises it if the store cannot return its vectors.
         """
-        if not 0 < similarity_threshold <= 1 or max_pairs_per_chunk < 1:
-            raise ConfigurationError(
-                f"across_documents(similarity_threshold={similarity_threshold!r}, "
-                f"max_pairs_per_chunk={max_pairs_per_chunk!r}): similarity_threshold must be > 0 and ≤ 1, "
-                "max_pairs_per_chunk must be ≥ 1"
-            )
+        check_number("similarity_threshold", similarity_threshold, gt=0, le=1)
+        check_whole_number("max_pairs_per_chunk", max_pairs_per_chunk, 1)
         wider = copy(self)
         wider._across = (similarity_threshold, max_pairs_per_chunk)
         return wider
@@ -196,17 +180,14 @@ class LLMEdges(EdgeBuilder):
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the documents recorded during the previous ingest, and read the record of answered requests."""
-        if self._across is not None and not isinstance(store, HasNeighbours):
-            raise ConfigurationError(
-                f"across_documents() needs a store that returns its vectors, which {type(store).__name__} does not; "
-                "leave it out, or ingest into a HybridGraphStore(path, embedding=…)"
-            )
+        if self._across is not None:
+            with_vectors(store, "across_documents()")
         folder = getattr(store, "path", None)
-        path = self._progress or (None if folder is None else Path(folder) / CACHE_FILE)
-        if path is not None or self._ledger.path is not None:
-            self._ledger = LLMCache(path)
+        if folder is not None or self._ledger.path is not None:
+            self._ledger = LLMCache(None if folder is None else Path(folder) / CACHE_FILE)
         self._store: Any = store
-        self._documents, self.warnings = {}, ()
+        self._documents: dict[str, dict[str, Chunk]] = {}
+        self.warnings = ()
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the document's chunks, without yielding edges: the model is called when all documents are stored."""
@@ -245,8 +226,8 @@ class LLMEdges(EdgeBuilder):
             stored = {**{chunk.id: chunk for chunk in self._store.get(others)}, **ingested}
             groups += [(stored[one], stored[two]) for one, two in pairs if one in stored and two in stored]
         instructions = _instructions(self._meanings)
-        tenant = str(getattr(self._store, "tenant", None) or "")
-        keys = (hashed(tenant, instructions, *(part for c in group for part in (c.id, c.text))) for group in groups)
+        start = [str(getattr(self._store, "tenant", None) or ""), instructions]
+        keys = (hashed(*start, *(part for chunk in group for part in (chunk.id, chunk.text))) for group in groups)
         return [_EdgeRequest(key, instructions, group) for key, group in zip(keys, groups, strict=True)]
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -254,7 +235,7 @@ class LLMEdges(EdgeBuilder):
     def _send(self, questions: Sequence[_EdgeRequest]) -> Iterator[EdgeSet]:
         from langchain_core.runnables import RunnableLambda
 
-        failed: list[tuple[_EdgeRequest, Exception]] = []
+        failures: list[str] = []
         dropped = 0
         with_retries = RunnableLambda(self._answer).with_retry(
             stop_after_attempt=self._attempts,
@@ -265,7 +246,7 @@ class LLMEdges(EdgeBuilder):
         for place, answer in answers:
             question = questions[place]
             if isinstance(answer, Exception):
-                failed.append((question, answer))
+                failures.append(f"{question} ({describe_error(answer)})")
                 logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
                 continue
             edges = [edge for raw in answer.edges if (edge := self._edge(question, raw)) is not None]
@@ -273,17 +254,13 @@ class LLMEdges(EdgeBuilder):
             yield EdgeSet(edges)
             # ingest writes a yielded edge set before it requests the next one, so these edges are stored now.
             self._ledger.note(question.key, edges)
-        if failed:
-            question, error = failed[0]
-            self.warnings += (
-                f"the language model gave no usable answer on {len(failed)} of {len(questions)} windows, the first "
-                f"being {question} ({describe_error(error)}); ingest again to send these windows again",
-            )
-        if dropped:
-            self.warnings += (
-                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, "
-                "the same passage at both ends, or a weight that is not above 0 and at most 1",
-            )
+        warnings = {
+            f"the language model gave no usable answer on {len(failures)} of {len(questions)} windows, the first being "
+            f"{next(iter(failures), '')}; ingest again to send these windows again": failures,
+            f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, the "
+            "same passage at both ends, or a weight that is not above 0 and at most 1": dropped,
+        }
+        self.warnings = [message for message, applies in warnings.items() if applies]
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
@@ -293,12 +270,11 @@ class LLMEdges(EdgeBuilder):
 
     def _edge(self, question: _EdgeRequest, raw: FoundEdge) -> Edge | None:
         ids = {chunk.id for chunk in question.chunks}
-        relation = raw.relation
         is_valid = {raw.source, raw.target} <= ids and raw.source != raw.target and 0 < raw.weight <= 1
-        if not is_valid or relation not in self._meanings:
+        if not is_valid or raw.relation not in self._meanings:
             return None
-        text = " ".join(raw.description.split()) or f"{raw.source} {relation} {raw.target}."
-        return Edge(raw.source, raw.target, relation, raw.weight, text)
+        text = " ".join(raw.description.split()) or f"{raw.source} {raw.relation} {raw.target}."
+        return Edge(raw.source, raw.target, raw.relation, raw.weight, text)
 
 
 class _EdgeRequest(NamedTuple):
@@ -376,8 +352,6 @@ class LLMCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._answers: dict[str, list[str]] = {}  # hashes of the edges of each answer
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)  # detect an unwritable file now, not after the first answer
         if path is not None and path.exists():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 with suppress(ValueError, KeyError, TypeError):

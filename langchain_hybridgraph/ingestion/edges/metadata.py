@@ -1,19 +1,22 @@
-"""Edges between documents that share metadata values."""
+"""Edges from metadata: order, directories, shared values."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.chunks import Chunk, directory_of
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.filters.operators import canonical, join_key, split_key, value_getter
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
-from langchain_hybridgraph.ingestion.splitting import CutDocument, position
-from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.ingestion.splitting import CutDocument, chunk_index, first_chunk_id, in_order, position
+from langchain_hybridgraph.records import CONTAINS, SEQUENCE, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"
@@ -21,6 +24,113 @@ SHARES = "shares"
 # Maximum number of values to look up one by one; for more values, all chunks with the key are read.
 _FEW_VALUES = 32
 _SLICE = 2_000
+
+
+class SequenceEdges(EdgeBuilder):
+    """Edges of weight 1 from each chunk to the next chunk of the same parent, or of the document without parents.
+
+    Chunks are ordered by ``chunk_index``, in any batches. Chunks without an index keep the order of the ingest.
+
+    >>> from langchain_hybridgraph import Chunk
+    >>> chunks = tuple(Chunk(str(i), "", {}, "d", parent) for i, parent in enumerate(["p1", "p1", "p2", "p2"]))
+    >>> builder = SequenceEdges()
+    >>> builder.start(store=None)
+    >>> edge_sets = [*builder.see(CutDocument("d", {}, chunks)), *builder.finish()]
+    >>> [(edge.source, edge.target) for edge_set in edge_sets for edge in edge_set.edges]
+    [('0', '1'), ('2', '3')]
+    """
+
+    relations = (SEQUENCE,)
+
+    def start(self, store: AcceptsChunks) -> None:
+        """Clear the chunks recorded during the previous ingest."""
+        # The name of each document, and the parent and the index of its chunks, in the order of the ingest.
+        self._documents: dict[str, tuple[str, dict[str, tuple[str | None, float | None]]]] = {}
+
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
+        """Record the chunks; later parts of the document may have chunks that come before them."""
+        if document.chunks:
+            if not document.continues or document.id not in self._documents:
+                self._documents[document.id] = document.title or document.id, {}
+            chunks = self._documents[document.id][1]
+            for chunk in document.chunks:
+                chunks.pop(chunk.id, None)
+                chunks[chunk.id] = chunk.parent, chunk_index(chunk)
+        return ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """Yield the edges of all documents."""
+        for documents in slices(list(self._documents.values()), 1_000):
+            edges = [edge for name, chunks in documents for edge in _sequence(name, chunks)]
+            yield EdgeSet(edges, [id for _, chunks in documents for id in chunks])
+
+
+def _sequence(name: str, chunks: Mapping[str, tuple[str | None, float | None]]) -> Iterator[Edge]:
+    groups: dict[str | None, list[tuple[str, float | None]]] = {}
+    for id, (parent, index) in chunks.items():
+        groups.setdefault(parent, []).append((id, index))
+    for group in groups.values():
+        ordered = enumerate(in_order(group, itemgetter(1)), start=1)
+        numbered = [(id, place if index is None else index + 1) for place, (id, index) in ordered]
+        for (source, before), (target, after) in pairwise(numbered):
+            yield Edge(source, target, SEQUENCE, 1.0, f"In “{name}”, part {after:g} follows part {before:g}.")
+
+
+class HierarchyEdges(EdgeBuilder):
+    """Edges of weight 1 from each directory to its contents.
+
+    The location of a document is the ``uri`` in its metadata, with any scheme: ``docs/use.md`` is in the directory
+    ``docs``. For ``https://docs.org/use/install``, the top directory is ``https://docs.org``.
+
+    A document is represented by its first chunk, which also represents a directory if the ``uri`` is the path of one. A
+    document of an earlier ingest does so only if its id is this path. Any other directory is a node that exists only in
+    the graph, with the path as its id.
+
+    >>> from langchain_hybridgraph import Chunk, HybridGraphStore, ingest
+    >>> store = HybridGraphStore(None)
+    >>> chunks = [Chunk("use", "How to use it.", {"uri": "docs/use.md"}, "use")]
+    >>> _ = ingest(chunks, store, split=None, edges=[HierarchyEdges()])
+    >>> [(edge.source, edge.relation, edge.target) for edge in store.edges(["docs"])]
+    [('docs', 'contains', 'use')]
+    """
+
+    relations = (CONTAINS,)
+
+    def start(self, store: AcceptsChunks) -> None:
+        """Clear the locations recorded during the previous ingest."""
+        self._store = store
+        self._chunks: dict[str, str] = {}  # first chunk of the document at each uri
+
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
+        """Record the location of the document. When all documents are known, :meth:`finish` yields the edges."""
+        value = document.metadata.get("uri")
+        uri = "" if value is None else str(value).rstrip("/")
+        if uri and document.chunks:
+            self._chunks.setdefault(uri, document.chunks[0].id)
+        return ()
+
+    def finish(self) -> Iterator[EdgeSet]:
+        """Yield the edges to all ingested documents and to the directories above them."""
+        nodes = dict(self._chunks)
+        directories: dict[str, None] = {}
+        for uri in nodes:
+            directory = directory_of(uri)
+            while directory and directory not in directories:
+                directories[directory] = None
+                directory = directory_of(directory)
+        for batch in slices([directory for directory in directories if directory not in nodes], _SLICE):
+            stored = self._store.document_chunks(batch)
+            for directory in batch:
+                first = first_chunk_id(directory)
+                nodes[directory] = first if first in stored.get(directory, ()) else directory
+        edges: list[Edge] = []
+        for uri, node in nodes.items():
+            above = directory_of(uri)
+            if above and nodes[above] != node:
+                text = f"{above} contains {uri.rsplit('/', 1)[-1]}."
+                edges.append(Edge(nodes[above], node, CONTAINS, 1.0, text))
+        for edges_of_batch in slices(edges, _SLICE):
+            yield EdgeSet(edges_of_batch)
 
 
 class MetadataEdges(EdgeBuilder):
@@ -46,55 +156,46 @@ class MetadataEdges(EdgeBuilder):
     [('letters', 'shares', 'Both have author Ada Lovelace.')]
     """
 
-    required = ("keys", '{"type": "metadata", "keys": ["author"]}')
-
     def __init__(self, keys: Sequence[str], *, per_value: int = 4, weight: float = 0.5, relation: str = SHARES) -> None:
         names = [keys] if isinstance(keys, str) else list(keys)
         if not names or not all(names):
             raise ConfigurationError(f'MetadataEdges({keys!r}): name at least one metadata key, such as ["author"]')
-        if per_value < 1 or not 0 < weight <= 1:
-            raise ConfigurationError(
-                f"MetadataEdges(per_value={per_value!r}, weight={weight!r}): per_value must be at least 1, "
-                "and weight must be in (0, 1]"
-            )
+        check_whole_number("per_value", per_value, 1)
+        check_number("weight", weight, gt=0, le=1)
         self.relations = (relation,)
-        self._readers = {key: value_getter(split_key(key)) for key in names}
+        self._keys = names
         self._per_value = per_value
         self._weight = weight
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the values recorded during the previous ingest."""
         self._store: Any = store
-        self._ingested: dict[str, _Holder] = {}
+        self._readers = {key: value_getter(split_key(key)) for key in self._keys}
+        self._documents: dict[str, list[_Holder]] = {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the values of the document's chunks, because later documents may have the same values."""
-        self._ingested.update((chunk.id, self._holder(chunk)) for chunk in document.chunks)
+        if not document.continues:
+            self._documents[document.id] = []
+        self._documents.setdefault(document.id, []).extend(map(self._holder, document.chunks))
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of other chunks whose edges may have changed."""
-        stored_ids: set[str] = set()
-        for batch in slices(sorted({holder.document for holder in self._ingested.values()}), _SLICE):
-            stored_ids.update(*self._store.document_chunks(batch).values())
-        # If an ingest contains a document twice, the second version may have removed chunks of the first.
-        ingested = {id: holder for id, holder in self._ingested.items() if id in stored_ids}
-        if not ingested:
-            return
-        holders = self._holders(_values(ingested.values()), ingested)
+        ingested = {holder.id: holder for holders in self._documents.values() for holder in holders}
+        values = _values(ingested.values())
+        holders = self._with_stored(ingested, values)
         affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
         if isinstance(self._store, ReadsIndex):  # chunks with an edge to these may no longer share a value with them
             for batch in slices(list(ingested), _SLICE):
                 incoming = self._store.edges(batch, backwards=True)
                 sources = {edge.source for edge in incoming if edge.relation in self.relations}
                 affected.update((holder.id, holder) for holder in self._read(sorted(sources)))
-        missing = _values(affected.values()).keys() - _values(ingested.values()).keys()
-        all_values = _values(affected.values())
-        holders = self._holders({key: all_values[key] for key in missing}, {**holders, **affected})
+        others = {key: value for key, value in _values(affected.values()).items() if key not in values}
+        holders = self._with_stored({**holders, **affected}, others)
         circles = _ValueCircles(holders.values())
         for batch in slices(sorted(affected), _SLICE):
-            edges = [edge for id in batch for edge in self._edges(holders[id], circles)]
-            yield EdgeSet(edges, batch)
+            yield EdgeSet([edge for id in batch for edge in self._edges(holders[id], circles)], batch)
 
     def _edges(self, holder: _Holder, circles: _ValueCircles) -> Iterator[Edge]:
         for target in circles.neighbours(holder, self._per_value):
@@ -110,7 +211,7 @@ class MetadataEdges(EdgeBuilder):
             values.update(((key, canonical(value)), value) for value in _elements(read(chunk.metadata)))
         return _Holder(chunk.id, chunk.document, position(chunk), values)
 
-    def _holders(self, values: Mapping[_Value, Any], holders: Mapping[str, _Holder]) -> dict[str, _Holder]:
+    def _with_stored(self, holders: Mapping[str, _Holder], values: Mapping[_Value, Any]) -> dict[str, _Holder]:
         """Return the given ``holders`` and the stored chunks that may have one of the ``values``, by id."""
         if not values or not isinstance(self._store, ReadsIndex):
             return dict(holders)
@@ -120,8 +221,8 @@ class MetadataEdges(EdgeBuilder):
             tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
         parts = [{join_key(split_key(key)): test} for key, test in tests]
         ids = self._store.find(Scope(parse_filter({"$or": parts})))
-        stored_holders = self._read([id for id in ids if id not in holders])
-        return {**holders, **{holder.id: holder for holder in stored_holders}}
+        stored = self._read([id for id in ids if id not in holders])
+        return {**holders, **{holder.id: holder for holder in stored}}
 
     def _read(self, ids: Sequence[str]) -> Iterator[_Holder]:
         for some in slices(ids, _SLICE):
@@ -141,47 +242,34 @@ class _Holder(NamedTuple):
 
 
 class _ValueCircles:
-    """One circle of documents for each metadata value, sorted by id, each with its first chunk that has the value."""
+    """One circle of documents for each metadata value, sorted by id, each with its chunks that have the value."""
 
     def __init__(self, holders: Iterable[_Holder]) -> None:
-        chunks: dict[_Value, dict[str, list[_Holder]]] = {}
-        for holder in holders:
+        self._chunks: dict[_Value, dict[str, list[_Holder]]] = {}
+        for holder in sorted(holders, key=lambda each: (each.document, each.position, each.id)):
             for value in holder.values:
-                chunks.setdefault(value, {}).setdefault(holder.document, []).append(holder)
-        self._chunks = chunks
-        self._first = {
-            (value, document): min(group, key=lambda chunk: (chunk.position, chunk.id))
-            for value, documents in chunks.items()
-            for document, group in documents.items()
-        }
-        self._order = {value: sorted(documents) for value, documents in chunks.items()}
-        self._place = {value: {id: place for place, id in enumerate(order)} for value, order in self._order.items()}
+                self._chunks.setdefault(value, {}).setdefault(holder.document, []).append(holder)
+        self._documents = {value: list(documents) for value, documents in self._chunks.items()}
 
     def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
         """Return the chunks to which a chunk is connected: from up to ``n`` other documents for each value."""
-        chunks: dict[str, _Holder] = {}
-        for value in holder.values:
-            for document in self._nearest(value, holder.document, n):
-                first = self._first[value, document]
-                chunks.setdefault(first.id, first)
-        return list(chunks.values())
+        pairs = ((value, near) for value in holder.values for near in self._nearest(value, holder.document, n))
+        first_chunks = (self._chunks[value][document][0] for value, document in pairs)
+        return list({chunk.id: chunk for chunk in first_chunks}.values())
 
     def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
         """Return, by id, these chunks and all others whose edges may change because of them."""
         documents = {(value, holder.document) for holder in holders for value in holder.values}
         # Include one document more than edges connect, which covers both directions of the circle.
-        pairs = {
-            (value, near)
-            for value, document in documents
-            for near in (document, *self._nearest(value, document, n + 1))
-        }
+        near = {(value, other) for value, document in documents for other in self._nearest(value, document, n + 1)}
         chunks = {holder.id: holder for holder in holders}
+        pairs = documents | near
         chunks.update((chunk.id, chunk) for value, document in pairs for chunk in self._chunks[value][document])
         return chunks
 
     def _nearest(self, value: _Value, document: str, n: int) -> Iterator[str]:
-        order, place = self._order[value], self._place[value][document]
-        steps = min(n, len(order) - 1)
+        order = self._documents[value]
+        place, steps = bisect_left(order, document), min(n, len(order) - 1)
         for step in range(-(steps // 2), steps - steps // 2 + 1):
             if step:
                 yield order[(place + step) % len(order)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import SIMILAR_TO, Edge
@@ -30,11 +31,22 @@ _SLICE = 2_000
 _SAMPLE = 256
 # Smallest difference that is treated as a change of a cosine.
 _CHANGED = 1e-4
+_DESCRIPTION = "Their texts are alike, with a cosine of {:.2f}."
 
 
 @runtime_checkable
 class HasNeighbours(AcceptsChunks, ReadsIndex, HasVectors, Protocol):
     """Store whose chunks, documents and vectors can be read in bulk."""
+
+
+def with_vectors(store: AcceptsChunks, builder: str) -> HasNeighbours:
+    """Return the store, or raise ConfigurationError if it cannot return its vectors."""
+    if isinstance(store, HasNeighbours):
+        return store
+    raise ConfigurationError(
+        f"{builder} needs a store that returns its vectors, which {type(store).__name__} does not; "
+        "leave it out, or ingest into a HybridGraphStore(path, embedding=…)"
+    )
 
 
 class SimilarityEdges(EdgeBuilder):
@@ -59,22 +71,15 @@ class SimilarityEdges(EdgeBuilder):
     relations = (SIMILAR_TO,)
 
     def __init__(self, k: int = 5, threshold: float = 0.7) -> None:
-        if k < 1 or not 0 < threshold <= 1:
-            raise ConfigurationError(
-                f"SimilarityEdges(k={k!r}, threshold={threshold!r}): k must be at least 1 and the threshold in (0, 1]"
-            )
+        check_whole_number("k", k, 1)
+        check_number("threshold", threshold, gt=0, le=1)
         self._k = k
         self._threshold = threshold
-        self._ingested: dict[str, None] = {}
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the chunks recorded during the previous ingest."""
-        if not isinstance(store, HasNeighbours):
-            raise ConfigurationError(
-                f"SimilarityEdges needs a store that returns its vectors, which {type(store).__name__} does not; "
-                "leave it out, or ingest into a HybridGraphStore(path, embedding=…)"
-            )
-        self._store, self._ingested = store, {}
+        self._store = with_vectors(store, "SimilarityEdges")
+        self._ingested: dict[str, None] = {}
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the chunks. No edges are returned yet, because their nearest chunks may be ingested later."""
@@ -83,49 +88,43 @@ class SimilarityEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of older chunks whose nearest chunks may have changed."""
-        store, ids = self._store, list(self._ingested)
+        ids = list(self._ingested)
         if not ids:
             return
-        neighbours = ChunkVectors(store)
-        places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
-        affected = (
-            range(len(neighbours.ids))
-            if self._vectors_changed(store, neighbours, places)
-            else self._affected(store, neighbours, places)
-        )
-        replaced, edges = [id for id in ids if id not in neighbours.place], list[Edge]()
-        for place, nearest in neighbours.nearest(sorted({*places, *affected}), self._k, self._threshold):
-            replaced.append(neighbours.ids[place])
-            for other, cosine in nearest:
-                text = f"Their texts are alike, with a cosine of {cosine:.2f}."
-                edges.append(Edge(neighbours.ids[place], neighbours.ids[other], SIMILAR_TO, cosine, text))
-            if len(replaced) >= _SLICE:
-                yield EdgeSet(edges, replaced)
-                replaced, edges = [], []
-        if replaced:
-            yield EdgeSet(edges, replaced)
+        neighbours = ChunkVectors(self._store)
+        places = {neighbours.place[id] for id in ids if id in neighbours.place}
+        if self._vectors_changed(neighbours, places):
+            affected = set(range(len(neighbours.ids)))
+        else:
+            affected = places | self._affected(neighbours, sorted(places))
+        yield EdgeSet((), [id for id in ids if id not in neighbours.place])
+        nearest = neighbours.nearest(sorted(affected), self._k, self._threshold)
+        while batch := list(islice(nearest, _SLICE)):
+            edges = [
+                Edge(neighbours.ids[place], neighbours.ids[other], SIMILAR_TO, cosine, _DESCRIPTION.format(cosine))
+                for place, others in batch
+                for other, cosine in others
+            ]
+            yield EdgeSet(edges, [neighbours.ids[place] for place, _ in batch])
 
-    def _affected(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
+    def _affected(self, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
         """Return the positions of chunks whose nearest chunks may be, or were, at ``places``."""
-        ingested = set(places)
-        near = neighbours.near(places, self._threshold) if len(ingested) < len(neighbours.ids) else set()
-        incoming = _similarities(store, [neighbours.ids[place] for place in places], backwards=True)
+        near = neighbours.near(places, self._threshold) if len(places) < len(neighbours.ids) else set()
+        incoming = self._edges([neighbours.ids[place] for place in places], backwards=True)
         return near.union(neighbours.place[edge.source] for edge in incoming if edge.source in neighbours.place)
 
-    def _vectors_changed(self, store: HasNeighbours, neighbours: ChunkVectors, places: Sequence[int]) -> bool:
+    def _vectors_changed(self, neighbours: ChunkVectors, places: Set[int]) -> bool:
         """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
-        ingested = set(places)
-        others = [id for place, id in enumerate(neighbours.ids) if place not in ingested]
-        older, place = set(others), neighbours.place
-        sample = _similarities(store, others[:: max(1, len(others) // _SAMPLE)])
-        edges = [edge for edge in sample if edge.target in older]
+        older = [id for place, id in enumerate(neighbours.ids) if place not in places]
+        sample, place = self._edges(older[:: max(1, len(older) // _SAMPLE)]), neighbours.place
+        edges = [edge for edge in sample if edge.target in place and place[edge.target] not in places]
         cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in edges])
         return any(abs(edge.weight - cosine) > _CHANGED for edge, cosine in zip(edges, cosines, strict=True))
 
-
-def _similarities(store: HasNeighbours, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
-    for batch in slices(ids, _SLICE):
-        yield from (edge for edge in store.edges(batch, backwards=backwards) if edge.relation == SIMILAR_TO)
+    def _edges(self, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
+        for batch in slices(ids, _SLICE):
+            edges = self._store.edges(batch, backwards=backwards)
+            yield from (edge for edge in edges if edge.relation == SIMILAR_TO)
 
 
 class ChunkVectors:

@@ -30,6 +30,9 @@ MOST_BYTES = 65_535
 MOST_NAME = 4_096
 # Maximum number of elements in an array field.
 MOST_ELEMENTS = 4_096
+# Parts of messages about a server that denies access, and about one that cannot be reached.
+_REFUSED = ("unauthenticated", "auth check failure", "permission", "token")
+_UNREACHABLE = ("unavailable", "connect", "database not found", "oserror")
 # Schemes of the URIs of Milvus stores; a location without one of them is a folder.
 SCHEMES = ("milvus", "http", "https")
 
@@ -231,19 +234,18 @@ class MilvusConnection:
             error = cause  # the client's own error reports only that the connection failed
         message = _message(error)
         kind = f"{_status(error)} {message}".lower()
-        where = f"Milvus at {self.address}"
-        if any(word in kind for word in ("unauthenticated", "auth check failure", "permission", "token")):
-            return errors.StoreUnavailableError(
-                f"{where} refused access ({message}); pass the right token= or user and password"
-            )
-        if any(word in kind for word in ("deadline", "timeout", "timed out")):
-            return errors.StoreUnavailableError(
-                f"{where} did not answer {method} within {self.timeout:g} s ({message}); check that it runs and is "
-                "reachable, or raise timeout="
-            )
-        if any(word in kind for word in ("unavailable", "connect", "database not found", "oserror")):
-            return errors.StoreUnavailableError(f"{where} cannot be reached ({message}); start it, or check the URI")
-        return errors.StoreError(f"{where} refused {method}: {message}")
+        for words, problem, advice in (
+            (_REFUSED, "refused access", "pass the right token= or user and password"),
+            (
+                ("deadline", "timeout", "timed out"),
+                f"did not answer {method} within {self.timeout:g} s",
+                "check that it runs and is reachable, or raise timeout=",
+            ),
+            (_UNREACHABLE, "cannot be reached", "start it, or check the URI"),
+        ):
+            if any(word in kind for word in words):
+                return errors.StoreUnavailableError(f"Milvus at {self.address} {problem} ({message}); {advice}")
+        return errors.StoreError(f"Milvus at {self.address} refused {method}: {message}")
 
 
 def client_library() -> Any:

@@ -19,8 +19,7 @@ import numpy as np
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, MOST_RESULTS
-from langchain_hybridgraph.stores.milvus.filters import text, texts
-from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge
+from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge, text, texts
 from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
 
 if TYPE_CHECKING:
@@ -220,6 +219,5 @@ def _with_titles(ids: Iterable[str]) -> set[str]:
 
 
 def _with_ends(nodes: Nodes, view: Graph) -> Nodes:
-    """Return, without duplicates and without -1, these nodes and the other ends of their hops and edges."""
     nodes = nodes[nodes >= 0]
     return np.unique(np.concatenate([nodes, view.neighbours(nodes).node, view.links(nodes).node]))

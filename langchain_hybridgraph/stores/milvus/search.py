@@ -35,7 +35,7 @@ from langchain_hybridgraph.stores.milvus.connection import (
     ServerCall,
     client_library,
 )
-from langchain_hybridgraph.stores.milvus.filters import expression, text, texts
+from langchain_hybridgraph.stores.milvus.schema import expression, text, texts
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.stores.vectors import background, unit
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
@@ -129,7 +129,7 @@ class MilvusIndex:
     counted_at: float = 0.0  # when the number of chunks was last compared with the statistics
     rows_written: int = 0  # number of rows written by this process since the statistics were read
     last_scores: TokenScores | None = None
-    tree: Any = None  # see store._TreeRows
+    tree: Any = None  # when all rows were read, the rows, and their tree
 
     def __post_init__(self) -> None:
         if self.consistency not in get_args(Consistency):
@@ -317,28 +317,20 @@ def in_parts(values: Sequence[str], size: int = MOST_KEYS) -> Iterator[Sequence[
 # Each search is a generator of calls, so that a thread or an event loop can run it (see MilvusConnection).
 
 
-def vector_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
-    """Return the ``n`` chunks with the largest cosine."""
-    vector = index.query_vector(query)
-    if n < 1 or not vector.any():
-        return SourceResult([], reason="query-out-of-vocabulary" if n > 0 and query.vector is None else None)
-    return (yield from _search(index, query, "", n, vector)).vector
-
-
-def keyword_search(index: MilvusIndex, query: Query, n: int) -> Calls[SourceResult]:
-    """Return the ``n`` chunks with the largest BM25 score."""
+def hybrid_search(
+    index: MilvusIndex, query: Query, n: int, *, by_vector: bool = True, by_words: bool = True
+) -> Calls[HybridResult]:
+    """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score, or only one."""
     index.check_scope(query.scope)
-    if query.text is None:
-        return SourceResult([], reason="no-query-text")
-    return (yield from _search(index, query, query.text, n, None)).keyword
-
-
-def hybrid_search(index: MilvusIndex, query: Query, n: int) -> Calls[HybridResult]:
-    """Return the ``n`` chunks with the largest cosine and the ``n`` chunks with the largest BM25 score."""
-    vector = index.query_vector(query)
-    if n < 1 or query.text is None or not vector.any():
-        return HybridResult((yield from vector_search(index, query, n)), (yield from keyword_search(index, query, n)))
-    return (yield from _search(index, query, query.text, n, vector))
+    vector = index.query_vector(query) if by_vector else None
+    is_unknown = vector is not None and not vector.any()
+    text = (query.text or "") if by_words else ""
+    result = yield from _search(index, query, text, n, None if is_unknown else vector)
+    if is_unknown and n > 0 and query.vector is None:
+        result = result._replace(vector=SourceResult([], reason="query-out-of-vocabulary"))
+    if by_words and query.text is None:
+        result = result._replace(keyword=SourceResult([], reason="no-query-text"))
+    return result
 
 
 def keyword_scores(index: MilvusIndex, text: str, ids: Sequence[str]) -> Calls[dict[str, float]]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.memory.scores import MemoryColumns
+from langchain_hybridgraph.execution.processes import in_slices
+from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.memory_scores import MemoryColumns
 from langchain_hybridgraph.records import (
     Edge,
     EdgeFilter,
@@ -23,30 +26,49 @@ from langchain_hybridgraph.records import (
     ScoredId,
     SourceResult,
     check_name,
+    checked_edges,
+    heaviest_edges,
 )
-from langchain_hybridgraph.stores.chunk_rows import TreePosition, text_hash
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows, text_hash
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
-from langchain_hybridgraph.stores.milvus.filters import has_any, mark, texts
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
 from langchain_hybridgraph.stores.milvus.schema import (
     COLLECTION,
+    UNUSED,
     Collections,
     CollectionSettings,
+    check_row,
+    chunk_row,
+    edge_rows,
+    has_any,
+    mark,
+    neighbours_field,
     open_collections,
     stored_edge,
     stored_facts,
+    texts,
 )
-from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts
-from langchain_hybridgraph.stores.milvus.write import Writer
+from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
-from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import ChunkRows, Tree
+from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Vector
+
+STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
+# Maximum number of rows and of bytes in one write. A gRPC message can have 64 MB, and many servers accept less. An
+# upsert of 1,000 chunks takes several writes, each of which is prepared while the server processes the one before.
+MOST_ROWS = 250
+MOST_BATCH_BYTES = 16_000_000
+# Largest number of chunks whose neighbours are collected before their lists are written.
+MOST_NOTED = 10_000
+# Unlike a server, milvus-lite does not support concurrent writes.
+_LITE_TURN = ForkSafeLock()
 
 LACKS: Mapping[str, str] = MappingProxyType(
     {
@@ -65,6 +87,9 @@ class MilvusChunkStore:
 
     ``embedding`` computes the vectors, and ``name`` identifies its model. Other options and errors are those of
     ``MilvusStore``. Raises ValueError for a tenant name that cannot be stored.
+
+    Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of both in the same call. If a
+    chunk is written before its edges, :meth:`flush` completes its list, on which no result depends.
     """
 
     lacks = LACKS
@@ -97,12 +122,9 @@ class MilvusChunkStore:
         dimension = len(embedding.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
+        self._index = index = MilvusIndex(connection, names, facts, embedding, tenant or "", consistency)
+        self._noted: dict[str, list[str]] = {}  # neighbours that :meth:`flush` writes
         self.tenant = tenant
-        self._use(MilvusIndex(connection, names, facts, embedding, tenant or "", consistency))
-
-    def _use(self, index: MilvusIndex) -> None:
-        self._index = index
-        self._writer = Writer(index)
         self.memory = MilvusMemory(index)
         self.sessions = MilvusSessions(index)
 
@@ -130,17 +152,6 @@ class MilvusChunkStore:
     def language(self) -> str:
         """Language whose stemming and stop words are used."""
         return self._index.facts.language
-
-    @property
-    def consistency(self) -> Consistency:
-        """Milvus' consistency level for reads."""
-        return self._index.consistency
-
-    def with_consistency(self, level: Consistency) -> Self:
-        """Return a copy of this store with another consistency level for reads; the copy uses the same connection."""
-        other = copy(self)
-        other._use(replace(self._index, consistency=level, tree=None))
-        return other
 
     def close(self) -> None:
         """Close the connection to the server."""
@@ -224,15 +235,16 @@ class MilvusChunkStore:
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
-        return self._index.connection.run(search.vector_search(self._index, query, n))
+        return self._index.connection.run(search.hybrid_search(self._index, query, n, by_words=False)).vector
 
     async def avector_search(self, query: Query, n: int) -> SourceResult:
         """Return the result of :meth:`vector_search` without blocking the event loop."""
-        return await self._index.connection.arun(search.vector_search(self._index, query, n))
+        calls = search.hybrid_search(self._index, query, n, by_words=False)
+        return (await self._index.connection.arun(calls)).vector
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
-        return self._index.connection.run(search.keyword_search(self._index, query, n))
+        return self._index.connection.run(search.hybrid_search(self._index, query, n, by_vector=False)).keyword
 
     def hybrid_search(self, query: Query, n: int) -> HybridResult:
         """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
@@ -279,10 +291,19 @@ class MilvusChunkStore:
         """
         index = self._index
         index.check_scope(scope)
-        rows = index.tree
-        if rows is None or index.written_at > rows.read_at or time.monotonic() > rows.read_at + search.FRESH:
-            rows = index.tree = _TreeRows(index)
-        return Tree(rows.tree_state, rows, np.array([row.is_in(scope) for row in rows.rows], np.bool_))
+        read_at, rows, tree = index.tree or (-math.inf, [], None)
+        if tree is None or index.written_at > read_at or time.monotonic() > read_at + search.FRESH:
+            read_at = time.monotonic()
+            rows = index.all_rows(index.of_tenant(), with_vectors=True)
+            vectors = {row.chunk.id: row.vector for row in rows if row.vector is not None}
+
+            def nearest(vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
+                cosines = {id: float(vectors[id] @ vector) for id in ids if id in vectors}
+                return sorted(cosines, key=lambda id: -cosines[id])[:n]
+
+            tree = ChunkRows({number: row.chunk for number, row in enumerate(rows)}, len(rows), nearest)
+            index.tree = read_at, rows, tree
+        return Tree(tree.tree_state, tree, np.array([row.is_in(scope) for row in rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
@@ -291,13 +312,6 @@ class MilvusChunkStore:
             filter = self._index.of_tenant(f"{side} in {texts(keys)}")
             results += map(stored_edge, self._index.read_all(self._index.names.edges, filter, EDGE_FIELDS))
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
-
-    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
-        """Replace the edges that have one of these sources and one of these relations; return the number written.
-
-        Of several ``edges`` with the same source, target and relation, only the heaviest is written.
-        """
-        return self._writer.replace_edges(sources, relations, edges)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -314,11 +328,58 @@ class MilvusChunkStore:
         The call is not a transaction: after a failure, part of the batch may have been written; repeat it to complete
         it.
         """
-        return self._writer.upsert(chunks, parents, edges, vectors)
+        index = self._index
+        own_vectors: dict[str, Vector] = {}
+        if vectors is not None and chunks:
+            for vector in vectors:
+                index.check_width(len(vector))
+            own_vectors = dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
+        edges = checked_edges(edges)
+        neighbours = _targets(edges)
+        rows = catalog_rows(chunks, parents, index.tenant)
+        for row in rows:
+            check_row(row)
+        counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
+        for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
+            of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
+            keys = [index.key(id) for id in of_kind]
+            stored = {row["id"]: row for row in index.read_keys(collection, keys, STORED_FIELDS)}
+            changed = [
+                row
+                for id, row in of_kind.items()
+                if id not in stored or stored[id]["content_hash"] != row.content_hash.hex()
+            ]
+            updated = [row for row in changed if row.id in stored]
+            counts["added"] += len(changed) - len(updated)
+            counts["updated"] += len(updated)
+            counts["unchanged"] += len(of_kind) - len(changed)
+            units: dict[str, Vector] = {}
+            if is_chunk:
+                same_text = [row.id for row in updated if stored[row.id]["text_hash"] == row.text_hash.hex()]
+                same_rows = index.rows(collection, same_text, with_vectors=True)
+                units = {id: row.vector for id, row in same_rows.items() if row.vector is not None} | own_vectors
+                missing = [row for row in changed if row.id not in units]
+                units |= self._embedded(missing)
+                counts["embedded"] += len(missing)
+            neighbour_ids = {
+                row.id: [*(stored[row.id]["neighbours"] if row.id in stored else ()), *neighbours.pop(row.id, ())]
+                for row in changed
+            }
+            self._write(collection, self._rows(changed, neighbour_ids, units))
+        self._add_edges(edges)
+        self._note_neighbours(neighbours)
+        return counts
 
     def flush(self) -> int:
-        """Write pending lists of neighbours and return 0, because ``upsert`` has already embedded all texts."""
-        self._writer.flush()
+        """Write pending lists of neighbours and return 0, because ``upsert`` has already embedded all texts.
+
+        In milvus-lite, also build the indexes, which a server does by itself.
+        """
+        self._write_neighbours()
+        connection = self._index.connection
+        if connection.is_lite:
+            for collection in self._index.names:
+                connection.call("flush", collection_name=collection)
         return 0
 
     def remove(self, ids: Sequence[str]) -> int:
@@ -326,7 +387,117 @@ class MilvusChunkStore:
 
         Parents that are left without children are deleted, too, but they are not included in the number.
         """
-        return self._writer.remove(ids)
+        index, names = self._index, self._index.names
+        removed, parents = 0, set()
+        for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
+            self._delete(names.edges, f"(source_key in {texts(keys)} or target_key in {texts(keys)})")
+            for collection in (names.chunks, names.parents):
+                stored = list(index.read_keys(collection, keys, ["parent"]))
+                parents |= {row["parent"] for row in stored if row["parent"]}
+                removed += len(stored)
+                if stored:
+                    self._delete(collection, f"key in {texts(row['key'] for row in stored)}")
+            index.note_write(keys)
+        childless = []
+        for parent in sorted(parents - set(ids)):
+            child = has_any([mark("parent", reference(parent))])
+            if not index.read(names.chunks, index.of_tenant(child), ["key"], 1):
+                childless.append(index.key(parent))
+        for keys in in_parts(childless):
+            self._delete(names.parents, f"key in {texts(keys)}")
+        return removed
+
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+        """Replace the edges that have one of these sources and one of these relations; return the number written.
+
+        Of several ``edges`` with the same source, target and relation, only the heaviest is written.
+        """
+        index, collection = self._index, self._index.names.edges
+        edges = list(heaviest_edges(checked_edges(edges)).values())
+        new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
+        for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
+            condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
+            stored = index.read_all(collection, index.of_tenant(condition), ["key"])
+            for part in in_parts([row["key"] for row in stored if row["key"] not in new]):
+                self._delete(collection, f"key in {texts(part)}")
+        self._write(collection, new.values())
+        self._note_neighbours(_targets(edges))
+        return len(new)
+
+    # -- parts of a write -------------------------------------------------------------------------------------
+
+    def _rows(
+        self, rows: Sequence[ChunkRow], neighbours: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
+    ) -> Iterator[dict[str, Any]]:
+        now = time.time_ns()
+        for n, row in enumerate(rows):
+            fields = chunk_row(row, now + n, neighbours[row.id])
+            if row.kind == CHUNK:
+                yield fields | {"vector": vectors[row.id], "words": words_of(self._index.analyzer, row)}
+            else:
+                yield fields | {"unused": UNUSED}
+
+    def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
+        if not rows:
+            return {}
+        parts = in_slices([row.text for row in rows], "embedding", "chunks")
+        vectors = np.concatenate([unit(self._index.embedding.embed_documents(list(part))) for part in parts])
+        self._index.check_width(vectors.shape[-1])
+        return dict(zip((row.id for row in rows), vectors, strict=True))
+
+    def _add_edges(self, edges: Sequence[Edge]) -> None:
+        """Write edges, except those that are already stored with an equal or larger weight."""
+        index, collection = self._index, self._index.names.edges
+        rows = {row["key"]: row for row in edge_rows(heaviest_edges(edges).values(), index.tenant)}
+        for row in index.read_keys(collection, list(rows), ["key", "weight"]):
+            if row["weight"] >= rows[row["key"]]["weight"]:
+                del rows[row["key"]]
+        self._write(collection, rows.values())
+
+    def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
+        """Collect neighbours of chunks. They are written later, because more edges of the same chunks may follow."""
+        for id, neighbour_ids in neighbours.items():
+            self._noted.setdefault(id, []).extend(neighbour_ids)
+        if len(self._noted) > MOST_NOTED:
+            self._write_neighbours()
+
+    def _write_neighbours(self) -> None:
+        index, collection = self._index, self._index.names.chunks
+        noted, self._noted = self._noted, {}
+        changed = []
+        for row in index.read_keys(collection, [index.key(id) for id in noted], ["key", "id", "neighbours"]):
+            ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
+            if len(ids) > len(row["neighbours"]):
+                changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours_field(ids)})
+        for start in range(0, len(changed), MOST_ROWS):
+            part = changed[start : start + MOST_ROWS]
+            with self._turn():
+                index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
+        index.recent.drop(row["key"] for row in changed)
+
+    def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Write rows in batches; each batch is prepared while the previous one is being written."""
+        running: Future[None] | None = None
+        with ThreadPoolExecutor(1) as sender:
+            for batch in _batches(rows):
+                if running is not None:
+                    running.result()
+                running = sender.submit(self._send, collection, batch)
+            if running is not None:
+                running.result()
+
+    def _send(self, collection: str, batch: list[dict[str, Any]]) -> None:
+        with self._turn():
+            self._index.connection.call("upsert", collection_name=collection, data=batch)
+        self._index.note_write([row["key"] for row in batch])
+
+    def _delete(self, collection: str, condition: str) -> None:
+        with self._turn():
+            filter = self._index.of_tenant(condition)
+            self._index.connection.call("delete", collection_name=collection, filter=filter)
+
+    def _turn(self) -> AbstractContextManager[Any]:
+        return _LITE_TURN if self._index.connection.is_lite else nullcontext()
 
 
 class MilvusMemory:
@@ -368,23 +539,22 @@ class MilvusSessions:
         return [row.chunk for row in turns[:n]]
 
 
-class _TreeRows:
-    """All chunks of a tenant, in the order in which they were added or changed (see ``directory_tree.TreeRows``)."""
+def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
+    targets: dict[str, list[str]] = {}
+    for edge in edges:
+        targets.setdefault(edge.source, []).append(edge.target)
+    return targets
 
-    def __init__(self, index: MilvusIndex) -> None:
-        self.read_at = time.monotonic()
-        self.rows = index.all_rows(index.of_tenant(), with_vectors=True)
-        places = UriNumbers()
-        places.grow(len(self.rows), (TreePosition.of(number, row.chunk) for number, row in enumerate(self.rows)))
-        self.tree_state = TreeState(places, np.ones(len(self.rows), np.bool_))
-        self._numbers = {row.chunk.id: number for number, row in enumerate(self.rows)}
 
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return [self.rows[row].chunk.id for row in rows]
-
-    def row(self, id: str) -> int:
-        return self._numbers.get(id, -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        cosines = {row: float(own @ vector) for row in rows if (own := self.rows[row].vector) is not None}
-        return sorted(cosines, key=lambda row: (-cosines[row], row))[:n]
+def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        bytes = len(row.get("text", "")) + len(row.get("words", "")) + 4 * len(row.get("vector", ())) + 500
+        if batch and (len(batch) == MOST_ROWS or size + bytes > MOST_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += bytes
+    if batch:
+        yield batch

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from langchain_core.documents import Document
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.any_store import _ADAPTERS, adapter_of
@@ -78,16 +77,3 @@ def test_a_store_with_cosine_distances():
     result = HybridRetriever(store, documents(), semantic_weight=1.0).retrieve(QUESTION)
     assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
     assert result.degraded == ()
-
-
-def test_a_store_with_ids_in_the_metadata():
-    """Hits get their id from a metadata key in which vector stores keep it."""
-
-    class StoreWithOwnIds(BareStore):
-        def similarity_search_with_score(self, query, k=4, **kwargs):
-            result = super().similarity_search_with_score(query, k)
-            return [(Document(d.page_content, metadata={"_id": d.id}), score) for d, score in result]
-
-    result = HybridRetriever(StoreWithOwnIds(documents(), Fixed())).invoke(QUESTION)
-    assert [document.id for document in result] == ["ada", "engine", "zebra"]
-    assert issubclass(StoreWithOwnIds, VectorStore)

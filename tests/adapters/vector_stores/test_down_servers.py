@@ -7,10 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from langchain_core.documents import Document
 
-from langchain_hybridgraph import GraphRetriever, HybridRetriever
-from langchain_hybridgraph.errors import RetrievalError
+from langchain_hybridgraph import HybridRetriever
 from tests.support.stores.real_stores import QUESTION, TEXTS, Fixed, documents
 
 LATER = "Quokkas smile at visitors."
@@ -96,38 +94,3 @@ def test_chroma_goes_down_later(server, chroma):
     result = retriever.retrieve(QUESTION)
     assert ids(result) == before
     assert "vector-failed" in result.degraded
-
-
-def test_chroma_is_down_and_there_are_no_documents(server, chroma):
-    """Without documents, a retriever over a server that is down can be created, and a search raises the error."""
-    server.stop()
-    with pytest.warns(UserWarning, match="could not be listed"):
-        retriever = HybridRetriever(chroma)
-    with pytest.raises(RetrievalError, match="vector"):
-        retriever.invoke(QUESTION)
-
-
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever])
-async def test_qdrant_is_down(kind):
-    """A retriever can be created over a Qdrant server that is down, and returns keyword hits."""
-    from langchain_qdrant import QdrantVectorStore
-    from qdrant_client import QdrantClient
-
-    client = QdrantClient(url=f"http://127.0.0.1:{free_port()}", check_compatibility=False, timeout=5)
-    store = QdrantVectorStore(client, "notes", Fixed(), validate_collection_config=False)
-    retriever = kind(store, documents(), deadline_ms=10_000)
-    result = retriever.retrieve(QUESTION)
-    assert ids(result) == ["ada", "engine"]
-    assert "vector-failed" in result.degraded
-    assert ids(await retriever.aretrieve(QUESTION)) == ["ada", "engine"]
-    with pytest.raises(RetrievalError, match="vector"):
-        retriever.invoke(QUESTION, semantic_weight=1.0)
-
-
-def test_parents_without_the_server(server, chroma):
-    """While the server is down, parents are read from the given Documents."""
-    server.stop()
-    child = Document(id="ada", page_content=TEXTS["ada"], metadata={"parent_id": "zebra"})
-    result = HybridRetriever(chroma, [child, *documents()[1:]]).retrieve(QUESTION)
-    assert "zebra" in ids(result)
-    assert result.degraded == ("vector-failed",)

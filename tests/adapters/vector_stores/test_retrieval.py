@@ -5,8 +5,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph import GraphRetriever, HybridRetriever
 from langchain_hybridgraph.records import Edge
 from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
@@ -48,30 +47,32 @@ def check_both_sides(result):
         assert cosine is None or cosine == pytest.approx(COSINES[id], abs=1e-4)
 
 
+SIDES = {
+    "documents": lambda documents: {"documents": documents},
+    "keyword retriever": lambda documents: {"keyword_retriever": bm25(documents)},
+    "keyword retriever of a server": lambda documents: {"keyword_retriever": Hidden(inner=bm25(documents))},
+}
+
+
 # -- one id per text ---------------------------------------------------------------------------------------------
 
 
-def test_documents_with_the_applications_ids(store):
-    """Hits have the ids of the given Documents, not the store's ids."""
-    result = HybridRetriever(store, documents()).retrieve(QUESTION)
+@pytest.mark.parametrize("side", SIDES)
+def test_documents_with_the_applications_ids(store, side):
+    """Hits have the ids of the given Documents, or of those of the keyword retriever, not the store's ids."""
+    result = HybridRetriever(store, **SIDES[side](documents())).retrieve(QUESTION)
     assert sorted(ids(result)) == sorted(TEXTS)
     check_both_sides(result)
 
 
-def test_documents_without_ids_take_the_stores(store, kind):
+@pytest.mark.parametrize("side", ["documents", "keyword retriever"])
+def test_documents_without_ids_take_the_stores(store, kind, side):
     """Documents without ids get the store's ids if the store can be listed."""
     bare = [Document(page_content=text) for text in TEXTS.values()]
-    result = HybridRetriever(store, bare).retrieve(QUESTION)
+    result = HybridRetriever(store, **SIDES[side](bare)).retrieve(QUESTION)
     check_both_sides(result)
     if kind not in CLOSED:
         assert sorted(ids(result)) == sorted(ids(HybridRetriever(store).invoke(QUESTION)))
-
-
-def test_documents_whose_metadata_hold_the_store_id(store, kind):
-    """Documents that come from a search of the store are matched to its texts."""
-    results = store.similarity_search("any", k=3)
-    result = HybridRetriever(store, results).retrieve(QUESTION)
-    check_both_sides(result)
 
 
 def test_the_store_alone(store, kind):
@@ -98,13 +99,6 @@ def test_pieces_that_share_an_id_in_their_metadata_stay_apart(store):
     check_both_sides(HybridRetriever(store, user_documents).retrieve(QUESTION))
 
 
-def test_a_keyword_retriever_of_documents_with_ids(store):
-    """With a keyword retriever whose Documents have ids, hits have these ids."""
-    result = HybridRetriever(store, keyword_retriever=bm25(documents())).retrieve(QUESTION)
-    assert sorted(ids(result)) == sorted(TEXTS)
-    check_both_sides(result)
-
-
 # -- cosines -----------------------------------------------------------------------------------------------------
 
 
@@ -120,26 +114,17 @@ def test_vector_scores_are_cosines(store, kind):
         assert result.degraded == ()
 
 
-def test_keyword_hits_have_their_cosine(store, kind):
-    """Keyword hits have cosines computed from the vectors of stores that return them."""
-    result = HybridRetriever(store, documents(), keyword_weight=0.99, k=1).retrieve(QUESTION)
-    assert ids(result) == ["ada"]
-    if kind not in CLOSED:
-        assert result[0].metadata["vector_score"] == pytest.approx(1.0, abs=1e-4)
-
-
 # -- graph -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("user_documents", ["documents", "keyword_retriever"])
-def test_edges_between_the_applications_ids_are_traversed(store, user_documents):
+@pytest.mark.parametrize("side", ["documents", "keyword retriever"])
+def test_edges_between_the_applications_ids_are_traversed(store, side):
     """Edges between the Documents' ids lead from the best hit to a text without any word of the question."""
-    side = {"documents": documents()} if user_documents == "documents" else {"keyword_retriever": bm25(documents())}
     retriever = GraphRetriever(
         store,
         edges=[Edge("ada", "zebra", "references")],
         graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1},
-        **side,
+        **SIDES[side](documents()),
     )
     by_id = {document.id: document.metadata for document in retriever.retrieve(QUESTION)}
     assert by_id["zebra"]["source_path"] == ["ada", "zebra"]
@@ -174,41 +159,13 @@ class Hidden(BaseRetriever):
         return self.inner.invoke(query)
 
 
-def test_a_keyword_retriever_of_a_server(store):
-    """Hits of a keyword retriever whose Documents are unknown in advance are matched by their texts."""
-    result = HybridRetriever(store, keyword_retriever=Hidden(inner=bm25(documents()))).retrieve(QUESTION)
-    assert sorted(ids(result)) == sorted(TEXTS)
-    check_both_sides(result)
-
-
-def test_a_keyword_retriever_of_documents_without_ids(store, kind):
-    """Hits of a keyword retriever whose Documents have no ids get the store's ids."""
-    user_documents = [Document(page_content=text) for text in TEXTS.values()]
-    result = HybridRetriever(store, keyword_retriever=bm25(user_documents)).retrieve(QUESTION)
-    check_both_sides(result)
-    if kind not in CLOSED:
-        assert sorted(ids(result)) == sorted(ids(HybridRetriever(store).invoke(QUESTION)))
-
-
-def test_a_keyword_retriever_over_our_own_store():
-    """Over the package's store, hits of a keyword retriever with foreign ids get the ids in the store."""
-    ours = HybridGraphStore.from_texts(list(TEXTS.values()), Fixed())
-    result = HybridRetriever(ours, keyword_retriever=bm25(documents())).retrieve(QUESTION)
-    check_both_sides(result)
-    assert sorted(ids(result)) == sorted(ids(HybridRetriever(ours).invoke(QUESTION)))
-
-
 def test_equal_texts_of_different_sources_are_two_hits():
     """A given Document is not matched to a stored text with another source."""
     sources = [{"source": "a.md"}, {"source": "b.md"}]
     store = InMemoryVectorStore.from_texts([TEXTS["ada"]] * 2, Fixed(), sources)
     user_documents = [Document(id=d["source"], page_content=TEXTS["ada"], metadata=d) for d in sources]
-    for side in (
-        {"documents": user_documents},
-        {"keyword_retriever": bm25(user_documents)},
-        {"keyword_retriever": Hidden(inner=bm25(user_documents))},
-    ):
-        result = HybridRetriever(store, **side).retrieve(QUESTION)
+    for side in SIDES.values():
+        result = HybridRetriever(store, **side(user_documents)).retrieve(QUESTION)
         assert {document.id: document.metadata["source"] for document in result} == {"a.md": "a.md", "b.md": "b.md"}
         assert [document.metadata["retrieval_source"] for document in result] == ["fused", "fused"]
 
@@ -242,25 +199,7 @@ def test_metadata_that_only_the_documents_have(store):
         assert [(document.id, document.metadata["kind"]) for document in result] == [("ada", "ada")]
 
 
-def test_a_missing_parent():
-    """If a parent does not exist, its children are returned and the result reports parents-failed."""
-    children = [Document(id=id, page_content=TEXTS[id], metadata={"parent_id": "lost"}) for id in ("ada", "engine")]
-    store = InMemoryVectorStore.from_documents(children, Fixed())
-    result = HybridRetriever(store, children).retrieve(QUESTION)
-    assert (ids(result), result.degraded) == (["ada", "engine"], ("parents-failed",))
-
-
 # -- no texts, wrong texts ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wrong", [["a string"], "a string", documents()[0], [{"page_content": "a"}], [None]])
-def test_anything_but_documents_is_an_error(wrong):
-    """The error for values that are not Documents describes how to create Documents."""
-    store = InMemoryVectorStore(Fixed())
-    with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
-        HybridRetriever(store, documents=wrong)
-    with pytest.raises(ConfigurationError, match=r"documents must be .* got .*Document|pass \[document\]"):
-        HybridRetriever.from_documents(wrong, Fixed())
 
 
 # -- diversity ---------------------------------------------------------------------------------------------------

@@ -1,13 +1,17 @@
-"""Edges from links to their targets."""
+"""Edges from links and citations to their targets."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.ingestion.edges.links import CitationEdges, LinkEdges
+from langchain_hybridgraph.ingestion.edges.links import CitationEdges, LinkEdges, candidates
+from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links, split_fragment
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from tests.support.samples.edge_documents import ingest, page, stored
+from tests.support.stores.store_contents import all_edges, memory, pairs
 
 
 def references(*documents, store=None, **options):
@@ -121,20 +125,6 @@ def test_links_metadata_names_ids_urls_and_titles():
     assert references(*pages, source) == {("a.md#0", "one#0"), ("a.md#0", "https://x.org/two#0"), ("a.md#0", "s3#0")}
 
 
-def test_source_and_uri_identify_a_document():
-    """Links find a document by its source or uri, even if its id is different."""
-    two = page("x", "s.md", id="one", uri="docs/u.md")
-    assert references(two, page("[s](s.md)", "a.md")) == {("a.md#0", "one#0")}
-    assert references(two, page("[u](docs/u.md)", "b.md")) == {("b.md#0", "one#0")}
-
-
-def test_kept_ids_can_be_linked():
-    """With split=None, an id in ``links`` means the chunk with this id."""
-    links = {"a": ["b"], "b": [], "c": ["a"]}
-    chunks = [Document(page_content="t", id=id, metadata={"links": ids}) for id, ids in links.items()]
-    assert references(*chunks, split=None) == {("a", "b"), ("c", "a")}
-
-
 def test_a_link_to_a_missing_document_is_pending():
     """A relative link to a missing document is an edge that becomes valid once the document is ingested."""
     store = stored([page("[b](b.md)", "a.md")], [LinkEdges()])
@@ -145,10 +135,9 @@ def test_a_link_to_a_missing_document_is_pending():
 
 
 def test_links_without_pending_edges():
-    """Links to the web, images and parent folders get no edges, nor do missing documents with ``pending=False``."""
+    """Links to the web, images and parent folders get no edges."""
     text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
     assert references(page(text, "a.md")) == set()
-    assert stored([page("[b](b.md)", "a.md")], [LinkEdges(pending=False)]).links("references") == set()
 
 
 @pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])
@@ -158,12 +147,6 @@ def test_invalid_links_do_not_fail(link):
     for name in ("a.md", "b.md"):
         ingest([page(f"text {link}", name)], store, edges=[LinkEdges()])
     assert store.document_ids() == ["a.md", "b.md"]
-
-
-def test_links_reach_documents_of_earlier_ingests():
-    """A link finds a document of an earlier ingest and its headings."""
-    store = stored([page("a\n\n## Use\n\nb", "b.md")], [LinkEdges()])
-    assert references(page("[u](b.html#use)", "a.md"), store=store) == {("a.md#0", "b.md#use")}
 
 
 @pytest.mark.parametrize("builder", [LinkEdges(), CitationEdges("links", "references")], ids=["links", "citations"])
@@ -176,14 +159,6 @@ def test_other_names_of_documents_of_earlier_ingests(builder, name):
     assert targets(store, "a.md#0") == ["one#0"]
 
 
-def test_chunks_with_their_own_ids_are_found_later():
-    """An entry of ``links`` finds a chunk of an earlier ingest by the id that the user chose."""
-    store = HybridGraphStore(None)
-    ingest([Chunk(id, "text", {}, "paper") for id in ("p1", "p2")], store, split=None, edges=[LinkEdges()])
-    ingest([page("x", "a.md", links=["p2"])], store, edges=[LinkEdges()])
-    assert targets(store, "a.md#0") == ["p2"]
-
-
 def test_documents_of_kept_chunks_are_found_later():
     """A link to a document whose chunks have their own ids leads to the first of them."""
     chunks = [Chunk(id, "text", {"document_id": "paper"}) for id in ("p2", "p1")]
@@ -193,8 +168,168 @@ def test_documents_of_kept_chunks_are_found_later():
     assert references(*same_run) == {("a.md#0", "p2")}
 
 
-def test_the_description_of_a_link_edge():
-    """The description of a link is one sentence with both titles."""
-    store = stored([page("# Guide\n\n[the steps](b.md)", "a.md"), page("# Install\n\nx", "b.md")], [LinkEdges()])
-    (edge,) = store.edges.values()
-    assert edge.description == "Guide links to Install."
+B = "first\n\n## Two\n\nsecond"
+
+
+@pytest.fixture
+def linked():
+    """Return a store with two pages: a.md, which links to section Two of b.md, and b.md."""
+    store = HybridGraphStore(None)
+    again(store, page("see [the b](b.md#two)", "a.md"), page(B, "b.md"))
+    return store
+
+
+def again(store, *pages, **options):
+    """Ingest only these pages, and return the targets of the links of a.md."""
+    ingest(pages, store, edges=[LinkEdges()], **options)
+    return targets(store, "a.md#0")
+
+
+def test_a_link_to_a_removed_section_leads_to_the_document(linked):
+    """An edge leads to the document while the linked heading is missing, and to the section when it is back."""
+    assert targets(linked, "a.md#0") == ["b.md#two"]
+    assert again(linked, page("first\n\n## Three\n\nthird", "b.md")) == ["b.md#0"]
+    (edge,) = linked.edges(["a.md#0"])
+    assert (edge.weight, edge.description) == (1.0, "a.md links to b.md.")
+    assert again(linked, page(B, "b.md")) == ["b.md#two"]
+
+
+def test_a_link_follows_its_heading_from_chunk_to_chunk():
+    """An edge follows its heading from the middle of one chunk to the start of another and back."""
+    store, split = HybridGraphStore(None), RecursiveSplitter(40, 0)
+    filler = " ".join(["word"] * 20) + "."  # 26 tokens
+    inside = f"{filler}\n\n{filler}\n\n## One\n\nx\n\n## Two\n\ny"
+    again(store, page("see [the b](b.md#two)", "a.md"), page(inside, "b.md"), split=split)
+    for text, expected in (
+        (inside, "b.md#one"),
+        (inside.replace("x", filler), "b.md#two"),
+        (inside, "b.md#one"),
+        (inside.replace("## One", "One").replace("x", "x and more"), "Two"),
+        (inside, "b.md#one"),
+    ):
+        (edge,) = again(store, page(text, "b.md"), split=split)
+        assert edge == expected or expected in store.get([edge])[0].text
+
+
+def test_chunks_with_their_own_ids_are_linked_again():
+    """Links in the metadata of chunks with their own ids are updated, chunk by chunk."""
+    store, edges = HybridGraphStore(None), [LinkEdges()]
+    linking = [Chunk(id, "text", {"links": [to]}, "paper") for id, to in (("p1", "x"), ("p2", "Wheels"))]
+    ingest(linking, store, split=None, edges=edges)
+    assert targets(store, "p1", "p2") == ["Wheels", "x"]
+    ingest([Chunk("w", "text", {"title": "Wheels"}, "w")], store, split=None, edges=edges)
+    assert [(edge.source, edge.target) for edge in store.edges(["p1", "p2"])] == [("p1", "x"), ("p2", "w")]
+
+
+DOI = "10.1112/plms/s2-42.1.230"
+
+
+def paper(id, *citations, **metadata):
+    return Chunk(id, "1 0 | text", {"citations": list(citations), **metadata}, id)
+
+
+def cited(store, *papers, **options):
+    ingest(papers, store, split=None, edges=[CitationEdges(**options)])
+    return pairs(store)
+
+
+def test_by_id_title_doi_source_and_uri():
+    """A document can be cited by its id, title, DOI, source or uri, even if it is ingested later."""
+    new = paper("new", "one", "the second  paper", f"doi:{DOI.upper()}", "four.pdf", "https://x.org/5")
+    old = [paper("one"), paper("two", title="The Second Paper"), paper("three", doi=f"https://doi.org/{DOI}")]
+    more = [paper("four", source="four.pdf"), paper("five", uri="https://x.org/5")]
+    assert cited(memory(), new, *old, *more) == {("new", id) for id in ("one", "two", "three", "four", "five")}
+
+
+@pytest.mark.parametrize("name", ["two", "The Second Paper", f"https://doi.org/{DOI.upper()}", "two.pdf"])
+def test_citations_of_later_documents(name):
+    """A citation of a missing document leads to it once it is ingested, without a pending edge."""
+    store = memory()
+    cited(store, paper("one", name))
+    assert cited(store, paper("two", title="The Second Paper", doi=DOI, source="two.pdf")) == {("one", "two")}
+    assert all_edges(store)["one", "two", "cites"].weight == 1
+
+
+def test_pending_citations_of_split_documents():
+    """A pending edge is redirected to the first chunk of a split document."""
+    store = memory()
+    for document in (
+        Document("1 0 | a", metadata={"source": "a", "citations": ["b", DOI]}),
+        Document("1 0 | b", id="b"),
+    ):
+        ingest([document], store, edges=[CitationEdges()])
+    ingest([Document("1 0 | c", id="c", metadata={"doi": DOI})], store, edges=[CitationEdges()])
+    assert pairs(store) == {("a#0", "b#0"), ("a#0", "c#0")}
+
+
+def test_an_ambiguous_title_cites_nothing():
+    """A title that two documents have cites neither of them, and no document cites itself."""
+    papers = [paper("a", title="Same"), paper("b", title="Same"), paper("c", "Same", "c", title="C")]
+    assert not {target for _, target in cited(memory(), *papers)} & {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("value", ["b", ["b", "b"], [{"title": "B paper"}], {"id": "b"}, [{"doi": DOI, "title": "?"}]])
+def test_forms_of_the_field(value):
+    """Citations may be a string, a list, or objects with an id, a DOI or a title."""
+    store = memory()
+    chunks = [Chunk("a", "1 0 | a", {"refs": value}, "a"), Chunk("b", "1 0 | b", {"title": "B paper", "doi": DOI}, "b")]
+    assert cited(store, *chunks, field="refs", relation="quotes") == {("a", "b")}
+    assert [edge.relation for edge in store.edges(["a"])] == ["quotes"]
+
+
+@pytest.mark.parametrize("value", [None, [], "", " ", [None], {}, {"pages": 3}, "\ud800\0"])
+def test_invalid_citations_do_not_fail(value):
+    """Empty citations create no edge, and citations that cannot be ids do not make the ingest fail."""
+    assert len(cited(memory(), Chunk("a", "1 0 | a", {"citations": value}, "a"))) <= 1
+
+
+def parsed(text, definitions=None):
+    return [(link.kind, link.target) for link in find_links(text, definitions)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a](b.md)", [("path", "b.md")]),
+        ('[a](b.md "the title")', [("path", "b.md")]),
+        ("[a](<my notes.md>)", [("path", "my notes.md")]),
+        ("[a](b_(c).md) and [d](e.md)", [("path", "b_(c).md"), ("path", "e.md")]),
+        ("[a\nb](../c/d.md#e)", [("path", "../c/d.md#e")]),
+        ("![image](a.png)", []),
+        ("`[a](b.md)` and ``[c](d.md)``", []),
+        ("```\n[a](b.md)\n```\n[c](d.md)", [("path", "d.md")]),
+        ("<A class='x' HREF=\"a.html?x=1&amp;y=2\">", [("path", "a.html?x=1&y=2")]),
+        ("[`a.b` *c*](d.md)", [("path", "d.md")]),
+        ("[![logo](a.png)](b.md)", [("path", "b.md")]),
+        ("[one][ref]\n\n[ref]: b.md#c 'title'", [("path", "b.md#c")]),
+        ("/// tip | More\n\n[a](b.md)\n\n///", [("path", "b.md")]),
+        ("::: note\n[a](b.md)\n:::", [("path", "b.md")]),
+        ("    [code](no.md)", []),
+        ("[[Ada Lovelace]] and [[Turing|him]]", [("wiki", "Ada Lovelace"), ("wiki", "Turing")]),
+        ("a [b] c (d)", []),
+    ],
+)
+def test_links_of_all_kinds(text, expected):
+    """Markdown, HTML and wiki links are found; images and code are not."""
+    assert parsed(text) == expected
+
+
+def test_references_use_the_definitions_of_the_document():
+    """Reference links in all three forms lead to their definition, in any case; undefined ones are not links."""
+    text = "[the guide][G], [g][], [g], [unknown]"
+    definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
+    assert {name: definition["href"] for name, definition in definitions.items()} == {"G": "docs/a.md"}
+    assert parsed(text, definitions) == [("path", "docs/a.md")] * 3
+
+
+def test_fragments_are_decoded():
+    """A link is split into path and fragment, without its query and with percent signs decoded."""
+    assert split_fragment("a%20b.md?raw=1#c%20d") == ("a b.md", "c d")
+    assert split_fragment("#top") == ("", "top")
+
+
+@given(st.text(alphabet="[]()<>`#|!:\"' ab\n./h", max_size=200))
+def test_any_text_can_be_searched(text):
+    """No text makes the link parser fail, and every target it finds can be resolved."""
+    for link in find_links(text, find_definitions(text)):
+        candidates(split_fragment(link.target)[0], "docs/a.md")

@@ -1,3 +1,5 @@
+"""Edges found by a language model."""
+
 import re
 import threading
 from itertools import pairwise
@@ -13,6 +15,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
 from langchain_hybridgraph.records import Edge
+from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, rows_about
 
@@ -80,17 +83,19 @@ def llm_edges(store):
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-def test_pin_windows():
-    """Eight chunks in windows of 5 with overlap 2 make [0..4] and [3..7]; a third window would be inside the second."""
-    assert [list(window) for window in windows(8, 5, 2)] == [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]
-
-
 @pytest.mark.parametrize(
     ("n", "size", "overlap", "ranges"),
-    [(6, 5, 0, [(0, 5)]), (7, 5, 0, [(0, 5), (5, 7)]), (1, 5, 0, []), (0, 5, 0, []), (3, 2, 1, [(0, 2), (1, 3)])],
+    [
+        (8, 5, 2, [(0, 5), (3, 8)]),
+        (6, 5, 0, [(0, 5)]),
+        (7, 5, 0, [(0, 5), (5, 7)]),
+        (1, 5, 0, []),
+        (0, 5, 0, []),
+        (3, 2, 1, [(0, 2), (1, 3)]),
+    ],
 )
-def test_windows_of_one_are_skipped(n, size, overlap, ranges):
-    """A window has at least two chunks; a single remaining chunk is not sent."""
+def test_pin_windows(n, size, overlap, ranges):
+    """Windows advance by size - overlap; a window of one chunk or inside the previous window is not sent."""
     assert windows(n, size, overlap) == [range(*r) for r in ranges]
 
 
@@ -183,9 +188,10 @@ def test_the_prompt(store):
     prompts = []
 
     class Listening(Reader):
-        def _generate(self, messages, *args, **kwargs):
+        def _generate(self, messages, stop=None, run_manager=None, **kwargs):
             prompts.append(messages)
-            return super()._generate(messages, *args, **kwargs)
+            assert "nostream" in run_manager.tags  # keeps LangGraph from streaming the answers to a user
+            return super()._generate(messages, stop, run_manager, **kwargs)
 
     chunks = document("a", 2, text="{not a template}")
     ingest_with(
@@ -198,19 +204,6 @@ def test_the_prompt(store):
     assert "- praises: the source speaks well of the target" in system.content
     assert "supports" not in system.content
     assert human.content == "Passage a0:\n{not a template} a0\n\nPassage a1:\n{not a template} a1"
-
-
-def test_answers_are_not_streamed(store):
-    """Calls have the tag that keeps LangGraph from streaming the answers to a user."""
-    tags = []
-
-    class Tagged(Reader):
-        def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-            tags.append(run_manager.tags)
-            return super()._generate(messages, stop, run_manager, **kwargs)
-
-    ingest_with(Tagged(answer=chain, windows=[]), store, document("a", 2))
-    assert "nostream" in tags[0]
 
 
 # -- repeated ingests -------------------------------------------------------------------------------------------------
@@ -256,22 +249,6 @@ def test_a_crash_in_the_middle(store, monkeypatch, nth):
     assert llm_edges(store) == {(f"a{n}", f"a{n + 1}") for n in range(39) if n % 5 != 4}
 
 
-def test_an_interrupted_ingest_continues(store):
-    """After a KeyboardInterrupt, the next ingest sends only the windows whose edges are not stored."""
-    calls = []
-
-    def answer(ids):
-        calls.append(ids)
-        return KeyboardInterrupt() if len(calls) == 6 else chain(ids)
-
-    with pytest.raises(KeyboardInterrupt):
-        ingest_with(reader(answer), store, document("a", 40), workers=1)
-    there, llm = len(llm_edges(store)) // 4, reader()
-    ingest_with(llm, store, document("a", 40))
-    assert len(llm.windows) == 8 - there
-    assert len(llm_edges(store)) == 32
-
-
 def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
     """Neither the catalog nor the ledger contains anything about a deleted chunk."""
     ingest_with(reader(), store, document("secret", 2))
@@ -280,15 +257,6 @@ def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
     assert llm_edges(store) == set()
     assert b"secret" not in (tmp_path / "index" / CACHE_FILE).read_bytes()
     assert store.admin.check().ok
-
-
-def test_a_store_that_cannot_be_read():
-    """In a store that only accepts chunks, edges are stored, but every ingest calls the model."""
-    llm, store = reader(), MemoryStore()
-    builder = LLMEdges(llm)
-    for _ in range(2):
-        ingest_with(llm, store, document("a", 2), edges=builder)
-    assert (len(llm.windows), store.links("supports")) == (2, {("a0", "a1")})
 
 
 # -- across documents --------------------------------------------------------------------------------------------------
@@ -375,5 +343,31 @@ def test_unusable_settings():
     with pytest.raises(ConfigurationError, match="LLMEdges needs a chat model, got"):
         LLMEdges(object())
     for wrong in ({"similarity_threshold": 0}, {"max_pairs_per_chunk": 0}):
-        with pytest.raises(ConfigurationError, match="across_documents"):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             LLMEdges(reader()).across_documents(**wrong)
+
+
+TEXTS = {"a": "Cats like fish.", "b": "Tom the cat ate a trout."}
+METHODS = [None, "function_calling", "json_mode"]
+EDGE = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9, "description": "Tom is such a cat."}
+
+
+def ingested(model, **options):
+    """Return the edges of an ingest and its warnings."""
+    chunks = [Chunk(id, text, {"chunk_index": place}, "doc") for place, (id, text) in enumerate(TEXTS.items())]
+    with HybridGraphStore(None, DeterministicFakeEmbedding(size=4)) as store:
+        report = ingest(chunks, store, split=None, edges=[LLMEdges(model, backoff=0, **options)])
+        return list(all_edges(store)), report.warnings
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_edges_over_http(method, streaming):
+    """The model's edge is stored for every method of structured output, with and without streaming."""
+    with OpenAIServer({"edges": [EDGE]}) as server:
+        edges, warnings = ingested(server.chat_model(streaming=streaming), method=method)
+        assert ("tools" in server.requests[0]) == (method == "function_calling")
+        assert [edge[:2] for edge in edges] == [("b", "a")]
+        assert not warnings
+        prompt = server.requests[0]["messages"][-1]["content"]
+        assert re.findall(r"^Passage (\w+):$", prompt, re.MULTILINE) == ["a", "b"]

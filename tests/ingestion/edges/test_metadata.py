@@ -1,11 +1,17 @@
+"""Edges from metadata: shared values, the order of chunks, and directories."""
+
 import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.documents import Document
 
 from langchain_hybridgraph import MetadataEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.edges.metadata import HierarchyEdges, SequenceEdges
+from langchain_hybridgraph.ingestion.splitting import CutDocument
+from tests.support.samples.edge_documents import page, stored
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, memory, pairs
 
@@ -90,5 +96,97 @@ def test_a_store_that_cannot_be_read_connects_within_an_ingest():
 @pytest.mark.parametrize("wrong", [{"keys": []}, {"keys": ["a"], "per_value": 0}, {"keys": ["a"], "weight": 0}])
 def test_unusable_settings(wrong):
     """Missing keys, a per_value of 0 or a weight of 0 raise ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="MetadataEdges"):
+    with pytest.raises(ConfigurationError, match=list(wrong)[-1].rstrip("s")):
         MetadataEdges(**wrong)
+
+
+def sequence(document):
+    """Return the set of edges of a single document."""
+    builder = SequenceEdges()
+    builder.start(None)
+    (edge_set,) = [*builder.see(document), *builder.finish()]
+    return edge_set
+
+
+def test_pin_neighbours_of_the_same_parent():
+    """Chunks 0 and 1 of one parent and 2 and 3 of another give only the edges 0→1 and 2→3, with weight 1."""
+    chunks = [
+        Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
+        for n, p in enumerate(["p1", "p1", "p2", "p2"])
+    ]
+    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert [(e.source, e.target, e.relation, e.weight) for e in edge_set.edges] == [
+        ("0", "1", "sequence", 1.0),
+        ("2", "3", "sequence", 1.0),
+    ]
+    assert stored(chunks, [SequenceEdges()]).links("sequence") == {("0", "1"), ("2", "3")}
+
+
+def test_chunk_index_determines_the_order():
+    """The order of a document's chunks is their chunk_index, not the order of ingestion."""
+    chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
+    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
+    assert {(e.source, e.target) for e in edge_set.edges} == {("a", "b"), ("b", "c")}
+
+
+def test_pages_follow_each_other():
+    """The first chunk of a page follows the last chunk of the page before it."""
+    pages = [Document(page_content=f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
+    store = stored(pages, [SequenceEdges()], batch_size=2)
+    order = sorted(store.chunks.values(), key=lambda chunk: chunk.metadata["chunk_index"])
+    assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "indexes", "description"),
+    [
+        ({"title": "The guide"}, (3, 2), "In “The guide”, part 4 follows part 3."),
+        ({}, (0, 7), "In “guide.md”, part 8 follows part 1."),
+        ({}, (None, None), "In “guide.md”, part 2 follows part 1."),
+    ],
+)
+def test_an_edge_names_the_document_and_the_positions(metadata, indexes, description):
+    """The description of an edge has the document's title or id and both positions, counted from 1."""
+    own = [{} if index is None else {"chunk_index": index} for index in indexes]
+    chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
+    edge_set = sequence(CutDocument("guide.md", metadata, chunks))
+    assert [edge.description for edge in edge_set.edges] == [description]
+
+
+def contains(*documents, store=None, **options):
+    return stored(documents, [HierarchyEdges()], store, **options).links("contains")
+
+
+def test_directories_contain_files_and_directories():
+    """A directory has edges to its documents and subdirectories; the top directory has no parent."""
+    assert contains(page("x", "docs/guide/a.md"), page("x", "docs/b.md"), page("x", "c.md")) == {
+        ("docs", "docs/guide"),
+        ("docs/guide", "docs/guide/a.md#0"),
+        ("docs", "docs/b.md#0"),
+    }
+
+
+def test_a_document_can_be_a_directory():
+    """A document whose uri is a directory replaces the directory's node, even if it is ingested last."""
+    package = page("package", "f1", uri="python://asyncio")
+    method = page("method", "f2", uri="python://asyncio/Queue/put")
+    assert contains(method, package) == {
+        ("f1#0", "python://asyncio/Queue"),
+        ("python://asyncio/Queue", "f2#0"),
+    }
+
+
+def test_directories_of_earlier_ingests():
+    """A directory from an earlier ingest is found if its document's id is its uri."""
+    store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
+    assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
+
+
+def test_the_first_page_represents_the_file():
+    """If several Documents have one uri, only the first chunk of the first one is in the directory."""
+    assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
+
+
+def test_documents_without_uri_are_in_no_hierarchy():
+    """A document without a uri is not in any directory."""
+    assert contains(Document(page_content="x", metadata={"source": "a/b"})) == set()

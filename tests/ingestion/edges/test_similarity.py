@@ -49,29 +49,6 @@ def test_weights_are_cosines():
     assert all_edges(store)["a", "c", "similar_to"].weight == pytest.approx(0.906308, abs=1e-6)
 
 
-def test_the_threshold_and_k():
-    """A chunk gets edges to its k nearest chunks with at least the threshold, which need not be mutual."""
-    assert alike(memory(), [at(id, degrees) for id, degrees in ANGLES.items()], k=1) == {
-        ("a", "b"),
-        ("b", "a"),
-        ("c", "b"),
-    }
-    assert alike(memory(), [at(id, degrees) for id, degrees in ANGLES.items()], threshold=0.97) == {
-        ("a", "b"),
-        ("b", "a"),
-    }
-    assert alike(memory(), [at(id, 45) for id in "ab"], threshold=1.0) == {("a", "b"), ("b", "a")}
-
-
-def test_other_documents_only():
-    """Chunks of one document are not connected, even if they are identical."""
-    assert alike(memory(), [at("a1", 0, "a"), at("a2", 0, "a"), at("b", 5)], k=1) == {
-        ("a1", "b"),
-        ("a2", "b"),
-        ("b", "a1"),
-    }
-
-
 @pytest.mark.parametrize(("k", "threshold"), [(5, 0.3), (1, 0.5), (30, 0.01)])
 def test_against_brute_force(k, threshold):
     """Edges and weights of 300 random vectors in 100 documents equal those of a brute-force computation."""
@@ -146,7 +123,7 @@ def test_refitting_a_model_updates_all_edges():
 def test_unusable_settings():
     """An invalid k or threshold and a store without vectors raise ConfigurationError, and no chunk is written."""
     for wrong in ({"k": 0}, {"threshold": 0}, {"threshold": 1.1}):
-        with pytest.raises(ConfigurationError, match="SimilarityEdges"):
+        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             SimilarityEdges(**wrong)
     store = MemoryStore()
     with pytest.raises(ConfigurationError, match="MemoryStore"):

@@ -1,4 +1,4 @@
-"""Fusion of the results of two searches."""
+"""Fusion of the results of two searches, or a choice between them."""
 
 import asyncio
 import math
@@ -10,7 +10,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.records import Answerability, Hit
+from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, is_new_topic
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
@@ -141,3 +144,24 @@ def test_sync_and_async_agree(hybrid):
         assert waited == retriever.retrieve_with_context("and its price?", HISTORY, k=3)
         answer = asyncio.run(retriever.ainvoke({"input": "and its price?", "chat_history": HISTORY}, k=3))
         assert ids(answer) == ids(waited)
+
+
+def result_of(*scores, unit=1.0):
+    hits = tuple(Hit(Chunk(str(place), "text"), score, "fused", {}) for place, score in enumerate(scores))
+    return RetrievalResult([], hits=hits, answerability=Answerability(0.5, unit=unit))
+
+
+@pytest.mark.parametrize(("mixed", "expected"), [(0.71, True), (0.73, False), (0.9, False)])
+def test_the_topic_is_new_if_the_question_alone_finds_a_clearly_better_hit(mixed, expected):
+    """The topic is new if the best score with the context is below 0.9 times the question's best score of 0.8."""
+    assert is_new_topic(result_of(0.8, 0.1), result_of(mixed, 0.1)) is expected
+
+
+def test_scores_are_compared_before_calibration():
+    """Scores are divided by their unit before they are compared."""
+    assert is_new_topic(result_of(0.8), result_of(0.4, unit=0.5)) is False
+
+
+def test_a_search_without_hits_has_the_score_0():
+    """The topic is new if only the question alone finds hits, but not if neither search does."""
+    assert (is_new_topic(result_of(0.1), result_of()), is_new_topic(result_of(), result_of())) == (True, False)

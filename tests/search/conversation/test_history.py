@@ -1,8 +1,6 @@
 """Conversion of conversation histories to turns."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -71,6 +69,7 @@ def test_the_question_is_not_its_own_history():
     """A question at the end of the history is left out if the user asked it."""
     assert turns([*TURNS_AS_PAIRS, ("user", "how fast")], "how fast ") == TURNS
     assert turns([*TURNS_AS_PAIRS, ("assistant", "how fast")], "how fast")[2].speaker == "assistant"
+    assert turns(["red car", "how fast"], "how fast") == [Turn("", "red car", "red car")]
 
 
 TURNS_AS_PAIRS = [("user", "red car"), ("assistant", "A roadster")]
@@ -98,11 +97,3 @@ def test_an_item_of_another_form_is_an_error(item):
     """The error for an invalid item of a history contains the number of the item."""
     with pytest.raises(ConfigurationError, match="item 1 of the history is"):
         turns(["User: red car", item])
-
-
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text()), max_size=45))
-def test_every_pair_with_text_is_a_turn(pairs):
-    """Every pair of role and text is a turn, in order, unless the text is blank."""
-    assert [(turn.speaker, turn.text) for turn in turns(pairs)] == [
-        (speaker, text.strip()) for speaker, text in pairs if text.strip()
-    ]

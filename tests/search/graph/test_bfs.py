@@ -70,7 +70,7 @@ def test_a_path_may_go_through_a_seed():
 
 
 def test_ties_between_paths():
-    """Of paths with equal values, the shorter one is used, or else the one with the smaller id."""
+    """The shorter of two paths with equal values is used, or else the one with the smaller id."""
     edges = [Edge("b", "x", "cites", 0.5), Edge("a", "x", "cites", 0.5)]
     assert by_id(traverse(edges, BFS(), PLAIN, seeds=[("b", 0.9), ("a", 0.1)]))["x"].path == ("a", "x")
     edges = [Edge("a", "x", "cites"), Edge("a", "b", "cites"), Edge("b", "x", "cites")]

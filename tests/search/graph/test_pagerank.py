@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.records import MENTIONS, Edge, Scope
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
-from langchain_hybridgraph.search.scores import DistanceDecay, Flow, PathFeatures, Propagation
+from langchain_hybridgraph.search.scores import DistanceDecay, Flow, PathFeatures
 from langchain_hybridgraph.stores.graph import InMemoryGraph
-from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
+from tests.support.samples.pinned_graph import by_id, traverse, values
 
 NODES = "abcdefgh"
 ENTITIES = ["entity:x", "entity:y"]
@@ -17,11 +17,6 @@ ENTITIES = ["entity:x", "entity:y"]
 
 def exact(damping=0.5, **settings):
     return PersonalizedPageRank(damping, rarity=0, tolerance=1e-13, hub_degree=None, max_nodes=99, **settings)
-
-
-def test_mass_over_one_edge():
-    """Half of the seed's mass follows the edge: 1 becomes .5."""
-    assert values(traverse([Edge("a", "b", "c")], exact(), Flow(), seeds=[("a", 0.8)])) == {"a": 1.0, "b": 0.5}
 
 
 def test_a_rare_entity_passes_more():
@@ -73,12 +68,6 @@ def test_the_features_that_a_score_receives():
     assert (last.weight, last.product) == pytest.approx((0.3, 0.06))
 
 
-def test_a_value_follows_the_path():
-    """Propagation computes values from chunk to chunk: .5 · .8 + .5 · .9 = .85, .5 · .6 + .5 · .85 = .725."""
-    masses = values(traverse(EDGES, exact(), Propagation(), seeds=[("A", 0.9)], own={"C": 0.8, "D": 0.6}))
-    assert (masses["C"], masses["D"]) == pytest.approx((0.85, 0.725))
-
-
 def test_an_entity_as_a_seed():
     """Paths from a seed that is an entity start at the chunks that mention it, and the entity itself is not
     returned.
@@ -97,13 +86,6 @@ def test_an_exceeded_bound_is_reported():
     result = traverse(edges, PersonalizedPageRank(max_touched=10), Flow(), seeds=[("a", 1.0)])
     assert ([a.id for a in result.chunks], result.capped) == (["a", "b"], True)
     assert not traverse(edges, PersonalizedPageRank(), Flow(), seeds=[("a", 1.0)]).capped
-
-
-def test_more_chunks_than_are_returned_do_not_reach_the_cap():
-    """Chunks that max_nodes leaves out of a complete traversal are not reported as a cap."""
-    edges = [Edge("a", id, "c", weight) for id, weight in (("x", 0.3), ("y", 0.9), ("z", 0.6))]
-    result = traverse(edges, PersonalizedPageRank(max_nodes=2), Flow(), seeds=[("a", 1.0)])
-    assert ([a.id for a in result.chunks], result.capped) == (["a", "y", "z"], False)
 
 
 def test_only_edges_near_the_seeds_are_read():

@@ -60,13 +60,6 @@ def test_propagation():
     assert values(Propagation(), own=0.8) == near(0.8)
 
 
-def test_propagation_after_a_root_without_a_score():
-    """A root without a score has no value, and its children have their own scores."""
-    unknown = values(Propagation(), seed=NAN, own=NAN)
-    assert math.isnan(unknown[0])
-    assert values(Propagation(), seed=NAN, hops=1, own=0.8, previous_value=unknown[0]) == near(0.8)
-
-
 def test_ring_decay():
     """Energy below min_energy becomes 0, except at a seed: .9 · .8 · .5 = .36, .9 · .72 · .25 = .162."""
     assert values(RingDecay(), seed=0.9, hops=[1, 2], product=[0.8, 0.72]) == near(0.36, 0.162)

@@ -70,12 +70,8 @@ def test_the_threshold_is_strict():
     """A node with exactly the threshold is left out, but its children above the threshold are returned."""
     _, values, _ = descend_tree({"root": "AB", "A": ["a"]}, {"A": 0.5, "B": 0.6, "a": 1.0}, k=5, threshold=0.5)
     assert values == {"B": 0.6, "a": 0.75}
-
-
-def test_directories_that_cannot_reach_the_threshold_are_skipped():
-    """A directory is not opened if no child can exceed the threshold: .5 · 1 + .5 · .5 is exactly .75."""
     _, _, levels = descend_tree({"root": "A", "A": ["a"]}, {"A": 0.5, "a": 1.0}, k=5, threshold=0.75)
-    assert levels == [["A"]]
+    assert levels == [["A"]]  # no child could exceed the threshold: .5 · 1 + .5 · .5 is exactly .75
 
 
 @pytest.mark.parametrize(("k", "width"), [(1, 20), (10, 20), (11, 22), (100, 200)])

@@ -19,8 +19,8 @@ def tree_of(*uris):
     return store.scoped_tree(Scope())
 
 
-def uris_of(tree, *targets):
-    return [[tree.uri(node) for node in nodes] for nodes in target_nodes(tree, targets)]
+def uris_of(tree, target):
+    return [tree.uri(node) for node in target_nodes(tree, target)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def uris_of(tree, *targets):
 )
 def test_forms(target, nodes):
     """A target can be any path that ingest accepts; a dot means the top, and a scheme everything under it."""
-    assert uris_of(tree_of(*PAGES), target) == [nodes]
+    assert uris_of(tree_of(*PAGES), target) == nodes
 
 
 def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
@@ -49,7 +49,7 @@ def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
     for path in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
         store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
         ingest(read_files(path), store)
-        assert target_nodes(store.scoped_tree(Scope()), [str(path)]), path
+        assert target_nodes(store.scoped_tree(Scope()), str(path)), path
 
 
 def test_an_empty_tree():

@@ -50,7 +50,7 @@ RETRIEVERS = {
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["invoke", "ainvoke"])
 @pytest.mark.parametrize("name", RETRIEVERS)
-@pytest.mark.parametrize("method", [TantivyIndex.search, VectorMatrix.approximate_search], ids=["words", "vectors"])
+@pytest.mark.parametrize("method", [TantivyIndex.search, VectorMatrix.search], ids=["words", "vectors"])
 def test_a_search_reaches_an_engine_in_few_calls(name, is_async, method, store, monkeypatch):
     """From ``invoke`` to the engine's search, inclusive, the stack has at most 11 frames of this package.
 

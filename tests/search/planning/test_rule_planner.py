@@ -1,11 +1,68 @@
+"""Plans made by rules, their queries, and small talk."""
+
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_hybridgraph.search.conversation import LLMRewrite
-from langchain_hybridgraph.search.planner import RulePlanner
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.search.conversation import LLMRewrite, is_small_talk
+from langchain_hybridgraph.search.planner import QueryPlan, RulePlanner, TypedQuery, best
+
+
+def test_weights_of_the_priorities():
+    """The weight of priority p is (6 − p) / 5: 1, .8, .6, .4 and .2."""
+    assert [TypedQuery("cats", priority=p).weight for p in range(1, 6)] == [1.0, 0.8, 0.6, 0.4, 0.2]
+
+
+@pytest.mark.parametrize("wrong", [{"priority": 0}, {"priority": 6}, {"priority": 1.5}, {"query": " \n"}])
+def test_a_query_that_cannot_be_searched_is_refused(wrong):
+    """A priority other than an integer from 1 to 5, or a query without text, raises ConfigurationError."""
+    with pytest.raises(ConfigurationError, match="priority from 1"):
+        TypedQuery(**{"query": "cats", **wrong})
+
+
+def test_a_plan_is_a_sequence():
+    """A plan has a length, items and slices, and equals any sequence of the same queries, but not a string."""
+    a, b = TypedQuery("a"), TypedQuery("b")
+    plan = QueryPlan((a, b))
+    assert (len(plan), plan[0], plan[1:], list(plan)) == (2, a, (b,), [a, b])
+    assert plan == [a, b]
+    assert plan == (a, b)
+    assert plan != [b, a]
+    assert QueryPlan(()) != ""
+
+
+def test_a_plan_goes_through_json():
+    """A plan keeps all of its fields through JSON."""
+    plan = QueryPlan((TypedQuery("a", "memory", "why", 2),), ("planner-failed",), "so")
+    assert repr(QueryPlan.from_dict(json.loads(json.dumps(plan.to_dict())))) == repr(plan)
+
+
+@given(
+    st.lists(st.builds(TypedQuery, st.text("ab", min_size=1), st.sampled_from([None, "x"]), priority=st.integers(1, 5)))
+)
+def test_best_returns_only_given_queries(queries):
+    """At most five of the given queries are returned, each once and in order of priority."""
+    selection = best(queries)
+    assert len(selection) == len(set(selection)) <= 5
+    assert set(selection) <= set(queries)
+    assert [query.priority for query in selection] == sorted(query.priority for query in selection)
+
+
+def test_equal_queries_are_searched_once():
+    """Queries that differ only in case and spaces count once, with the better priority; the best five stay in order."""
+    queries = [
+        TypedQuery("Red  cats", "memory", priority=3),
+        TypedQuery("red cats", "memory"),
+        TypedQuery("red cats", "skill"),
+    ]
+    assert best(queries) == (TypedQuery("red cats", "memory"), TypedQuery("red cats", "skill"))
+    ordered = [TypedQuery(str(i), priority=p) for i, p in enumerate((3, 1, 5, 2, 3, 4, 1))]
+    assert [query.query for query in best(ordered)] == ["1", "6", "3", "0", "4"]
 
 
 def typed_queries(query):
@@ -93,6 +150,7 @@ def test_small_talk_is_not_a_query():
     """Small talk gives an empty plan without a reason for degradation."""
     plan = RulePlanner()("A long summary.", ["What is it?"], "Thanks a lot!")
     assert (list(plan), plan.degraded) == ([], ())
+    assert list(RulePlanner()("", ["User: What is the limit?", "Assistant: The limit is 5."], "Great!")) == []
 
 
 HISTORY = [HumanMessage("Which cars are red?"), AIMessage("The roadster by Tesla.")]
@@ -103,33 +161,18 @@ def planned(query, messages=HISTORY):
 
 
 def test_a_follow_up_query_is_completed():
-    """A follow-up question is also searched with words of the conversation, in every type."""
+    """A follow-up question is also searched with words of the conversation, in every type; others stay."""
     assert planned("What about its price?") == [
         (None, "What about its price?", 1),
         (None, "What about its price? cars red Tesla roadster", 2),
     ]
+    assert planned("And how to paint the doors?")[1] == ("skill", "paint the doors cars red Tesla roadster", 1)
+    query = "Which flour and salt does sourdough bread need?"
+    assert planned(query) == planned(query, [])
     assert planned("How do I paint it?")[1:] == [
         ("skill", "paint cars red Tesla roadster", 1),
         (None, "How do I paint it? cars red Tesla roadster", 2),
     ]
-
-
-@pytest.mark.parametrize(
-    ("query", "kind", "completed"),
-    [
-        ("And how to paint the doors?", "skill", "paint the doors cars red Tesla roadster"),
-        ("What about my warranty?", "memory", "user's warranty cars red Tesla roadster"),
-    ],
-)
-def test_a_follow_up_without_a_pronoun_is_completed_at_its_end(query, kind, completed):
-    """Words of the conversation are appended to a typed query that has no pronoun."""
-    assert planned(query)[:2] == [(None, query, 1), (kind, completed, 1)]
-
-
-def test_an_independent_query_stays():
-    """A question that does not depend on the conversation is planned as without it."""
-    query = "Which flour and salt does sourdough bread need?"
-    assert planned(query) == planned(query, [])
 
 
 def test_the_first_question_is_used():
@@ -156,3 +199,71 @@ def test_the_raw_query_is_always_kept(query):
     plan = RulePlanner()(None, [], query)
     assert len(plan) <= 5
     assert not plan or plan[0].query == query
+
+
+TALK = """
+Hi! | hello there | Good morning, everyone | Thanks a lot, bye! | ok thanks | How are you today?
+Hallo und danke schön! | Vielen Dank! | Merci beaucoup | Bonjour, ça va ? | ¡Hola! ¿Qué tal? | Muchas gracias
+Grazie mille | Olá, tudo bem? | Спасибо! | Привет | 你好！ | 谢谢 | ありがとうございます | 안녕하세요 | شكرا
+👍🎉 | ... | You’re welcome
+"""
+NO_TALK = """
+Hello World in Rust | Thanks, and what does it cost? | Hey Jude lyrics | hi-fi systems | hidden markov models
+bye law | Good Morning Vietnam | why? | more | and then? | go on | nice | super | Danke schön auf Englisch
+你好吗的意思 | C++ | 42 | Bonjour Tristesse | thank you notes for teachers | How are you billed? | Ok Google
+good practices
+"""
+
+
+def lines(text):
+    return [one.strip() for line in text.splitlines() for one in line.split("|") if one.strip()]
+
+
+@pytest.mark.parametrize("query", lines(TALK))
+def test_small_talk(query):
+    """Greetings, thanks and farewells alone are small talk, in several languages."""
+    assert is_small_talk(query)
+
+
+@pytest.mark.parametrize("query", lines(NO_TALK))
+def test_anything_more_is_searched(query):
+    """A query that contains more than a courtesy, or a word that could be searched for, is not small talk."""
+    assert not is_small_talk(query)
+
+
+@pytest.mark.parametrize("query", ["Great!", "ok", "Makes sense, got it.", "Ja, gut", "да"])
+def test_assent_to_a_statement(query):
+    """Assent is small talk after a statement, but not without a conversation."""
+    assert is_small_talk(query, "The limit is 5.")
+    assert not is_small_talk(query)
+
+
+@pytest.mark.parametrize("query", ["Yes", "no", "Yes, please!", "Sure, thanks", "5"])
+def test_an_answer_to_a_question(query):
+    """An answer to the question of the last message is not small talk, with or without courtesy."""
+    assert not is_small_talk(query, "Shall I look up the limit?")
+    assert is_small_talk("No, thanks!", "Anything else?")
+
+
+def test_a_long_text_is_not_small_talk():
+    """A long repetitive text is recognised as not small talk, without trying all ways to parse it."""
+    assert not is_small_talk("thank you so much " * 10_000 + "!")
+
+
+ENDS = """
+Thanks, that's all! | Thank you, that will be all. | No more questions, thanks! | I'm done, thanks
+Thanks for everything! | Thank you, you've been very helpful.
+Danke, das war's! | Vielen Dank für deine Hilfe, tschüss! | Merci, c'est tout !
+Merci pour votre aide | Gracias, eso es todo. | Muchas gracias por tu ayuda | Obrigado, é só isso. | Grazie, è tutto
+Bedankt, dat was alles | Tack, det var allt | Tak, det var alt | Kiitos, siinä kaikki | Dziękuję, to wszystko
+Děkuji, to je vše | Teşekkürler, hepsi bu kadar | Спасибо, это всё! | Большое спасибо за помощь | 谢谢，就这些
+谢谢你的帮助 | ありがとうございました、以上です。 | 감사합니다, 이상입니다 | شكرا، هذا كل شيء | धन्यवाद, बस इतना ही
+cảm ơn, vậy thôi
+"""
+
+
+@pytest.mark.parametrize("query", lines(ENDS))
+def test_the_end_of_a_conversation(query):
+    """Thanks with the remark that nothing else is needed is small talk, in several languages."""
+    assert is_small_talk(query)
+    assert is_small_talk(query, "The roadster. Anything else?")

@@ -50,10 +50,8 @@ def graph_nodes(store):
     "changed",
     [
         Edge("a", "b", "r", 0.4, "said"),
-        Edge("a", "b", "r", 0.6, "said"),
         Edge("a", "b", "r", 0.5, "said otherwise"),
         Edge("a", "b", "r", 0.5, "said", valid_from=1.0),
-        Edge("a", "b", "r", 0.5, "said", valid_until=1.0),
     ],
 )
 def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
@@ -133,21 +131,6 @@ def test_pruned_edges_return_with_the_next_ingest(store):
     assert store.graph.prune_orphans() == len(waiting)
     ingest([document], store, split=None)
     assert triples(store, "one.md#1") == waiting
-
-
-def test_another_tenants_edges_are_left_alone(tmp_path):
-    """prune_orphans() deletes only the edges of its own tenant."""
-
-    def opened(tenant):
-        return closing(open_words(tmp_path / "index", tenant=tenant))
-
-    with opened("x") as other:
-        upsert(other, "a", edges=[Edge("a", "missing", "r")])
-    with opened("y") as store:
-        upsert(store, "a", edges=[Edge("a", "missing", "r"), Edge("a", "lost", "r")])
-        assert store.graph.prune_orphans() == 2
-    with opened("x") as other:
-        assert triples(other, "a") == {("a", "missing", "r")}
 
 
 DAY = 86_400.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
-from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Query, Scope
 from langchain_hybridgraph.stores import catalog_memory
 from tests.support.stores.words import open_words
 
@@ -89,7 +89,7 @@ def neighbours(store, id, **times):
 
 
 def test_first_values_come_from_the_metadata(store):
-    """Memory values are read from the metadata, and the store adds the time it learned the chunk."""
+    """Memory values of chunks and parents are read from the metadata, and the store adds the time it learned them."""
     metadata = {
         "confidence": 0.9,
         "utility": 0,
@@ -101,85 +101,65 @@ def test_first_values_come_from_the_metadata(store):
         "memory_type": "semantic",
         "provenance_depth": 2,
     }
-    upsert(store, chunk("a", **metadata), "b", at=50.0)
-    state = state_of(store)
-    assert (state.confidence, state.utility, state.active_count, state.used_at) == (0.9, 0.0, 3, None)
-    assert (state.valid_from, state.valid_until, state.created_at, state.learned_at) == (60.0, 90.0, 0.0, 50.0)
-    assert (state.memory_type, state.provenance_depth, state.updated_at) == ("semantic", 2, 40.0)
+    upsert(store, chunk("a", **metadata), Chunk("b", "t", {}, None, "p"), parents=[chunk("p", **metadata)], at=50.0)
+    times = {"valid_from": 60.0, "valid_until": 90.0, "created_at": 0.0, "updated_at": 40.0}
+    state = MemoryState(**(metadata | times), learned_at=50.0)
+    assert (state_of(store), state_of(store, "p"), state_of(store, "b")) == (state, state, MemoryState(learned_at=50.0))
     assert store.memory.columns(["a"], Scope()).updated_at.tolist() == [40.0]
     upsert(store, chunk("a", **metadata | {"updated_at": 45}), at=55.0)
     assert (state_of(store).updated_at, store.memory.columns(["a"], Scope()).updated_at.tolist()) == (45.0, [45.0])
-    plain = state_of(store, "b")
-    assert (plain.confidence, plain.utility, plain.active_count, plain.memory_type) == (None, None, 0, None)
-
-
-def test_parents_have_memory_values(memory):
-    """A parent has memory values, since it can replace its children in a result."""
-    upsert(memory, Chunk("a", "t", {}, None, "p"), parents=[chunk("p", confidence=0.7)])
-    assert trust(memory, "p") == (0.7, None)
 
 
 # -- a second ingest ----------------------------------------------------------------------------------------------
 
 
 def test_learned_values_survive_an_ingest(store):
-    """Ingesting a chunk again, even with other metadata or another text, does not reset its learned values."""
-    upsert(store, chunk("a", confidence=0.5))
+    """An ingest keeps learned values, even of another text, unless the value in the metadata has changed."""
+    upsert(store, chunk("a", confidence=0.5, valid_until=2_000))
     store.memory.feedback("a", "validate")
     store.memory.mark_used("a")
     for again in (chunk("a", confidence=0.5), chunk("a", confidence=0.5, page=2), chunk("a", "other text")):
         upsert(store, again)
         state = state_of(store)
         assert (state.confidence, state.utility, state.active_count) == (pytest.approx(0.65), 1.0, 1)
-
-
-def test_a_value_no_longer_given_is_unset(memory):
-    """A value removed from the metadata is unset, unless feedback has changed it."""
-    upsert(memory, chunk("a", confidence=0.5, valid_until=2_000))
-    memory.memory.feedback("a", "refute")
-    upsert(memory, chunk("a"))
-    assert (state_of(memory).confidence, state_of(memory).valid_until) == (0.05, None)
+        assert state.valid_until is None
+    upsert(store, chunk("a", confidence=0.2))
+    assert trust(store) == (0.2, 1.0)
 
 
 # -- feedback -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("verb", "after"),
-    [("validate", (0.55, 0.45)), ("refute", (0.05, 0.2)), ("useful", (0.4, 0.55)), ("stale", (0.3, 0.15))],
+    ("verb", "after", "unset"),
+    [
+        ("validate", (0.55, 0.45), (0.65, 1.0)),
+        ("refute", (0.05, 0.2), (0.05, 0.8)),
+        ("useful", (0.4, 0.55), (None, 1.0)),
+        ("stale", (0.3, 0.15), (0.4, 0.75)),
+    ],
 )
-def test_a_verb_changes_confidence_and_utility(store, verb, after):
-    """Each kind of feedback changes a confidence of 0.4 and a utility of 0.4 by its documented amounts."""
-    upsert(store, chunk("a", confidence=0.4, utility=0.4))
-    assert store.memory.feedback(["a"], verb) == ["a"]
-    assert trust(store) == pytest.approx(after)
+def test_a_verb_changes_confidence_and_utility(store, verb, after, unset):
+    """Feedback changes values by documented amounts; unset ones start from a confidence of .5 and a utility of 1."""
+    upsert(store, chunk("a", confidence=0.4, utility=0.4), "b")
+    assert store.memory.feedback(["a", "b"], verb) == ["a", "b"]
+    assert (trust(store), trust(store, "b")) == (pytest.approx(after), pytest.approx(unset))
 
 
-def test_feedback_names_an_unknown_memory(memory):
-    """Feedback on an unknown memory raises a ValueError and changes no other memory of the call."""
+@pytest.mark.parametrize(
+    ("ids", "verb", "message"),
+    [
+        (["a", "unknown"], "validate", "'unknown' is not in this store"),
+        ("a", "validated", "'validated' is not known; pass one of 'validate'"),
+        ("a", None, "feedback None is not known"),
+    ],
+)
+def test_invalid_feedback_changes_nothing(memory, ids, verb, message):
+    """Unknown memories and kinds of feedback raise a ValueError, and no memory of the call is changed."""
     upsert(memory, chunk("a", confidence=0.4, utility=0.4))
-    with pytest.raises(ValueError, match="'unknown' is not in this store"):
-        memory.memory.feedback(["a", "unknown"], "validate")
+    with pytest.raises(ValueError, match=message):
+        memory.memory.feedback(ids, verb)
     assert trust(memory) == (0.4, 0.4)
-
-
-def test_feedback_on_unset_values(memory):
-    """Feedback on unset values starts from a confidence of 0.5 and a utility of 1."""
-    upsert(memory, "a", "b")
-    memory.memory.feedback("a", "stale")
-    memory.memory.feedback("b", "useful")
-    assert trust(memory, "a") == pytest.approx((0.4, 0.75))
-    assert trust(memory, "b") == (None, 1.0)
-
-
-def test_an_unknown_verb(memory):
-    """An unknown kind of feedback raises a ValueError that lists all kinds, and changes nothing."""
-    upsert(memory, "a")
-    with pytest.raises(ValueError, match=r"'validated' is not known; pass one of 'validate'"):
-        memory.memory.feedback("a", "validated")
-    with pytest.raises(ValueError, match="feedback None is not known"):
-        memory.memory.feedback("a", None)
-    assert trust(memory) == (None, None)
 
 
 def test_uses_are_counted(store):
@@ -203,35 +183,21 @@ def test_the_credibility_of_a_source(store):
     assert (store.memory.credibility("radio"), store.memory.credibility("unknown")) == (3 / 5, 0.5)
 
 
-def test_confidence_at_an_earlier_time(store):
-    """With known_at, confidence is the value at that time, but the number of uses is the current one."""
-    upsert(store, chunk("a", confidence=0.5), at=10.0)
-    for at, verb in ((20.0, "validate"), (30.0, "refute")):
-        store.clock.now = at
-        store.memory.feedback("a", verb)
-    store.memory.mark_used("a")
-    assert [state_of(store, known_at=at).confidence for at in (10, 19, 20, 29, 30)] == [0.5, 0.5, 0.65, 0.65, 0.05]
-    assert state_of(store, known_at=9.0) is None
-    assert state_of(store, known_at=10.0).active_count == 1
-
-
 # -- two times ----------------------------------------------------------------------------------------------------
 
 
 def test_later_chunks_were_not_known(store):
-    """With known_at, chunks and edges added later are not found by any search."""
-    upsert(store, "a", "b", edges=[Edge("a", "b", "r")], at=10.0)
-    upsert(store, "c", edges=[Edge("b", "a", "s"), Edge("a", "c", "r")], at=20.0)
+    """With known_at, chunks, edges and texts of later times are not found by any search."""
+    upsert(store, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
+    upsert(store, "c", edges=[Edge("b", "a", "s"), Edge("a", "c", "r"), Edge("a", "b", "strong", 0.9)], at=20.0)
     assert [everywhere(store, known_at=at) for at in (9, 10, 20)] == [set(), {"a", "b"}, {"a", "b", "c"}]
-    assert (neighbours(store, "b", known_at=10.0), neighbours(store, "b", known_at=20.0)) == (set(), {"a"})
-    assert neighbours(store, "b") == {"a"}
-
-
-def test_a_changed_text_is_another_statement(store):
-    """A chunk whose text has changed is not found with a known_at before the change."""
-    upsert(store, "a", "b", at=10.0)
-    upsert(store, chunk("a", "text that changed"), chunk("b", page=2), at=20.0)
-    assert (everywhere(store, known_at=15.0), everywhere(store, known_at=20.0)) == ({"b"}, {"a", "b"})
+    assert [neighbours(store, "b", known_at=at) for at in (10.0, 20.0, None)] == [set(), {"a"}, {"a"}]
+    relations = [
+        store.scoped_graph(Scope(known_at=at), EdgeFilter()).edges([("a", "b")])[0].relation for at in (10.0, 20.0)
+    ]
+    assert relations == ["weak", "strong"]
+    upsert(store, chunk("a", "text that changed"), chunk("b", page=2), at=30.0)
+    assert [everywhere(store, known_at=at) for at in (25.0, 30.0)] == [{"b", "c"}, {"a", "b", "c"}]
 
 
 def test_an_unchanged_edge_keeps_its_age(store):
@@ -245,16 +211,6 @@ def test_an_unchanged_edge_keeps_its_age(store):
     assert neighbours(store, "a", known_at=20.0) == {"b"}
 
 
-def test_paths_use_edges_known_at_the_time(memory):
-    """The edge of a step is the heaviest one that was known at the requested time."""
-    upsert(memory, "a", "b", edges=[Edge("a", "b", "weak", 0.2)], at=10.0)
-    upsert(memory, edges=[Edge("a", "b", "strong", 0.9)], at=20.0)
-    relations = [
-        memory.scoped_graph(Scope(known_at=at), EdgeFilter()).edges([("a", "b")])[0].relation for at in (10.0, 20.0)
-    ]
-    assert relations == ["weak", "strong"]
-
-
 TIMES = st.integers(0, 6)
 
 
@@ -265,21 +221,20 @@ TIMES = st.integers(0, 6)
 )
 def test_two_times_agree_with_a_log(statements, as_of, known_at):
     """With any as_of and known_at, every search agrees with a plain log of writes and retractions."""
-    last = {}
+    logs = {"c": [(-1, (0, 9))]}
     with closing(opened(None)) as store:
         upsert(store, "c", at=-1.0)
         for at, (id, first, until, is_retracted) in enumerate(statements):
             store.clock.now = float(at)
-            if is_retracted and id in last:
+            log = logs.setdefault(id, [])
+            if is_retracted and log:
                 store.memory.retract(id)
-                last[id].append((at, None))
-            else:
-                if id in last and last[id][-1][1] is None:
-                    continue  # the same text stays retracted
+                log.append((at, None))
+            elif not log or log[-1][1] is not None:  # otherwise the same text stays retracted
                 upsert(store, chunk(id, valid_from=first, valid_until=until))
-                last.setdefault(id, []).append((at, (first, until)))
-        expected = {"c"}
-        for id, log in last.items():
+                log.append((at, (first, until)))
+        expected = set()
+        for id, log in logs.items():
             periods = [period for at, period in log if known_at is None or at <= known_at]
             if periods and periods[-1] is not None and periods[-1][0] <= as_of <= periods[-1][1]:
                 expected.add(id)
@@ -290,10 +245,12 @@ def test_two_times_agree_with_a_log(statements, as_of, known_at):
 
 
 def test_the_old_fact_ends_as_the_new_one_begins(store):
-    """A superseded fact ends when the new one begins, except for searches with an earlier known_at."""
+    """A superseded fact ends when the new one begins, also after another ingest, except for an earlier known_at."""
     upsert(store, "old", at=10.0)
     store.clock.now = 20.0
-    store.memory.replace_fact("old", chunk("new"), None)
+    for _ in range(2):  # superseding again with the same fact changes nothing
+        store.memory.replace_fact("old", chunk("new"), None)
+        upsert(store, "old", chunk("old", page=2))
     assert (state_of(store, "old").valid_until, state_of(store, "new").valid_from) == (20.0 - 1e-6, 20.0)
     assert everywhere(store, as_of=30.0) == {"new"}
     assert everywhere(store, as_of=19.0) == {"old"}
@@ -303,20 +260,15 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
     ]
 
 
-def test_superseding_twice_is_superseding_once(memory):
-    """Repeating replace_fact() changes nothing, and an earlier end of the old fact is kept."""
-    upsert(memory, chunk("old", valid_until=500))
-    for _ in range(2):
-        memory.memory.replace_fact("old", chunk("new"), 900.0)
-    assert (state_of(memory, "old").valid_until, state_of(memory, "new").valid_from) == (500.0, 900.0)
-
-
-def test_a_superseded_chunk_stays_superseded_when_ingested_again(memory):
-    """Ingesting a superseded chunk again does not remove its end of validity."""
-    upsert(memory, chunk("old", page=1))
-    memory.memory.replace_fact("old", chunk("new"), None)
-    upsert(memory, chunk("old", page=1), chunk("old", page=2))
-    assert everywhere(memory, as_of=2_000.0) == {"new"}
+@pytest.mark.parametrize(
+    ("new", "end", "ends"), [({"valid_from": 700}, 900, 700.0 - 1e-6), ({}, 500, 500.0), ({}, 990, 900.0 - 1e-6)]
+)
+def test_the_end_of_the_old_fact(memory, new, end, ends):
+    """The new fact's valid_from takes precedence over ``at``, and an earlier end of the old fact is kept."""
+    upsert(memory, chunk("old", valid_until=end))
+    memory.memory.replace_fact("old", chunk("new", **new), 900.0)
+    assert state_of(memory, "old").valid_until == ends
+    assert state_of(memory, "new").valid_from == new.get("valid_from", 900.0)
 
 
 @pytest.mark.parametrize(
@@ -345,6 +297,7 @@ def test_invalid_supersessions_are_refused(store, old, new, at, message):
 def test_a_retracted_statement_is_gone_but_was_known(store):
     """No search finds a retracted memory, except with a known_at before its retraction."""
     upsert(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
+    assert neighbours(store, "b") == {"a"}
     store.clock.now = 20.0
     assert store.memory.retract("a") == 1
     assert everywhere(store) == everywhere(store, as_of=15.0) == everywhere(store, known_at=20.0) == {"b"}
@@ -445,22 +398,19 @@ def test_tenants_have_separate_memory_states(tmp_path):
         store.memory.mark_used(["a", "b"])
         store.memory.retract("a")
         assert store.memory.states(["b"], Scope()) == {}
-        for change in (
-            lambda: store.memory.retract("b"),
-            lambda: store.memory.feedback("b", "refute"),
-            lambda: store.memory.replace_fact("b", chunk("new"), None),
+        for change, arguments in (
+            ("retract", ["b"]),
+            ("feedback", ["b", "refute"]),
+            ("replace_fact", ["b", chunk("d")]),
         ):
             with pytest.raises(ValueError, match="'b' is not in this store"):
-                change()
+                getattr(store.memory, change)(*arguments)
         with pytest.raises(TenantError):
             store.memory.states(["a"], Scope(tenant="one"))
     with closing(opened(folder, "one")) as store:
         assert everywhere(store) == {"a", "b"}
-        assert (trust(store, "a"), state_of(store, "b").active_count, store.memory.credibility("s")) == (
-            (None, None),
-            0,
-            0.5,
-        )
+        assert (trust(store, "a"), state_of(store, "b").active_count) == ((None, None), 0)
+        assert store.memory.credibility("s") == 0.5
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):

@@ -11,6 +11,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.stores.protocols import HasSessions, implements
 from tests.support.stores.words import open_words
 
 
@@ -55,10 +56,16 @@ def test_turns_are_chunks(store):
     assert (state.memory_type, state.created_at) == ("episodic", 1_000.0)
 
 
-def test_more_turns_than_a_page(memory):
-    """Hundreds of turns are returned in the order of their numbers, so turn 9 precedes turn 10."""
-    memory.sessions.add_pairs("s", [("user", f"turn {n}") for n in range(250)])
-    assert turns(memory, "s", 300) == [f"turn {n}" for n in reversed(range(250))]
+def test_the_newest_turn_comes_first(store):
+    """The newest n turns of a session are returned by number, newest first, without other sessions' turns."""
+    assert implements(store, HasSessions)
+    assert store.sessions.add_pairs("s", []) == []
+    store.sessions.add_pairs("s", [("user", f"turn {n}") for n in range(250)])
+    store.sessions.add_pairs("t", [("user", "other")])
+    store.sessions.add_pairs("s", [("user", "turn 250")])
+    newest = [f"turn {n}" for n in reversed(range(251))]
+    assert [turns(store, "s", n) for n in (0, 2, 300)] == [[], newest[:2], newest]
+    assert (turns(store, "t"), turns(store, "unknown")) == (["other"], [])
 
 
 def test_chunks_of_an_ingest_may_be_turns(memory):
@@ -71,21 +78,14 @@ def test_chunks_of_an_ingest_may_be_turns(memory):
 
 
 def test_turns_are_in_the_calls_scope(store):
-    """The turns returned match the filter, as_of and known_at of the call."""
+    """The turns returned match the filter, as_of and known_at; the number of a retracted turn is not used again."""
     store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")], ttl=60)
     store.clock = lambda: 2_000.0
-    store.sessions.add_pairs("s", [("user", "three")])
     store.memory.retract("session:s#2")
+    assert store.sessions.add_pairs("s", [("user", "three")]) == ["session:s#3"]
     assert turns(store, "s", filter=parse_filter({"role": "user"})) == ["three", "one"]
     assert turns(store, "s", as_of=1_061.0) == ["three"]
     assert turns(store, "s", known_at=1_500.0, as_of=1_060.0) == ["two", "one"]
-
-
-def test_numbers_continue_after_a_retracted_turn(memory):
-    """A new turn does not reuse the number of a retracted turn."""
-    memory.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
-    memory.memory.retract("session:s#2")
-    assert memory.sessions.add_pairs("s", [("user", "three")]) == ["session:s#3"]
 
 
 @pytest.mark.parametrize(
@@ -117,22 +117,17 @@ def test_sessions_are_listed_and_deleted(store):
 
 
 def test_expired_chunks_are_deleted(store):
-    """expire() deletes chunks after their valid_until or their session's ttl, and keeps all others."""
-    store.upsert(
-        [Chunk("over", "t", {"valid_until": 1_999}), Chunk("still", "t", {"valid_until": 2_000}), Chunk("plain", "t")]
-    )
+    """expire() deletes chunks after their valid_until or their session's ttl, and keeps all others.
+
+    A superseded fact does not expire, so that searches in the past find it.
+    """
+    ends = {"over": 1_999, "still": 2_000, "plain": None, "old": None}
+    store.upsert([Chunk(id, "t", {} if end is None else {"valid_until": end}) for id, end in ends.items()])
+    store.memory.replace_fact("old", Chunk("new", "u"), 500.0)
     store.sessions.add_pairs("s", [("user", "one")], ttl=timedelta(seconds=60))
     store.clock = lambda: 2_000.0
     assert (store.memory.expire(), store.memory.expire()) == (2, 0)
-    assert (set(store.find(Scope())), store.sessions.counts()) == ({"still", "plain"}, {})
-
-
-def test_superseded_facts_do_not_expire(memory):
-    """expire() keeps superseded facts for searches in the past."""
-    memory.upsert([Chunk("old", "t")])
-    memory.memory.replace_fact("old", Chunk("new", "u"), 500.0)
-    assert memory.memory.expire() == 0
-    assert memory.find(Scope(as_of=400.0)) == ["old"]
+    assert (set(store.find(Scope())), store.sessions.counts()) == ({"still", "plain", "old", "new"}, {})
 
 
 def test_sessions_of_tenants(tmp_path):
@@ -141,12 +136,8 @@ def test_sessions_of_tenants(tmp_path):
     with closing(opened(folder, "one")) as store:
         store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=60)
     with closing(opened(folder, "two", now=5_000.0)) as store:
-        assert (turns(store, "s"), store.sessions.counts(), store.sessions.delete("s"), store.memory.expire()) == (
-            [],
-            {},
-            0,
-            0,
-        )
+        assert (turns(store, "s"), store.sessions.counts()) == ([], {})
+        assert (store.sessions.delete("s"), store.memory.expire()) == (0, 0)
         assert store.sessions.add_pairs("s", [("user", "others'")]) == ["session:s#1"]
         with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
             turns(store, "s", tenant="one")

@@ -18,7 +18,6 @@ import urllib.request
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 
-import joblib
 import numpy as np
 import pytest
 import tantivy
@@ -26,7 +25,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, StoreLockedError
+from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.index import IndexFolder
@@ -105,22 +104,6 @@ def test_several_processes_add_at_the_same_time(folder, makes_the_folder):
     assert_all_there(folder, ids)
 
 
-def test_a_reader_follows_several_writers(folder):
-    """A store that stays open finds at its next call the chunks that other processes have added."""
-    with (
-        closing(opened(folder)) as reader,
-        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool,
-    ):
-        jobs = [pool.submit(write_in_another_process, folder, f"p{n}") for n in range(2)]
-        count = 0
-        while not all(job.done() for job in jobs):
-            there = ids_by_vector(reader, "text")
-            assert len(there) >= count
-            count = len(there)
-        ids = {id for job in jobs for id in job.result(PATIENCE)}
-        assert ids_by_vector(reader, "text") == ids_by_word(reader, "text") == ids
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_process_leaves_the_fallback_when_another_has_rebuilt_the_index(folder, read_only):
     """A process that answers without the keyword index uses it as soon as another process has rebuilt it."""
@@ -167,13 +150,6 @@ def test_a_writer_that_waits_too_long_raises_an_error(folder):
         holder.communicate()
         store.add_texts(["text b"], ids=["b"])
         assert ids_by_word(store, "text") == {"a", "b"}
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), "soon", None])
-def test_an_invalid_timeout(folder, seconds):
-    """An invalid write_timeout raises a ConfigurationError that states the expected value."""
-    with pytest.raises(ConfigurationError, match="write_timeout must be a number of seconds, at least 0, got"):
-        opened(folder, write_timeout=seconds)
 
 
 def test_a_slow_embedding_does_not_block_other_writers(folder):
@@ -316,15 +292,16 @@ def test_a_fork_while_other_threads_write(folder):
 
 
 @pytest.mark.parametrize("is_on_disk", [True, False])
-def test_a_fork_in_the_middle_of_a_long_write(folder, monkeypatch, is_on_disk):
-    """If a fork cannot wait for a long write, the store raises StoreError in the child, but not in the parent."""
+@pytest.mark.parametrize("hold", [lambda index: index.writer(), lambda index: index.catalog.reading()])
+def test_a_fork_in_the_middle_of_a_long_call(folder, monkeypatch, is_on_disk, hold):
+    """If a fork cannot wait for a long call, the store raises StoreError in the child, but not in the parent."""
     monkeypatch.setattr(index_module, "FORK_PATIENCE", 0.05)
     is_writing, may_go_on = threading.Event(), threading.Event()
     with closing(opened(folder if is_on_disk else None)) as store:
         store.add_texts(["text a"], ids=["a"])
 
         def write():
-            with store._index.writer():
+            with hold(store._index):
                 is_writing.set()
                 assert may_go_on.wait(PATIENCE)
 
@@ -413,16 +390,6 @@ def test_a_pool_of_processes_gets_the_store_as_an_argument(folder, method):
     assert_all_there(folder, ids | {"first"})
 
 
-def test_joblib_gets_the_retriever_as_an_argument(folder):
-    """A retriever can be passed to joblib, which pickles with cloudpickle as Ray and Spark do."""
-    with closing(opened(folder)) as store:
-        store.add_texts(["text one", "text two"], ids=["one", "two"])
-        retriever = HybridRetriever(store, k=1)
-        call = joblib.delayed(retriever.invoke)
-        answers = joblib.Parallel(n_jobs=2)([call("one"), call("two")])
-    assert [document.id for [document] in answers] == ["one", "two"]
-
-
 def test_a_retriever_with_a_named_embedding_is_pickled(tmp_path):
     """Unpickling a retriever creates a named embedding again from its name, including its fitted model."""
     with HybridGraphStore(tmp_path / "lsa", "lsa") as store:
@@ -480,62 +447,6 @@ def test_gunicorn_with_preload(tmp_path, folder):
         server.terminate()
         server.wait(PATIENCE)
     assert_all_there(folder, {"preloaded", "first", *ids})
-
-
-CELERY = """
-import os
-from celery import Celery
-from langchain_hybridgraph import HybridGraphStore
-from tests.stores.embedded.test_several_processes import Distinct
-
-store = HybridGraphStore(os.environ["FOLDER"], Distinct())
-store.add_texts(["text preloaded"], ids=["preloaded"])
-queue = os.environ["QUEUE"]
-app = Celery("program", broker="filesystem://", backend=f"file://{queue}")
-folders = {"data_folder_in": queue, "data_folder_out": queue, "processed_folder": queue}
-app.conf.update(broker_transport_options={**folders, "polling_interval": 0.05}, worker_prefetch_multiplier=1)
-
-@app.task
-def add(id):
-    store.add_texts([f"text {id}"], ids=[id])
-    return [os.getpid(), store.similarity_search(f"text {id}", k=1)[0].id]
-"""
-
-
-def test_celery_prefork(tmp_path, folder):
-    """Celery tasks in forked workers write to a store that was created when the program was imported."""
-    (tmp_path / "program.py").write_text(CELERY)
-    (tmp_path / "queue").mkdir()
-    environment = {
-        **os.environ,
-        "FOLDER": str(folder),
-        "QUEUE": str(tmp_path / "queue"),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-    }
-    command = [sys.executable, "-m", "celery", "-A", "program", "worker", "--pool", "prefork", "--concurrency", "2"]
-    quick = ["--without-mingle", "--without-gossip", "--without-heartbeat"]
-    worker = subprocess.Popen([*command, *quick, "--loglevel", "ERROR"], cwd=tmp_path, env=environment)
-    script = textwrap.dedent("""
-        import json
-        from program import add
-        tasks = [add.delay(f"k{n}") for n in range(10)]
-        print(json.dumps([task.get(timeout=600, interval=0.05) for task in tasks]))
-    """)
-    try:
-        client = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=True,
-        )
-    finally:
-        worker.terminate()
-        worker.wait(PATIENCE)
-    ids = [f"k{n}" for n in range(10)]
-    assert [hit_ids for _, hit_ids in json.loads(client.stdout)] == ids
-    assert_all_there(folder, {"preloaded", *ids})
 
 
 def wait_for(attempt, process):

@@ -335,20 +335,6 @@ def test_words_that_the_embedding_does_not_know(store):
 # -- tenants --------------------------------------------------------------------------------------------------------
 
 
-def test_a_single_folder_refuses_tenants(opened):
-    """A folder created without tenants cannot be opened for one."""
-    opened().close()
-    with pytest.raises(TenantError, match="made without tenants"):
-        opened(tenant="one")
-
-
-def test_a_multi_tenant_folder_requires_a_tenant(opened):
-    """A folder created with tenants cannot be opened without tenant=."""
-    opened(tenant="one").close()
-    with pytest.raises(TenantError, match="open it with tenant="):
-        opened()
-
-
 # -- opening and closing --------------------------------------------------------------------------------------------
 
 
@@ -425,20 +411,29 @@ def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
         other.upsert([chunk("b")])
 
 
-def test_a_folder_of_other_things_is_refused(opened, folder):
-    """A folder that contains other files is refused, and nothing is written to it."""
-    folder.mkdir()
-    (folder / "letter.txt").write_text("dear")
-    with pytest.raises(NotAnIndexError, match="not empty and contains no index"):
-        opened()
-    assert [path.name for path in folder.iterdir()] == ["letter.txt"]
-
-
-def test_a_file_is_refused(opened, folder):
-    """Opening a file instead of a folder raises NotAnIndexError."""
-    folder.write_text("x")
-    with pytest.raises(NotAnIndexError, match="is a file"):
-        opened()
+@pytest.mark.parametrize(
+    ("prepare", "options", "error"),
+    [
+        (lambda opened, _: opened().close(), {"tenant": "one"}, (TenantError, "made without tenants")),
+        (lambda opened, _: opened(tenant="one").close(), {}, (TenantError, "open it with tenant=")),
+        (lambda _, folder: folder.write_text("x"), {}, (NotAnIndexError, "is a file")),
+        (
+            lambda _, folder: folder.mkdir() or (folder / "x").touch(),
+            {},
+            (NotAnIndexError, "not empty and contains"),
+        ),
+        (lambda *_: None, {"read_only": True}, (NotAnIndexError, "read_only=True cannot create one")),
+        (lambda *_: None, {"write_timeout": float("nan")}, (ConfigurationError, "write_timeout must be a number")),
+        (lambda *_: None, {"write_timeout": "soon"}, (ConfigurationError, "write_timeout must be a number")),
+    ],
+)
+def test_unsuitable_folders_and_options_are_refused(opened, folder, prepare, options, error):
+    """A folder that is not an index, or has other tenants, and invalid options raise an error and change no file."""
+    prepare(opened, folder)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(error[0], match=error[1]):
+        opened(**options)
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
@@ -448,13 +443,6 @@ def test_leftovers_of_an_interrupted_creation_are_ignored(opened, folder):
         (folder / name).write_bytes(b"left behind")
     fill(opened(), chunk("a"))
     assert not list(folder.glob("*.new*"))
-
-
-def test_read_only_needs_an_index(opened, folder):
-    """Opening a missing folder with read_only=True raises NotAnIndexError and creates no folder."""
-    with pytest.raises(NotAnIndexError, match="read_only=True cannot create one"):
-        opened(read_only=True)
-    assert not folder.exists()
 
 
 def test_read_only_reads_and_changes_nothing(opened, folder):
@@ -745,6 +733,25 @@ def test_readers_follow_a_new_generation(opened):
         assert by_vector(reader, "red")[0] == "c0"
     assert reader.admin.stats()["generation"] == 3
     assert by_vector(reader, "black")[0] == "new2"
+
+
+def test_a_text_is_embedded_again_if_the_model_is_fitted_meanwhile(opened, monkeypatch):
+    """If another store fits the model while a text is embedded, the text gets a vector of the new model."""
+    store = fitted_folder(opened, "red", "blue")
+    other = opened(embedding=FittedWords(), name="fitted", load=FittedWords.load)
+    embed, races = FittedWords.embed_documents, []
+
+    def race(model, texts):
+        vectors = embed(model, texts)
+        if texts == ["red dog"] and not races:
+            races.append(other.upsert([chunk("early", "amber")]))
+            other.admin.refit()
+        return vectors
+
+    monkeypatch.setattr(FittedWords, "embed_documents", race)
+    store.upsert([chunk("late", "red dog")])
+    expected = vectors.unit(store.embedding.embed_documents(["red dog"]))
+    assert (len(races), store.vectors(["late"]).tolist()) == (1, expected.tolist())
 
 
 # -- space -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ReadOnlyError
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Query, Scope
 from tests.support.samples.clock import NOW, stop_the_clock
 
@@ -25,69 +25,64 @@ def summarized_store(path=None, embedding="lsa", **options):
 
 @pytest.mark.parametrize("retriever", [HybridRetriever, GraphRetriever])
 def test_summaries_do_not_affect_other_searches(retriever):
-    """Search results and counts of a store are the same with and without summaries."""
+    """Search results of a store are the same with and without summaries, which are counted separately."""
     with_layers, without = summarized_store(), summarized_store()
     build_layers(with_layers)
     for question in ("Which pets purr?", "pets", "cars fast"):
         one, other = (retriever(store, k=10).retrieve(question) for store in (with_layers, without))
         assert [(hit.id, hit.score) for hit in one.hits] == [(hit.id, hit.score) for hit in other.hits]
-    assert len(with_layers) == len(without) == 3
     assert with_layers.find(Scope()) == without.find(Scope())
     assert with_layers.document_ids() == without.document_ids()
+    assert [store.admin.stats()["layers"] for store in (with_layers, without)] == [2, 0]
+    assert with_layers.admin.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
 
 
-def test_summaries_are_counted_separately():
-    """stats() and check() count the summaries of two directories separately from chunks."""
-    store = summarized_store()
-    build_layers(store)
-    assert store.admin.stats()["layers"] == 2
-    assert store.admin.check().counts == {"chunks": 3, "edges": 0, "layers": 2}
-
-
-def test_a_reader_creates_no_summaries(tmp_path):
-    """build_layers() with a read-only store raises an error and creates no summaries."""
-    summarized_store(tmp_path).close()
-    store = HybridGraphStore(tmp_path, read_only=True)
-    with pytest.raises((ReadOnlyError, Exception), match="read_only"):
-        build_layers(store)
-    assert store.summaries.index() is None
-    store.close()
+def test_a_reader_sees_summaries_that_are_made_later(tmp_path):
+    """A reader sees summaries made after it was opened, creates none, and they are there after reopening the folder."""
+    with summarized_store(tmp_path) as writer, HybridGraphStore(tmp_path, read_only=True) as reader:
+        with pytest.raises(StoreError, match="read_only"):
+            build_layers(reader)
+        assert reader.summaries.index() is None
+        build_layers(writer)
+        assert len(reader.summaries.index()) == 2
+    for read_only in (False, True):
+        with HybridGraphStore(tmp_path, read_only=read_only) as store:
+            assert sorted(store.summaries.index().document_ids()) == ["cars", "pets"]
+    with HybridGraphStore(tmp_path) as store:
+        assert build_layers(store).unchanged == 2
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_new_model_embeds_the_summaries_again(tmp_path, in_memory):
     """When the model is fitted again, the texts of the summaries are kept and embedded with the new model."""
-    store = summarized_store(None if in_memory else tmp_path)
-    build_layers(store)
-    generation = store.admin.stats()["generation"]
-    store.upsert([Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)])
-    store.flush()
-    assert store.admin.stats()["generation"] > generation
-    assert sorted(store.summaries.current().get(["cars", "pets", "more"])) == ["cars", "pets"]
-    assert "pets" in [
-        entry.id for entry in store.summaries.index().vector_search(Query("Which pets purr?", 5), 5).entries
-    ]
-    assert build_layers(store).summarised == 1
-    assert sorted(store.summaries.index().document_ids()) == ["cars", "more", "pets"]
-    if not in_memory:
-        assert len(list(tmp_path.glob("layers-*"))) == 1
-    store.close()
+    with summarized_store(None if in_memory else tmp_path) as store:
+        build_layers(store)
+        generation = store.admin.stats()["generation"]
+        more = [Chunk(f"more/{n}", f"word{n} other{n} text", {"uri": f"more/{n}"}, f"more/{n}") for n in range(20)]
+        store.upsert(more)
+        store.flush()
+        assert store.admin.stats()["generation"] > generation
+        assert sorted(store.summaries.current().get(["cars", "pets", "more"])) == ["cars", "pets"]
+        entries = store.summaries.index().vector_search(Query("Which pets purr?", 5), 5).entries
+        assert "pets" in [entry.id for entry in entries]
+        assert build_layers(store).summarised == 1
+        assert sorted(store.summaries.index().document_ids()) == ["cars", "more", "pets"]
+        assert len(list(tmp_path.glob("layers-*"))) == (not in_memory)
 
 
 def test_a_new_model_keeps_the_summaries_of_all_tenants(tmp_path):
-    """A refit caused by one tenant keeps the summaries of all tenants."""
+    """Each tenant has its own summaries; a refit caused by one tenant keeps those of all tenants."""
     for tenant in ("one", "two"):
-        store = summarized_store(tmp_path, tenant=tenant)
-        build_layers(store)
-        store.close()
-    store = HybridGraphStore(tmp_path, tenant="two")
-    store.add_texts([f"word{n} other{n} text" for n in range(40)])
-    generation = store.admin.stats()["generation"]
-    store.close()
+        with HybridGraphStore(tmp_path, tenant=tenant) as store:
+            store.upsert([Chunk("a", f"a text of {tenant}", {"uri": f"{tenant}/a"}, "a")])
+            build_layers(store)
+            assert store.summaries.index().document_ids() == [tenant]
+    with HybridGraphStore(tmp_path, tenant="two") as store:
+        store.add_texts([f"word{n} other{n} text" for n in range(40)])
+        generation = store.admin.stats()["generation"]
     for tenant in ("one", "two"):
-        store = HybridGraphStore(tmp_path, tenant=tenant, read_only=True)
-        assert sorted(store.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
-        store.close()
+        with HybridGraphStore(tmp_path, tenant=tenant, read_only=True) as store:
+            assert list(store.summaries.current().get(["one", "two"])) == [tenant]
     assert [folder.name for folder in tmp_path.glob("layers-*")] == [f"layers-{generation}"]
 
 
@@ -98,20 +93,21 @@ def change_text(store):
 @pytest.mark.parametrize("change", [change_text, lambda store: store.remove(["pets/dogs.md"])])
 def test_a_change_hides_a_summary_at_once(tmp_path, change):
     """Changing or deleting a chunk hides its directory's summary in every process until it is made again."""
-    writer = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
-    build_layers(writer)
-    reader = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), read_only=True)
-    assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
-    change(writer)
-    for store in (writer, reader):
-        summaries = store.summaries.current()
-        assert list(summaries.get(["cars", "pets"])) == ["cars"]
-        assert [summaries.is_current(uri) for uri in ("cars", "pets", "nowhere")] == [True, False, False]
-    report = build_layers(writer)
-    assert (report.summarised, report.unchanged) == (1, 1)
-    assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
-    reader.close()
-    writer.close()
+    embedding = DeterministicFakeEmbedding(size=8)
+    with (
+        summarized_store(tmp_path, embedding) as writer,
+        HybridGraphStore(tmp_path, embedding, read_only=True) as reader,
+    ):
+        build_layers(writer)
+        assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
+        change(writer)
+        for store in (writer, reader):
+            summaries = store.summaries.current()
+            assert list(summaries.get(["cars", "pets"])) == ["cars"]
+            assert [summaries.is_current(uri) for uri in ("cars", "pets", "nowhere")] == [True, False, False]
+        report = build_layers(writer)
+        assert (report.summarised, report.unchanged) == (1, 1)
+        assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
 
 
 def test_a_change_hides_the_summaries_above():
@@ -178,23 +174,3 @@ def test_damaged_summaries_are_reported_and_written_again(tmp_path, damage, refi
         assert "layers-failed" not in HierarchicalRetriever(store).find("cats purr").degraded
         assert sorted(store.summaries.index().document_ids()) == ["cars", "pets"]
         assert build_layers(store).unchanged == 2
-
-
-def test_deleted_summaries_are_written_again_by_build_layers(tmp_path):
-    """build_layers() works after the catalog of the summaries was deleted."""
-    with summarized_store(tmp_path, DeterministicFakeEmbedding(size=8)) as store:
-        build_layers(store)
-    next(tmp_path.glob("layers-*/catalogue.sqlite")).unlink()
-    with HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8)) as store:
-        assert build_layers(store).summarised == 2
-        assert store.admin.check().problems == ()
-
-
-def test_tenants_have_separate_summaries(tmp_path):
-    """A tenant's summaries do not include another tenant's."""
-    for tenant in ("one", "two"):
-        store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8), tenant=tenant)
-        store.upsert([Chunk("a", f"of {tenant}", {"uri": f"{tenant}/a"}, "a")])
-        build_layers(store)
-        assert store.summaries.index().document_ids() == [tenant]
-        store.close()

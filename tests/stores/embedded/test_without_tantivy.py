@@ -30,8 +30,7 @@ def by_word(store, text):
 """
 
 READ_AND_WRITE = """
-folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-store = open_words(folder)
+store = open_words(Path(sys.argv[1]))
 said = [by_word(store, "cat")]
 for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
     store.upsert([Chunk(id, text)])
@@ -76,26 +75,3 @@ def test_an_index_is_read_and_written_without_tantivy(folder, error):
         result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
         assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
         assert store.admin.check().problems == ()
-
-
-def test_a_store_in_memory_works_without_tantivy():
-    """A store in memory finds its chunks by keywords without Tantivy."""
-    assert run(READ_AND_WRITE)[1:3] == [[["bird"], "keyword-fallback"], [["cat"], "keyword-fallback"]]
-
-
-OTHER_STORES = """
-from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_hybridgraph import HybridRetriever
-
-documents = [Document("a cat purrs", id="cat"), Document("a dog barks", id="dog")]
-store = InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=8))
-found = HybridRetriever(store, documents, k=1, keyword_weight=1).retrieve("cat purrs")
-print(json.dumps([found[0].id, list(found.degraded)]))
-"""
-
-
-def test_other_vector_stores_are_searched_by_keyword_without_tantivy():
-    """Without Tantivy, documents of another vector store are searched with rank_bm25, and the result reports it."""
-    assert run(OTHER_STORES) == ["cat", ["keyword-fallback"]]

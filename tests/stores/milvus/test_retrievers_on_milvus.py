@@ -71,17 +71,3 @@ def test_a_store_can_be_pickled(stores):
     """An unpickled store connects to the server and reads the same chunks."""
     copy = pickle.loads(pickle.dumps(stores[1]))
     assert copy.get_by_ids(["moon.md#0"]) == stores[1].get_by_ids(["moon.md#0"])
-
-
-def test_the_interface_of_langchain(stores):
-    """The methods of LangChain's VectorStore return the same documents as those of the embedded store."""
-    embedded, milvus = stores
-    for search in ("similarity_search", "max_marginal_relevance_search"):
-        actual, expected = (getattr(store, search)("bread and water", k=3) for store in (milvus, embedded))
-        assert len(expected) == 3
-        assert [document.id for document in actual] == [document.id for document in expected]
-    assert milvus.similarity_search("", k=2, filter={"source": "moon.md"})[0].id == "moon.md#0"
-    milvus.add_texts(["The sun shines."], ids=["sun"])
-    assert milvus.similarity_search("sun shines", k=1)[0].id == "sun"
-    assert milvus.delete(["sun"])
-    assert milvus.get_by_ids(["sun"]) == []

@@ -14,7 +14,6 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
-from tests.support.samples.clock import make_late
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -83,17 +82,6 @@ def test_a_slow_server_is_given_up_after_the_timeout(proxy, store):
     proxy.stall()
     with pytest.raises(StoreUnavailableError, match="did not answer hybrid_search within 2 s"):
         store.vector_search(Query("a river", 1), 1)
-
-
-def test_a_deadline_applies_to_a_slow_server(proxy, store, monkeypatch):
-    """With deadline_ms, a search of a slow server ends earlier than the store's timeout and reports both sources."""
-    retriever = HybridRetriever(store, k=2, deadline_ms=1e5, on_error="empty")
-    retriever.invoke("a river")
-    make_late(monkeypatch, "vector", "keyword")
-    proxy.stall()
-    result = retriever.retrieve("another river")
-    assert list(result) == []
-    assert {"deadline-exceeded:vector", "deadline-exceeded:keyword"} <= set(result.degraded)
 
 
 @pytest.mark.parametrize("fault", ["garble", "drop"])

@@ -1,12 +1,84 @@
+"""Conversion of HTML and reStructuredText to Markdown."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.ingestion.markdown import outline
-from langchain_hybridgraph.ingestion.markup import from_rst
+from langchain_hybridgraph.ingestion.markup import from_html, from_rst
 
 
-def text(source):
+def text(html):
+    return from_html(html).text
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<h1>A</h1><p>b</p><h3>C</h3>d", "# A\n\nb\n\n### C\n\nd"),
+        ("<p>a\n   b&nbsp;&lt;c&gt; &#233;</p>", "a b <c> é"),
+        ("a<br>b<p>c", "a\nb\n\nc"),
+        ("<ul><li>one<li>two</ul>", "- one\n- two"),
+        ("<ol>\n<li>one</li>\n<li><p>two</p></li>\n</ol>", "- one\n- two"),
+        ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "a | b\n1 | 2"),
+        ("<pre>  x = 1\n  y = 2</pre>", "```\n  x = 1\n  y = 2\n```"),
+        ("<p>a<script>no()</script><style>p{}</style><!-- no -->b</p>", "ab"),
+        ("<nav>menu</nav><main>text</main><footer>end</footer>", "text"),
+        ("<h2>Use<a class='headerlink' href='#use'>¶</a></h2>x", "## Use\n\nx"),
+        ("<em>a</em> <b>b</b>c", "a bc"),
+        ("<h2><a href='x.html'>Use</a> it</h2>y", "## Use it\n\ny"),
+    ],
+)
+def test_the_visible_text(html, expected):
+    """Visible text, such as headings, lists, tables and code, becomes Markdown; scripts, styles and navigation do
+    not.
+    """
+    assert text(html) == expected
+
+
+def test_relative_links_stay_links():
+    """Relative links are kept, and links to the web are replaced by their text."""
+    html = "<a href='b%20c.html#d'>B <b>bold</b></a>, <a href='https://x.org'>web</a>, <a href='//x.org'>too</a>, "
+    html += "<a>no</a>"
+    assert text(html) == "[B bold](b%20c.html#d), web, too, no"
+
+
+def test_the_title_is_the_title_element_or_first_heading():
+    """The title of a page is its title element, or the first heading of level 1."""
+    assert from_html("<head><title> A\n B </title></head><h1>C</h1>").title == "A B"
+    assert from_html("<h1>C <i>d</i></h1><h1>E</h1>").title == "C d"
+    assert from_html("<p>x").title == ""
+
+
+def test_text_after_an_unclosed_element_is_kept():
+    """Text after an unclosed nav or head element is kept."""
+    assert "text" in text("<nav>menu<p>text")
+    assert text("<head><meta charset=utf-8><body>text") == "text"
+
+
+@given(st.text(alphabet="<>/abhrepnavt123 ='\"!-&;", max_size=120))
+def test_any_text_is_read(html):
+    """No text makes the HTML reader fail."""
+    from_html(html)
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("a<!-- b", "a"),
+        ("<![<![a", "<![<![a"),
+        ("<?php x", "<?php x"),
+        ("<!doctype html>a<![CDATA[b]]>", "a"),
+        ("1 < 2 <b>c</b>", "1 < 2 c"),
+        ("a <p <p>b</p>", "a <p\n\nb"),
+    ],
+)
+def test_unclosed_elements(html, expected):
+    """Text around unclosed tags, comments and declarations is kept."""
+    assert text(html) == expected
+
+
+def rst_text(source):
     return from_rst(source).text
 
 
@@ -41,16 +113,9 @@ def text(source):
         (".. toctree::\n   :maxdepth: 2\n\n   install\n   Use it <use/index>\n\ntext", "text"),
     ],
 )
-def test_the_visible_text(source, expected):
+def test_the_visible_text_of_rst(source, expected):
     """Titles and code become Markdown, and roles text; comments, targets, images and options are removed."""
-    assert text(source) == expected
-
-
-def test_the_title_is_the_first_heading():
-    """The title of a text is its first heading; a text without headings has no title."""
-    assert from_rst("Guide\n=====\n\nx\n\nOther\n=====\n").title == "Guide"
-    assert from_rst("just text").title == ""
-    assert from_rst("::\n\n   # a comment\n").title == ""
+    assert rst_text(source) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,20 +135,14 @@ def test_titles_have_no_markup(heading, title):
     assert [section.path for section in outline(converted.text).sections][-1] == (title,)
 
 
-def test_code_holds_no_headings():
-    """Comments in code blocks are not headings."""
-    result = outline(text("Guide\n=====\n\n::\n\n  # a\n  b\n\nUse\n---\n\nx"))
-    assert [section.path for section in result.sections] == [(), ("Use",)]
-
-
 def test_nested_directives_take_linear_time():
     """Ten thousand nested directives are read without recursion."""
     source = "".join(f"{'   ' * (n % 50)}.. note::\n\n" for n in range(10_000))
-    assert text(source + "end") == "end"
+    assert rst_text(source + "end") == "end"
 
 
 @given(st.text(alphabet="=-~ab.:`<>_\n |", max_size=150))
-def test_any_text_is_read(source):
+def test_any_rst_is_read(source):
     """No text makes the reader fail."""
     converted = from_rst(source)
     assert converted.text == converted.text.strip()

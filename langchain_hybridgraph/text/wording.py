@@ -7,12 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 from langchain_hybridgraph.text.analyzer import function_words
-
-NEAR_DUPLICATE = 0.95
-"""Default for the smallest cosine at which a new memory may join an existing one."""
 
 # A number with its sign and its parts, a word including apostrophes and hyphens (isn't, well-known), or a character
 # with a meaning (?, %, €, +). Other punctuation only separates words.
@@ -56,39 +52,33 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
         return True
     if not _is_english([*words, *other_words]):
         return False
-    ours, theirs = _sort_words(words, other_words), _sort_words(other_words, words)
-    if (ours.guarded, ours.shared) != (theirs.guarded, theirs.shared) or len(ours.own) != len(theirs.own):
+    *ours, own = _sort_words(words, other_words)
+    *theirs, other_own = _sort_words(other_words, words)
+    if ours != theirs or len(own) != len(other_own):
         return False
-    if ours.own and not (synonyms and max(len(words), len(other_words)) <= _LONGEST_REWORDED):
+    if own and not (synonyms and max(len(words), len(other_words)) <= _LONGEST_REWORDED):
         return False
-    same_tense = list(map(_is_past, ours.own)) == list(map(_is_past, theirs.own))
-    pairs = (sorted(pair, key=len) for pair in product(ours.own, theirs.own))
+    same_tense = list(map(_is_past, own)) == list(map(_is_past, other_own))
+    pairs = (sorted(pair, key=len) for pair in product(own, other_own))
     return same_tense and not any(_are_opposites(word, longer) for word, longer in pairs)
 
 
-class _WordComparison(NamedTuple):
-    """Words of a text: ``guarded`` ones must also be in the other text; of the others, ``own`` ones are only here."""
-
-    guarded: list[str]
-    shared: list[str]
-    own: list[str]
-
-
-def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> _WordComparison:
+def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return the words that must also be in the other text, and of the remaining ones those in both and only here."""
     others = {word.lower() for word in other_words}
-    result = _WordComparison([], [], [])
+    guarded, shared, own = list[str](), list[str](), list[str]()
     for place, word in enumerate(words):
         lower = word.lower()
         is_title = place == 0 and word[1:] == lower[1:]  # the capital of the first word has no meaning
         if word in _WORDS["filler"] or (is_title and lower in _WORDS["filler"]):
             continue
         if _is_guarded(lower if is_title and lower in others | _ENGLISH else word):
-            result.guarded.append(lower if is_title else word)
+            guarded.append(lower if is_title else word)
         elif lower in others:
-            result.shared.append(lower)
+            shared.append(lower)
         else:
-            result.own.append(lower)
-    return result
+            own.append(lower)
+    return guarded, shared, own
 
 
 def _is_guarded(word: str) -> bool:

