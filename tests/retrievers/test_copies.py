@@ -5,6 +5,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from tests.support.stores.bare_store import BareStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 ANIMALS = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
@@ -139,3 +140,10 @@ def test_the_own_store_keeps_equal_texts():
     assert sorted(document.id for document in HybridRetriever(store).invoke("ant")) == ["a", "b"]
     with pytest.raises(ValueError, match="index= is for vector stores without a keyword index"):
         HybridRetriever(store, index={"equal_texts": "each"})
+
+
+@pytest.mark.filterwarnings("ignore:the texts of BareStore cannot be listed")
+def test_a_store_that_cannot_be_listed_returns_each_text_once():
+    """Copies also count once if the store cannot list its texts, and enough of them are requested."""
+    retriever = HybridRetriever(BareStore(NOTES * 30, WordEmbeddings()), k=10)
+    assert sorted(texts(retriever.invoke("Who sleeps?"))) == sorted(texts(NOTES))

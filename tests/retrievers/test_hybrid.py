@@ -218,6 +218,9 @@ def test_another_tenant_is_refused():
     retriever = HybridRetriever(HybridGraphStore(tenant="a"))
     with pytest.raises((TenantError, ConfigurationError)):
         retriever.invoke("cat", tenant="b")
+    plain = InMemoryVectorStore.from_documents(documents(), embedding())
+    with pytest.raises(TenantError, match="is for tenant 'a', but the call requests 'b'"):
+        HybridRetriever(plain, tenant="a").invoke("cat", tenant="b")
 
 
 # -- settings of the constructor ---------------------------------------------------------------------------------
