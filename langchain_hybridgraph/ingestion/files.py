@@ -180,7 +180,6 @@ class FileDocuments(Iterator["Document"]):
     def _find(self) -> Iterator[File]:
         paths_by_source: dict[str, str] = {}
         real_paths: set[str] = set()
-        folders: dict[str, str] = {}
         for number, path in enumerate(self._paths):
             if not path.exists():
                 advice = f"; write read_files(glob.glob({str(path)!r}))" if "*" in str(path) else ""
@@ -195,7 +194,7 @@ class FileDocuments(Iterator["Document"]):
                     self._leave_out(path, f"found {contents}; folders are searched for {_SEARCHED}{_AS_TEXT}")
             for file in files:
                 source = source_of(path, file)
-                real_path = _real_path(file, folders)
+                real_path = os.path.realpath(file)
                 if paths_by_source.setdefault(source, real_path) != real_path:
                     raise FileError(
                         f"{file} and {paths_by_source[source]} would both have the source {source!r}: pass the "
@@ -350,16 +349,6 @@ def read_files(
         follow_links=follow_links,
         as_text=patterns,
     )
-
-
-def _real_path(file: Path, folders: dict[str, str]) -> str:
-    """Return the path without symbolic links. Each folder is resolved only once, because resolving is slow."""
-    if os.path.islink(file):
-        return os.path.realpath(file)
-    folder, name = os.path.split(file)  # pathlib takes several times as long
-    if folder not in folders:
-        folders[folder] = os.path.realpath(folder)
-    return os.path.join(folders[folder], name)
 
 
 def _document(file: File) -> Document:

@@ -16,16 +16,8 @@ from typing import Any
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE
 from langchain_hybridgraph.errors import shorten
-from langchain_hybridgraph.ingestion.bounded import (
-    MAX_CHARACTERS,
-    MAX_ENTRIES,
-    MAX_MEMORY,
-    MAX_UNPACKED,
-    FilePart,
-    UnreadableError,
-    read_text,
-    reason_of,
-)
+from langchain_hybridgraph.ingestion import bounded
+from langchain_hybridgraph.ingestion.bounded import FilePart, UnreadableError
 from langchain_hybridgraph.ingestion.code import read_code
 
 INSTALL = 'pip install "langchain-hybridgraph[documents]"'
@@ -165,10 +157,10 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
 
 def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
     """Yield each row as lines of column name and value, with its number, counted from 1 for the header, as ``row``."""
-    text = read_text(path)
+    text = bounded.read_text(path)
     header_line = text.lstrip().partition("\n")[0]
     separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
-    csv.field_size_limit(MAX_CHARACTERS)
+    csv.field_size_limit(bounded.MAX_CHARACTERS)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(separators, key=header_line.count))
     yield from _rows(rows, note)
 
@@ -254,7 +246,7 @@ def answer_requests() -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (bounded.MAX_MEMORY, bounded.MAX_MEMORY))
     out = sys.stdout
     sys.stdout = sys.stderr  # output printed by a library must not be read as an answer
     for line in sys.stdin:
@@ -273,7 +265,7 @@ def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
     except ImportError:
         send({"end": f"to read this kind of file, install the extra: {INSTALL}"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything
-        send({"end": reason_of(error)})
+        send({"end": bounded.reason_of(error)})
 
 
 def _check_size(path: Path) -> None:
@@ -290,7 +282,7 @@ def _check_size(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         inside = archive.infolist()
     size = sum(file.file_size for file in inside)
-    if size > MAX_UNPACKED or len(inside) > MAX_ENTRIES:
+    if size > bounded.MAX_UNPACKED or len(inside) > bounded.MAX_ENTRIES:
         raise UnreadableError(f"it unpacks to {size >> 20:,} MB in {len(inside):,} files, which exceeds the limit")
     if any(file.flag_bits & 1 for file in inside):
         raise UnreadableError("it is encrypted; save a copy without a password")

@@ -47,8 +47,8 @@ def cut_ahead(
 ) -> Iterator[splitting.CutDocument | None]:
     """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
 
-    These are files that are not text, cannot be read or cause a warning, and all files if ``splitter`` is None or might
-    give different results in another process. ``begin`` is called before each file.
+    These are files that are not text, cannot be read, cause a warning or may be part of a larger document, and all
+    files if ``splitter`` is None or might give different results in another process. ``begin`` is called before each.
     """
     if not _is_portable(splitter):
         for file in files:
@@ -91,7 +91,7 @@ def _cut_files(
                 cut = splitting.Cutter(splitter, notes.append).cut(document)
                 if cut.chunks and has_mentions:
                     cut = replace(cut, mentions=find_mentions(cut))
-        cuts.append(None if notes else cut)
+        cuts.append(cut if cut and cut.id == file.source and not notes else None)
     return cuts
 
 
@@ -221,8 +221,8 @@ def ingest(
 
 # Fractions of an ingest's duration after which all files are written and all chunks are embedded, by whether the
 # embedding is fitted to the chunks. Measured with a fit: .4 and .83 for 350 files of documentation, .5 and .65 for
-# 2,300 files. Without a fit, embedding takes most of the time, so only the embedded part of the files counts as done.
-# Measured with a model that embeds 100 chunks per second while files are written: .87.
+# 2,300 files. Without a fit, embedding takes most of the time. Measured with a model that embeds 100 chunks per second
+# while files are written: .87.
 _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 
@@ -236,10 +236,8 @@ class _IngestRun:
         self._builders = builders
         self._batch_size = batch_size
         self._task = task
-        self._is_fitted = isinstance(getattr(store, "embedding", None), FittedEmbedding)
-        self._write_end, self._embed_end = _SHARES[self._is_fitted]
-        self._read: float | None = None  # share of the files or documents that are read and, below, embedded
-        self._embedded = 0.0
+        self._write_end, self._embed_end = _SHARES[isinstance(getattr(store, "embedding", None), FittedEmbedding)]
+        self._written = 0.0  # share of the files or documents that are written, 0 if their number is unknown
         self._position: tuple[int, int | None, str] = (0, None, "documents")
         self._warnings: dict[str, None] = {}
         self._batch: list[splitting.CutDocument] = []
@@ -305,12 +303,8 @@ class _IngestRun:
     def _take_file(
         self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles
     ) -> None:
-        parts: Iterable[Any] = [ahead]
-        if ahead is None or self._cutter.has_cut(ahead.id):
-            parts = documents.read(file)
-        else:
-            self._cutter.adopt(ahead)
-        for document in parts:
+        is_cut = ahead is not None and self._cutter.adopt(ahead)
+        for document in [ahead] if is_cut else documents.read(file):
             try:
                 cut = self._cut(document)
             except (RecursionError, MemoryError) as error:
@@ -325,9 +319,7 @@ class _IngestRun:
         """Report which of ``total`` documents or files is read; all of them are written after the last one."""
         self._position = number, total, unit
         if total:
-            self._read = number / total
-            share = self._write_end * (self._read if self._is_fitted else self._embedded)
-            self._task.enter(share, share)
+            self._task.enter(self._write_end * self._written, self._write_end * self._written)
         report("reading", *self._position)
 
     def _cut(self, document: Any) -> splitting.CutDocument:
@@ -355,12 +347,12 @@ class _IngestRun:
             return
         self._remember_old(batch)
         report("embedding", *self._position)
-        before, count, total = self._embedded, 0, sum(len(document.chunks) for document in batch)
-        for chunks, parents in _transactions(batch, self._batch_size):
-            count += len(chunks)
-            if self._read is not None and not self._is_fitted:
-                start, self._embedded = self._embedded, before + (self._read - before) * count / (total or 1)
-                self._task.enter(self._write_end * start, self._write_end * self._embedded)
+        number, of, _ = self._position
+        transactions = list(_transactions(batch, self._batch_size))
+        for left, (chunks, parents) in zip(range(len(transactions), 0, -1), transactions, strict=True):
+            if of:
+                start, self._written = self._written, self._written + (number / of - self._written) / left
+                self._task.enter(self._write_end * start, self._write_end * self._written)
             self._counts.update(self._store.upsert(chunks, parents=parents))
         report("edges", *self._position)
         for builder in self._builders:

@@ -8,7 +8,6 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import Step
-from langchain_hybridgraph.ingestion import EdgeBuilder
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
 from tests.support.stores.memory_store import MemoryStore, PlainStore
@@ -98,28 +97,6 @@ def test_a_generator_is_read_batch_by_batch():
 
     ingest(documents(), store, batch_size=2)
     assert read == [0, 0, 2, 2, 4, 4]
-
-
-def test_the_store_is_flushed_once_before_the_last_edges():
-    """The store is flushed before the builders' finish(), so they can search it."""
-    store = MemoryStore()
-    order = []
-
-    class Late(EdgeBuilder):
-        relations = ("late",)
-
-        def start(self, store):
-            order.append("start")
-
-        def see(self, document):
-            return ()
-
-        def finish(self):
-            order.append(store.calls[-1][0])
-            return ()
-
-    ingest([page("a", "a.md")], store, edges=[Late()])
-    assert order == ["start", "flush"]
 
 
 def test_progress_is_reported():

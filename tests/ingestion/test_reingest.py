@@ -151,16 +151,6 @@ def test_changed_options_read_all_files_again(docs, opened, options):
     assert set(opened) == {"cats.md", "dogs.md", "lines.jsonl"}
 
 
-def test_another_version_reads_everything(docs, opened, monkeypatch):
-    """After a change of the package's version, all files are read again."""
-    one = store()
-    ingest(read_files(docs), one)
-    opened.clear()
-    monkeypatch.setattr("langchain_hybridgraph.ingestion.unchanged_files._code", lambda: b"other")
-    ingest(read_files(docs), one)
-    assert set(opened) == {"cats.md", "dogs.md", "lines.jsonl"}
-
-
 @pytest.mark.parametrize(
     "change",
     [

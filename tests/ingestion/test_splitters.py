@@ -13,7 +13,6 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.splitting import (
     Cutter,
     ParentChildSplitter,
-    Piece,
     RecursiveSplitter,
     SemanticSplitter,
     as_splitter,
@@ -74,12 +73,6 @@ def test_the_overlap_is_whole_sentences_where_they_fit():
     assert pieces[0].startswith("S0")
     assert pieces[1].startswith("S2")
     assert pieces[0].endswith(sentence(2))
-
-
-def test_the_overlap_is_words_where_no_sentence_fits():
-    """If the last sentence is longer than the overlap, its last words are repeated."""
-    text = f"{sentence(0, 30)} {sentence(1, 30)}"
-    assert texts(RecursiveSplitter(50, 5), text)[1] == f"word word word. {sentence(1, 30)}"
 
 
 def test_small_sections_share_a_piece():
@@ -171,17 +164,6 @@ def test_parents_and_children_by_any_splitters():
         ("cc dd", 6, [("cc", 6), ("dd", 9)]),
         ("ee", 12, [("ee", 12)]),
     ]
-
-
-def test_children_inherit_metadata_of_their_parents():
-    """A child inherits metadata that a custom splitter gives to its parent, unless the child has its own value."""
-
-    class Chapters:
-        def split(self, document, note):
-            yield Piece("# A\n\none", 0, {"title": "Book", "section_heading": "Part 1"})
-
-    (parent,) = split(ParentChildSplitter(Chapters(), RecursiveSplitter(9, 0)), "# A\n\none")
-    assert [child.metadata for child in parent.children] == [{"title": "A", "section_heading": "Part 1"}]
 
 
 # -- semantic ------------------------------------------------------------------------------------------------------
@@ -337,16 +319,6 @@ def test_chunks_inherit_metadata():
         "document_id": "a.md",
         "chunk_index": 0,
     }
-
-
-def test_the_parts_of_one_document_are_numbered_consecutively():
-    """Documents that share a source form one document, with consecutive chunk indexes and distinct chunk ids."""
-    cutter = Cutter(RecursiveSplitter(), print)
-    pages = [cutter.cut(document(f"## Page\n\ntext {n % 2}", source="a.pdf", page=n)) for n in range(3)]
-    chunks = [chunk for page in pages for chunk in page.chunks]
-    assert [chunk.metadata["chunk_index"] for chunk in chunks] == [0, 1, 2]
-    assert len({chunk.id for chunk in chunks}) == 3
-    assert [page.continues for page in pages] == [False, True, True]
 
 
 def test_the_last_document_with_an_id_is_used():

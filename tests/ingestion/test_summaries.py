@@ -60,14 +60,6 @@ class Noted:
 # -- without a model --------------------------------------------------------------------------------------------
 
 
-def test_every_directory_has_a_summary():
-    """Every directory has a summary, and no document has one."""
-    store = store_with_pages()
-    report = build_layers(store)
-    assert sorted(store.summaries.index().document_ids()) == ["docs", "docs/api", "notes"]
-    assert (report.directories, report.summarised, report.unchanged, report.removed) == (3, 3, 0, 0)
-
-
 def test_a_summary_consists_of_its_contents():
     """A summary consists of lead sentences of documents and abstracts of directories."""
     store = store_with_pages()

@@ -16,11 +16,9 @@ from langchain_hybridgraph.text.analyzer import LANGUAGES, Analyzer, language_na
         ("C++ and C#", ["c", "and", "c"]),
         ("snake_case_name", ["snake", "case", "name"]),
         ("os.path.join", ["os", "path", "join"]),
-        ("v1.2.3", ["v1", "2", "3"]),
         ("state-of-the-art", ["state", "of", "the", "art"]),
         ("TextSplitter", ["textsplitt", "text", "splitter"]),
         ("XMLHttpRequest", ["xmlhttprequest", "xml", "http", "request"]),
-        ("HTML5Parser", ["html5parser", "html5", "parser"]),
         ("URLs iPhone SaaS", ["url", "iphon", "saa"]),
         ("\x00a\x00b\n", ["a", "b"]),
         ("a\ud800b", ["a", "b"]),
@@ -120,11 +118,9 @@ def test_overlong_words_are_truncated():
     ("spec", "name"),
     [
         ("en", "english"),
-        ("EN-us", "english"),
         ("pt_BR", "portuguese"),
         (" German ", "german"),
         (None, "none"),
-        ("nb", "norwegian"),
         ("zh-Hant", "chinese"),
     ],
 )

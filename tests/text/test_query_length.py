@@ -83,13 +83,6 @@ def test_a_keyword_search_reads_a_bounded_part_of_the_query(store):
     assert store.keyword_search(Query("x " * LONGEST_QUERY + "Charles", 10), 10).entries == []
 
 
-def test_a_conversation_is_searched_for_with_a_bounded_query(store, embedding):
-    """A query that is expanded from a conversation is cut to the same length."""
-    embedding.queries.clear()
-    conversation(store).retrieve_with_context(CHINESE, ["User: Ada Lovelace?", "Assistant: A mathematician."])
-    assert 0 < max(map(len, embedding.queries)) <= LONGEST_QUERY
-
-
 def test_a_long_question_keeps_its_most_informative_words():
     """A long question keeps the words that are frequent in it but rare in the chunks; unknown words are dropped."""
     frequencies = {f"w{i:03}": i for i in range(1, 301)} | {"topic": 300, "unknown": 0}

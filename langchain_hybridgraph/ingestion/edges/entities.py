@@ -16,18 +16,9 @@ from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, sli
 from langchain_hybridgraph.ingestion.splitting import CutDocument
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ListsTitles, ReadsIndex, implements
+from langchain_hybridgraph.text import names as text_names
 from langchain_hybridgraph.text.analyzer import FunctionWords
-from langchain_hybridgraph.text.names import (
-    MOST_LETTERS,
-    entity_name,
-    is_distinctive,
-    join_words,
-    possible_titles,
-    read,
-    text_words,
-    title_names,
-    words_of,
-)
+from langchain_hybridgraph.text.names import MOST_LETTERS
 
 OWN, FURTHER = 1.0, 0.5  # weights of the document's own title: for its first chunk, and for its other chunks
 TITLED, WORD = 0.8, 0.4  # weights of another document's title: of several words, and of one word
@@ -133,7 +124,7 @@ class EntityEdges(EdgeBuilder):
         if implements(older, ListsTitles) and self._size > FEW_WORDS:
             edges = older.title_edges()
         else:
-            names = {name for _, words in _read_lines(waiting) for name in possible_titles(words)}
+            names = {name for _, words in _read_lines(waiting) for name in text_names.possible_titles(words)}
             nodes = [TITLE + name for name in names | self._titles.names.keys()]
             edges = [edge for batch in slices(nodes, 20_000) for edge in older.edges(batch, backwards=True)]
         return [edge for edge in edges if edge.weight == OWN and _NAMES in edge.description]
@@ -176,7 +167,7 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
     >>> find_mentions(CutDocument("ada", {"title": "Ada Lovelace"}, (Chunk("ada#0", "She wrote."),))).titles
     [('ada lovelace', 'Ada Lovelace')]
     """
-    readings = read([chunk.text for chunk in document.chunks], document.title or "")
+    readings = text_names.read([chunk.text for chunk in document.chunks], document.title or "")
     language, label = readings[0].language, _clipped(document.title or document.id)
     mentions: list[_ChunkMentions] = []
     for chunk, reading in zip(document.chunks, readings, strict=True):
@@ -187,7 +178,7 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
             )
         mentions.append(_ChunkMentions(chunk.id, label))
         for name, weight in reading.names:
-            mentions[-1].mention(entity_name(name, reading.language), weight, name)
+            mentions[-1].mention(text_names.entity_name(name, reading.language), weight, name)
     if names is None or not document.continues or names.document != document.id:
         names = _FullNames(document.id)
     names.complete(mentions)
@@ -207,7 +198,7 @@ def _add_title(
     document: CutDocument, mentions: Sequence[_ChunkMentions], language: FunctionWords
 ) -> Iterator[tuple[str, str]]:
     """Add a document's title to its chunks; yield (normalised name, spelling) that other documents may mention."""
-    for name, spelling, is_certain in title_names(document.title or "", language):
+    for name, spelling, is_certain in text_names.title_names(document.title or "", language):
         if not is_certain and not any(ENTITY + name in chunk_mentions.entities for chunk_mentions in mentions):
             continue
         for place, chunk_mentions in enumerate(mentions):
@@ -215,7 +206,7 @@ def _add_title(
             chunk_mentions.add(ENTITY + name, weight, f"{chunk_mentions.label} is about {spelling}.")
         if document.continues:
             continue
-        if is_distinctive(words_of(name), language.words):
+        if text_names.is_distinctive(text_names.words_of(name), language.words):
             mentions[0].add(TITLE + name, OWN, f"{spelling}{_NAMES}{document.id} is about.")
             yield name, spelling
         else:
@@ -289,7 +280,7 @@ class _Titles:
     def add(self, name: str, spelling: str) -> None:
         if name not in self.names:
             self.names[name] = spelling
-            words = words_of(name)
+            words = text_names.words_of(name)
             self._sizes.setdefault(words[0], {})[len(words)] = None
 
     def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
@@ -298,7 +289,7 @@ class _Titles:
         for place, word in enumerate(words):
             if word in sizes:
                 for size in sizes[word]:
-                    name = join_words(words[place : place + size])
+                    name = text_names.join_words(words[place : place + size])
                     if name in names:
                         yield name, names[name], size
 
@@ -308,7 +299,7 @@ class _Titles:
         if is_plain and self._sizes.keys().isdisjoint(_ASCII_WORD.findall(chunk.text.lower())):
             return
         label = _clipped(str(chunk.metadata.get("title") or chunk.document))
-        for name, spelling, size in dict.fromkeys(self.matches(text_words(chunk.text))):
+        for name, spelling, size in dict.fromkeys(self.matches(text_names.text_words(chunk.text))):
             weight = TITLED if size > 1 else WORD
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 

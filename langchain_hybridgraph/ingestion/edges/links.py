@@ -12,18 +12,9 @@ from typing import IO, Any, NamedTuple
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.ingestion import markdown
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
-from langchain_hybridgraph.ingestion.markdown import (
-    NAME,
-    PATH,
-    WIKI,
-    Link,
-    find_definitions,
-    find_links,
-    folded_anchor,
-    split_fragment,
-    urlsplit_scheme,
-)
+from langchain_hybridgraph.ingestion.markdown import NAME, PATH, WIKI, Link
 from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, first_chunk_id, position
 from langchain_hybridgraph.records import CITES, REFERENCES, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
@@ -161,9 +152,9 @@ class LinkEdges(EdgeBuilder):
         if links_by_chunk is None:
             definitions: dict[str, Any] = {}
             for chunk in document.chunks:
-                definitions = {**find_definitions(chunk.text), **definitions}
+                definitions = {**markdown.find_definitions(chunk.text), **definitions}
             links_by_chunk = {
-                chunk.id: list(dict.fromkeys(find_links(chunk.text, definitions))) for chunk in document.chunks
+                chunk.id: list(dict.fromkeys(markdown.find_links(chunk.text, definitions))) for chunk in document.chunks
             }
         links = {chunk.id: list(links_by_chunk.get(chunk.id, ())) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
@@ -253,13 +244,13 @@ def _chunk_links(
 ) -> Iterator[_ChunkLink]:
     for chunk, links_of_chunk in links.items():
         for link in (Link(*fields) for fields in links_of_chunk):
-            path, fragment = (link.target, "") if link.kind == CITATION else split_fragment(link.target)
+            path, fragment = (link.target, "") if link.kind == CITATION else markdown.split_fragment(link.target)
             if link.kind == WIKI:
                 names = [path.strip() or bases[-1]]
             elif link.kind == CITATION:
                 names = [path, _doi(path)]
             else:  # the name as written comes first, because an id can have any form
-                is_whole = link.kind == NAME or urlsplit_scheme(link.target) in _WEB
+                is_whole = link.kind == NAME or markdown.urlsplit_scheme(link.target) in _WEB
                 names = [link.target, _doi(link.target)] if is_whole else []
                 names += [name for base in bases for name in candidates(path, base)]
             yield _ChunkLink(chunk, label, has_own_id, link, list(filter(None, dict.fromkeys(names))), fragment)
@@ -268,7 +259,7 @@ def _chunk_links(
 def _pending_target(link: _ChunkLink) -> str | None:
     """Return the future first chunk id, or None for web pages and files that are not text."""
     kind = link.link.kind
-    if not link.names or (kind != CITATION and urlsplit_scheme(link.link.target) in _WEB):
+    if not link.names or (kind != CITATION and markdown.urlsplit_scheme(link.link.target) in _WEB):
         return None
     name = link.names[-1 if kind == CITATION else 0]
     suffix = posixpath.splitext(name)[1].lower()
@@ -316,12 +307,13 @@ class _Targets:
 
     def look_up(self, links: Sequence[_ChunkLink]) -> None:
         """Read the documents that these links may lead to from the store."""
-        if self._store is not None:
-            self._read({name for link in links if self.find(link) is None for name in link.names}, self._store)
-        if self._store is not None and self._earlier is not None:
-            others = (link for link in links if link.link.kind != PATH and link.names and self.find(link) is None)
-            titled = self._read_titled(list(dict.fromkeys(link.names[0] for link in others)), self._earlier)
-            self._read(titled, self._store)
+        if self._store is None:
+            return
+        self._read({name for link in links if self.find(link) is None for name in link.names}, self._store)
+        others = (link for link in links if link.link.kind != PATH and link.names and self.find(link) is None)
+        names = dict.fromkeys(link.names[0] for link in others)
+        if names and self._earlier is not None:
+            self._read(self._read_titled(list(names), self._earlier), self._store)
 
     def find(self, link: _ChunkLink) -> str | None:
         """Return the id of the linked chunk, or None if the document is unknown or several have its title."""
@@ -331,7 +323,7 @@ class _Targets:
             document = next(iter(titled)) if len(titled) == 1 else None
         if document is None:
             return None
-        anchor = self._anchors.get((document, folded_anchor(link.fragment))) if link.fragment else None
+        anchor = self._anchors.get((document, markdown.folded_anchor(link.fragment))) if link.fragment else None
         return anchor or self._starts.get(document, first_chunk_id(document))
 
     def label(self, chunk: str) -> str:
@@ -350,7 +342,7 @@ class _Targets:
     def _add_anchors(self, document: str, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
             for anchor in anchors_of(chunk):
-                self._anchors[document, folded_anchor(anchor)] = chunk.id
+                self._anchors[document, markdown.folded_anchor(anchor)] = chunk.id
 
     def _read(self, documents: Iterable[str], store: HasDocuments) -> None:
         """Record the stored documents and chunks with these ids."""
@@ -360,15 +352,13 @@ class _Targets:
                     first = first_chunk_id(document)
                     self._documents[document] = document
                     self._starts[document] = first if first in ids else document if document in ids else min(ids)
-                    self._anchors.update(
-                        ((document, folded_anchor(id.removeprefix(f"{document}#"))), id) for id in sorted(ids)
-                    )
+                    for id in sorted(ids):
+                        self._anchors[document, markdown.folded_anchor(id.removeprefix(f"{document}#"))] = id
                     if self._earlier is not None:
                         self._add_anchors(document, self._earlier.get(sorted(ids)))
             if self._earlier is not None:
-                chunks = self._earlier.get([name for name in batch if name not in self._documents])
-                self._documents.update((chunk.id, chunk.id) for chunk in chunks)
-                self._starts.update((chunk.id, chunk.id) for chunk in chunks)
+                for chunk in self._earlier.get([name for name in batch if name not in self._documents]):
+                    self._documents[chunk.id] = self._starts[chunk.id] = chunk.id
 
     def _read_titled(self, names: Sequence[str], store: ReadsIndex) -> set[str]:
         """Record the names of stored documents with one of these titles or locations, and return the documents.
@@ -376,8 +366,6 @@ class _Targets:
         Titles match the name as it is, in lower case, with a capital first letter, and with every word capitalised. The
         file name at the end of a document's id is compared ignoring case.
         """
-        if not names:
-            return set()
         clean = [" ".join(name.split()) for name in names]
         titles = {form for name in clean for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())}
         locations = {*names, *map(_doi, names)} - {""}
@@ -432,7 +420,7 @@ def candidates(path: str, base: str) -> list[str]:
     >>> candidates("/faq.html", "https://example.org/docs/a")[0]
     'https://example.org/faq.html'
     """
-    scheme = urlsplit_scheme(path)
+    scheme = markdown.urlsplit_scheme(path)
     if scheme in _NO_DOCUMENTS:
         return []
     names = [path] if scheme else _join_path(path, base)

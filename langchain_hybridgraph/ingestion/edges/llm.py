@@ -146,11 +146,9 @@ class LLMEdges(EdgeBuilder):
         self._attempts = attempts
         self._backoff = backoff
         self._has_default_relations = relations is None
-        if isinstance(relations, Mapping) or relations is None:
-            self._meanings = dict(RELATIONS if relations is None else relations)
-        else:
-            names = [relations] if isinstance(relations, str) else relations
-            self._meanings = {name: RELATIONS.get(name, "") for name in names}
+        names = RELATIONS if relations is None else [relations] if isinstance(relations, str) else relations
+        meanings = relations if isinstance(relations, Mapping) else RELATIONS
+        self._meanings = {name: meanings.get(name, "") for name in names}
         self.relations = tuple(self._meanings)
         self._across: tuple[float, int] | None = None
         self._ledger = LLMCache(None)
@@ -174,8 +172,8 @@ class LLMEdges(EdgeBuilder):
         if not self._has_default_relations or excluded.isdisjoint(self._meanings):
             return self
         narrower = copy(self)
-        narrower._meanings = {name: meaning for name, meaning in self._meanings.items() if name not in excluded}
-        narrower.relations = tuple(narrower._meanings)
+        narrower.relations = tuple(name for name in self.relations if name not in excluded)
+        narrower._meanings = {name: self._meanings[name] for name in narrower.relations}
         return narrower
 
     def start(self, store: AcceptsChunks) -> None:
@@ -249,7 +247,7 @@ class LLMEdges(EdgeBuilder):
                 failures.append(f"{question} ({describe_error(answer)})")
                 logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
                 continue
-            edges = [edge for raw in answer.edges if (edge := self._edge(question, raw)) is not None]
+            edges = [self._edge(raw) for raw in answer.edges if self._is_valid(question, raw)]
             dropped += len(answer.edges) - len(edges)
             yield EdgeSet(edges)
             # ingest writes a yielded edge set before it requests the next one, so these edges are stored now.
@@ -268,11 +266,12 @@ class LLMEdges(EdgeBuilder):
         answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _edge(self, question: _EdgeRequest, raw: FoundEdge) -> Edge | None:
+    def _is_valid(self, question: _EdgeRequest, raw: FoundEdge) -> bool:
         ids = {chunk.id for chunk in question.chunks}
-        is_valid = {raw.source, raw.target} <= ids and raw.source != raw.target and 0 < raw.weight <= 1
-        if not is_valid or raw.relation not in self._meanings:
-            return None
+        is_pair = {raw.source, raw.target} <= ids and raw.source != raw.target
+        return is_pair and raw.relation in self._meanings and 0 < raw.weight <= 1
+
+    def _edge(self, raw: FoundEdge) -> Edge:
         text = " ".join(raw.description.split()) or f"{raw.source} {raw.relation} {raw.target}."
         return Edge(raw.source, raw.target, raw.relation, raw.weight, text)
 

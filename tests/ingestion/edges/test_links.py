@@ -22,14 +22,6 @@ def targets(store, *sources):
     return sorted(edge.target for edge in store.edges(sources) if edge.relation == "references")
 
 
-def test_links_forward_and_backward():
-    """A link becomes an edge whether its target is ingested before or after it."""
-    assert references(page("[b](b.md)", "a.md"), page("[a](a.md)", "b.md"), batch_size=1) == {
-        ("a.md#0", "b.md#0"),
-        ("b.md#0", "a.md#0"),
-    }
-
-
 def test_a_link_leads_from_its_chunk_to_the_heading():
     """A link with an anchor leads from the chunk that contains it to the chunk below the linked heading."""
     one = page("hello\n\n## See\n\n[x](../c/b.md#how-to)", "docs/a/one.md")
@@ -157,15 +149,6 @@ def test_other_names_of_documents_of_earlier_ingests(builder, name):
     ingest([page("x", "s.md", id="one", uri="docs/u.md", doi="10.1000/x1")], store, edges=[LinkEdges()])
     ingest([page("x", "a.md", links=[name])], store, edges=[builder])
     assert targets(store, "a.md#0") == ["one#0"]
-
-
-def test_documents_of_kept_chunks_are_found_later():
-    """A link to a document whose chunks have their own ids leads to the first of them."""
-    chunks = [Chunk(id, "text", {"document_id": "paper"}) for id in ("p2", "p1")]
-    store = stored(chunks, [LinkEdges()])
-    assert references(page("x", "a.md", links=["paper"]), store=store) == {("a.md#0", "p1")}
-    same_run = [*chunks, Document(page_content="x", metadata={"source": "a.md", "links": ["paper"]})]
-    assert references(*same_run) == {("a.md#0", "p2")}
 
 
 B = "first\n\n## Two\n\nsecond"
@@ -320,12 +303,6 @@ def test_references_use_the_definitions_of_the_document():
     definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
     assert {name: definition["href"] for name, definition in definitions.items()} == {"G": "docs/a.md"}
     assert parsed(text, definitions) == [("path", "docs/a.md")] * 3
-
-
-def test_fragments_are_decoded():
-    """A link is split into path and fragment, without its query and with percent signs decoded."""
-    assert split_fragment("a%20b.md?raw=1#c%20d") == ("a b.md", "c d")
-    assert split_fragment("#top") == ("", "top")
 
 
 @given(st.text(alphabet="[]()<>`#|!:\"' ab\n./h", max_size=200))

@@ -106,12 +106,9 @@ def test_pin_windows(n, size, overlap, ranges):
     "wrong",
     [
         edge("a0", "elsewhere"),
-        edge("elsewhere", "a0"),
         edge("a0", "a0"),
         edge("a0", "a1", "adores"),
-        edge("a0", "a1", "sequence"),
         edge("a0", "a1", weight=0),
-        edge("a0", "a1", weight=-0.5),
         edge("a0", "a1", weight=1.5),
         edge("a0", "a1", weight=float("nan")),
         edge("a0", "a1", weight="high"),
@@ -143,7 +140,6 @@ def test_the_heavier_of_two_windows_wins(store):
     "broken",
     [
         TimeoutError("the model did not answer in 60 s"),
-        RuntimeError("503"),
         AIMessage("I would rather talk about the weather."),
         {"edges": "none"},
         {"relations": []},
@@ -273,14 +269,6 @@ def vectors():
     from tests.support.stores.store_contents import memory
 
     return memory()
-
-
-def test_each_pair_reaches_the_model_together(vectors):
-    """Every pair of similar chunks of different documents is sent in one call; dissimilar chunks are not sent."""
-    llm = reader()
-    ingest_with(llm, vectors, lines(*"abcde"), edges=LLMEdges(llm).across_documents())
-    assert sorted(llm.windows) == [tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")]
-    assert llm_edges(vectors) == {tuple(pair) for pair in ("ab", "ac", "ad", "bc", "bd", "cd")}
 
 
 def test_windows_and_pairs_together(vectors):

@@ -4,7 +4,6 @@ import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.documents import Document
 
 from langchain_hybridgraph import MetadataEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
@@ -12,7 +11,6 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.metadata import HierarchyEdges, SequenceEdges
 from langchain_hybridgraph.ingestion.splitting import CutDocument
 from tests.support.samples.edge_documents import page, stored
-from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, memory, pairs
 
 
@@ -54,13 +52,6 @@ def test_values_are_compared_as_in_filters():
     assert pairs(edges_of(memory(), [*chunks, chunk("d"), chunk("e")], ["v"])) == {("c00", "c01"), ("c01", "c00")}
 
 
-def test_several_common_values_weigh_more():
-    """Two common values of weight .5 give an edge of weight .75, whose description names both."""
-    store = edges_of(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
-    edge = all_edges(store)["a", "b", "shares"]
-    assert (edge.weight, edge.description) == (0.75, "Both have author Ada and year 1843.")
-
-
 def test_a_common_value_stays_linear():
     """A value in 50 documents gives each of them 4 edges in a connected graph; a value in 5 connects all of them."""
     store = edges_of(memory(), [chunk(f"{n:02}", author="Ada") for n in range(50)])
@@ -86,11 +77,6 @@ def test_one_by_one_equals_at_once(batches, n):
         last.update(batch)
     edges_of(whole, [chunk(id, v=values) for id, values in last.items()], ["v"], per_value=n)
     assert all_edges(store) == all_edges(whole)
-
-
-def test_a_store_that_cannot_be_read_connects_within_an_ingest():
-    """In a store that only accepts chunks, the documents of one ingest are connected."""
-    assert edges_of(MemoryStore(), [chunk(id, author="Ada") for id in "ab"]).links("shares") == {("a", "b"), ("b", "a")}
 
 
 @pytest.mark.parametrize("wrong", [{"keys": []}, {"keys": ["a"], "per_value": 0}, {"keys": ["a"], "weight": 0}])
@@ -127,14 +113,6 @@ def test_chunk_index_determines_the_order():
     chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
     edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
     assert {(e.source, e.target) for e in edge_set.edges} == {("a", "b"), ("b", "c")}
-
-
-def test_pages_follow_each_other():
-    """The first chunk of a page follows the last chunk of the page before it."""
-    pages = [Document(page_content=f"page {n}", metadata={"source": "a.pdf", "page": n}) for n in range(3)]
-    store = stored(pages, [SequenceEdges()], batch_size=2)
-    order = sorted(store.chunks.values(), key=lambda chunk: chunk.metadata["chunk_index"])
-    assert store.links("sequence") == {(order[0].id, order[1].id), (order[1].id, order[2].id)}
 
 
 @pytest.mark.parametrize(
@@ -180,13 +158,3 @@ def test_directories_of_earlier_ingests():
     """A directory from an earlier ingest is found if its document's id is its uri."""
     store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
     assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
-
-
-def test_the_first_page_represents_the_file():
-    """If several Documents have one uri, only the first chunk of the first one is in the directory."""
-    assert contains(page("one", "d/a.pdf"), page("two", "d/a.pdf")) == {("d", "d/a.pdf#0")}
-
-
-def test_documents_without_uri_are_in_no_hierarchy():
-    """A document without a uri is not in any directory."""
-    assert contains(Document(page_content="x", metadata={"source": "a/b"})) == set()

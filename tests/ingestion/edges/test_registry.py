@@ -40,7 +40,6 @@ def test_builders_by_name_and_mapping():
         ([{"type": "similarity", "k": 0}], "k must be"),
         (["metadata"], "keys"),
         ("llm", "llm"),
-        ([{"k": 3}], "SequenceEdges"),
         *((wrong, r"SequenceEdges\(") for wrong in ("all", [SequenceEdges], [1], 3)),
         (["auto", "sequence"], "both write 'sequence'"),
         ("autoo", "did you mean 'auto'.*'auto', None, one of"),
