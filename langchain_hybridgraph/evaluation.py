@@ -214,19 +214,15 @@ def _grades(question: str, answers: Grades | Iterable[str]) -> dict[str, int]:
 
 def _retrieve_function(name: str, retriever: Any) -> Asks:
     """Return a function of question and k, which passes k on only if the retriever accepts it."""
-    if isinstance(retriever, BaseRetriever):
-        if hasattr(retriever, "retrieve"):
-            retrieve: Asks = retriever.retrieve  # unlike invoke, it also reports degradation reasons
-            return retrieve
-        if AnyRetriever(retriever).takes("k"):
-            return lambda question, k: retriever.invoke(question, k=k)
-        return lambda question, _: retriever.invoke(question)
-    if callable(retriever):
-        function: Asks = retriever
+    function: Asks = getattr(retriever, "retrieve", retriever)  # unlike invoke, it also reports degradation reasons
+    if callable(function):
         return function
-    raise ConfigurationError(
-        f"{name!r} has the type {type(retriever).__name__}; pass a retriever, or a function of question and k"
-    )
+    if not isinstance(retriever, BaseRetriever):
+        raise ConfigurationError(
+            f"{name!r} has the type {type(retriever).__name__}; pass a retriever, or a function of question and k"
+        )
+    takes_k = AnyRetriever(retriever).takes("k")
+    return lambda question, k: retriever.invoke(question, **{"k": k} if takes_k else {})
 
 
 def _ranked(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from langchain_core.embeddings import FakeEmbeddings
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, to_json
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, as_path
@@ -227,6 +226,19 @@ class _Location(NamedTuple):
         return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
 
 
+class _Vectors:
+    """Placeholder for the model of stored vectors, which cannot embed texts."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        raise StoreError("vectors are copied, so nothing can be embedded")
+
+    def embed_query(self, text: str) -> list[float]:
+        return [0.0] * self._dimension
+
+
 def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
     """Return the options of a store that describe its model, and its tenants. Raises NotAnIndexError."""
     if source.is_server:
@@ -241,8 +253,7 @@ def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
             raise NotAnIndexError(f"{source} contains no index: check the path")
         has_tenants = facts["tenancy"] == "multi"
     dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
-    # Nothing is embedded, because vectors are copied.
-    model = {"embedding": FakeEmbeddings(size=dimension or 1), "name": name, "language": str(facts["language"])}
+    model = {"embedding": _Vectors(dimension or 1), "name": name, "language": str(facts["language"])}
     tenants: list[str | None] = [None]
     if has_tenants and source.is_server:
         with closing(source.open("-", model)) as store:

@@ -122,9 +122,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
                 degraded=data["degraded"],
                 took_ms=float(data["took_ms"]),
                 plan=data["plan"],
-                answerability=None
-                if (judged := data.get("answerability")) is None
-                else Answerability.from_dict(judged),
+                answerability=Answerability.from_dict(judged) if (judged := data.get("answerability")) else None,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(

@@ -223,7 +223,12 @@ def test_tenants(tmp_path):
         (
             lambda _: HybridGraphMemory(index={"field": ["text"]}),
             ConfigurationError,
-            "dims, embed and fields, got 'field'",
+            "dims, embed, fields, got 'field'",
+        ),
+        (
+            lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}),
+            ConfigurationError,
+            "ttl takes .*default_ttl.*'defalt_ttl'",
         ),
         (
             lambda _: HybridGraphMemory(index={"dims": 3, "embed": Words()}).put(NOTES, "a", {"text": "tea"}),

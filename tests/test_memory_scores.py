@@ -154,6 +154,7 @@ def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
 @pytest.mark.parametrize(("similarity", "left"), [(0.5, 1.0), (0.9, 0.75), (1.0, 0.5)])
 def test_novelty(similarity, left):
     """A similarity to the session above .8 lowers the score, by up to a half."""
+    assert Novelty(slope=9)(np.array([1.0])).tolist() == [0.5]
     (result,) = scored([hit("a", 0.8)], novelty=Novelty(), session_similarity=lambda ids, scope: [similarity])
     (other,) = scored([hit("a", 0.8)])
     assert result.score == pytest.approx(other.score * left, abs=1e-6)

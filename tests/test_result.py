@@ -25,11 +25,6 @@ def test_a_result_prints_as_a_list():
     assert repr(result) == "RetrievalResult(2 documents in 1.2 ms, degraded=['vector-failed'])"
 
 
-def test_a_result_without_hits_prints_its_repr():
-    """An empty result prints its repr."""
-    assert str(RetrievalResult([], degraded=["no-query-text"])) == repr(RetrievalResult([], degraded=["no-query-text"]))
-
-
 @pytest.fixture(scope="module")
 def retriever():
     with HybridGraphStore.from_texts(
@@ -74,13 +69,6 @@ def test_an_endpoint_may_return_a_result(client, path):
     result = RetrievalResult.from_dict(response.json())
     assert result[0].page_content == "The cat sleeps."
     assert result.to_dict() == response.json()
-
-
-def test_an_empty_result_is_serialised_like_any_other(client):
-    """A result without documents has the same fields in JSON."""
-    answer = client.get("/undeclared", params={"q": "dog"}).json()
-    assert answer["documents"] == []
-    assert answer["degraded"] == list(RetrievalResult.from_dict(answer).degraded)
 
 
 def test_a_result_within_a_model_is_read_from_json_and_written_again(client, retriever):

@@ -48,13 +48,6 @@ def test_ties_go_to_the_default_then_to_the_first():
     assert choose_setting(measured(default=[0, 0], b=[1, 0], a=[0, 1]), "default", parts=2).best == "b"
 
 
-def test_the_same_seed_gives_the_same_choice():
-    """Two choices with the same seed are equal."""
-    chance = np.random.default_rng(0)
-    figures = measured(default=chance.random(20), a=chance.random(20), b=chance.random(20))
-    assert choose_setting(figures, "default", seed=3) == choose_setting(figures, "default", seed=3)
-
-
 def test_weights_are_those_of_the_call():
     """vary_weight makes one search per weight: 1 searches only vectors, 0 only keywords."""
     store = HybridGraphStore.from_texts(["Trains carry coal.", "Coal is black."], "lsa", ids=["train", "coal"])

@@ -32,9 +32,6 @@ def chosen_level(requested_level: Annotate | None, return_scores: bool | None, o
 
     It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score". Raises
     ConfigurationError for an unknown level.
-
-    >>> chosen_level(None, True, "none"), chosen_level(None, True, "all"), chosen_level("none", None, "all")
-    ('score', 'all', 'none')
     """
     level = own if requested_level is None else requested_level
     if level not in get_args(Annotate):
@@ -159,12 +156,6 @@ class Identity:
 
     Each of the user's Documents is matched with the stored Document that has the same id, or else, once, with the one
     of the same text whose metadata agree best, unless their sources differ.
-
-    >>> given = [Document(id="ada", page_content="Ada wrote programs.")]
-    >>> stored = [Document(id="7f3e", page_content="Ada wrote programs.")]
-    >>> identity = Identity(given, stored)
-    >>> identity.ids, identity.of_stored(stored[0]), identity.stored_id("ada")
-    (['ada'], 'ada', '7f3e')
     """
 
     def __init__(

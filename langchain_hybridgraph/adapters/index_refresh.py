@@ -1,4 +1,4 @@
-"""Keyword indexes that follow the changes of a vector store."""
+"""Keyword indexes that follow a vector store."""
 
 from __future__ import annotations
 

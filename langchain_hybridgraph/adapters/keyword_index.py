@@ -20,9 +20,8 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
-from langchain_hybridgraph.stores.bm25 import Engine
 from langchain_hybridgraph.stores.columns import MetadataColumns
-from langchain_hybridgraph.stores.keyword_engine import keyword_index
+from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.chroma import ChromaAdapter
@@ -36,19 +35,13 @@ class ScopedRows:
     """Growing list of chunks that quickly finds the chunks in a scope.
 
     The row of a chunk is its position in the list. Chunks can only be added at the end. Thread-safe.
-
-    >>> from langchain_hybridgraph.filters import parse_filter
-    >>> rows = ScopedRows([Chunk("a", "", {"year": 2020}), Chunk("b", "", {"year": 2024})])
-    >>> rows.mask(Scope(filter=parse_filter({"year": {"$gt": 2021}})))
-    array([False,  True])
     """
 
-    def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
+    def __init__(self) -> None:
         self._chunks: list[Chunk] = []
         self._columns = MetadataColumns(self._read)
         self._times = (np.zeros(0), np.zeros(0))
         self._growing = ForkSafeLock()
-        self.extend(chunks)
 
     def copy(self) -> Self:
         """Return the same rows as a new object, to which other chunks can be added."""

@@ -531,10 +531,6 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
     The result may match more than the filter, because conditions that PGVector cannot express are left out. Do not use
     it with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have another meaning, and
     comparing a number with a string is an error.
-
-    >>> from langchain_hybridgraph.filters import parse_filter
-    >>> pgvector_filter(parse_filter({"lang": "en", "labels": {"$contains": 5}}))
-    {'$and': [{'lang': {'$in': ['en']}}, {'labels': {'$eq': 5}}]}
     """
     return translate(filter, _PGVectorDialect())
 

@@ -250,7 +250,8 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
         return spec, "minilm: all-MiniLM-L6-v2, as requested"
     module, _, name = spec.partition(":")
     if module in _PROVIDERS or not (module and name):
-        provider = next((each for prefix, each in _PROVIDERS.items() if spec.lower().startswith(prefix)), None)
+        names = _PROVIDERS | {name: name for name in BUILT_IN}
+        provider = next((each for prefix, each in names.items() if spec.lower().startswith(prefix)), None)
         advice = f'write HybridGraphStore(path, "{provider}"); ' if provider else ""
         raise ConfigurationError(f"embedding {quote_value(spec)} is unknown; {advice}expected {_EXPECTED}")
     return spec, f"{spec}: as requested"

@@ -229,7 +229,7 @@ KINDS: Mapping[str, Callable[[Path, Note], Iterator[FilePart]]] = {
     **{f".{name}": read_code for name in _CODE.split()},
 }
 """Readers of the files that are read in another process, by suffix."""
-_WITHOUT_PARTS: Mapping[Callable[[Path, Note], Iterator[FilePart]], str] = {
+_WITHOUT_PARTS: dict[Any, str] = {
     read_pdf: "no page contains text; if the pages were scanned, add a text layer, for example with ocrmypdf",
     read_word: "it has no text",
     read_slides: "no slide contains text; pictures are not read",

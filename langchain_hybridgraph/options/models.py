@@ -32,8 +32,8 @@ from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, trave
 from langchain_hybridgraph.search.fusion import FUSIONS, fusion_from
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
 from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
-from langchain_hybridgraph.stores.bm25 import Engine
 from langchain_hybridgraph.stores.graph import InMemoryGraph
+from langchain_hybridgraph.stores.keyword_engine import Engine
 from langchain_hybridgraph.stores.protocols import HasGraph
 from langchain_hybridgraph.telemetry.dispatch import check_sink
 from langchain_hybridgraph.telemetry.sinks import logger_from

@@ -108,7 +108,6 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
     def traverse(
         self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(sorted(scores), key=scores.__getitem__, reverse=True)[: self.sources]
@@ -427,12 +426,10 @@ class CombinedTraversal:
 
     @property
     def edge_filter(self) -> EdgeFilter:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         return self.beyond.edge_filter
 
     @property
     def sources(self) -> int:
-        """See :class:`~langchain_hybridgraph.search.traversals.AsksQuestions`."""
         return self.evidence.sources
 
     def for_question(self, question: traversals.Question) -> CombinedTraversal:
@@ -442,7 +439,6 @@ class CombinedTraversal:
     def traverse(
         self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         near = self.evidence.traverse(graph, seeds, score, vector)
         first = sorted(seeds, key=lambda seed: (0.0 if isnan(seed[1]) else -seed[1], seed[0]))[: self.sources]
         nodes = graph.nodes([id for id, _ in first])

@@ -81,7 +81,6 @@ class ReciprocalRankFusion:
         check_number("rank_constant", self.rank_constant, ge=0)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`."""
         weighed = _weighed(rankings)
         c = self.rank_constant
         unit = math.fsum(weight for _, weight in weighed) / (c + 1) if self.normalize == "theoretical" else 1.0
@@ -155,11 +154,9 @@ class ConvexCombination:
             _check_background(source, background)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`."""
         return self.others(rankings, _candidates(rankings) | dict.fromkeys(self._exact(rankings)))
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        """See :class:`Fusion`."""
         exact = self._exact(rankings)
         similar = 1 - max(exact.values(), default=0.0)
         weighed = []
@@ -211,7 +208,6 @@ class DistributionBased:
     method: ClassVar[str] = "hybrid"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`."""
         weighed = _weighed(rankings)
         total = math.fsum(weight for _, weight in weighed)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
@@ -235,7 +231,6 @@ class MaxWeighted:
     method: ClassVar[str] = "hybrid"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        """See :class:`Fusion`."""
         weighed = _weighed(rankings)
         heaviest = max((weight for _, weight in weighed), default=1.0)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}

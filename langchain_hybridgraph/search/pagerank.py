@@ -73,7 +73,6 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
     def traverse(
         self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         first = dict(reversed(list(seeds)))
         ids = list(dict.fromkeys(id for id, _ in seeds))
         nodes = graph.nodes(ids)

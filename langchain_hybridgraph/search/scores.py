@@ -123,22 +123,18 @@ class HopDecay:
 
     @property
     def of_seed(self) -> float:
-        """See :func:`parts_of`."""
         return self.hop_decay[0] * _shares(self.vector_weight, self.graph_weight)[1] if self.seed_bonus else 0.0
 
     @property
     def of_own(self) -> float:
-        """See :func:`parts_of`."""
         return _shares(self.vector_weight, self.graph_weight)[0] if self.score_expanded else 0.0
 
     def at_most(self, best: float, own: float, most: float) -> float:
-        """See :data:`GraphScore`."""
         return self.of_own * own + _shares(self.vector_weight, self.graph_weight)[1] * max(
             *self.hop_decay[1:], self.tail, 0
         )
 
     def __call__(self, paths: PathFeatures) -> Weights:
-        """See :data:`GraphScore`."""
         is_seed = paths.hops == 0
         own = np.where(np.isnan(paths.own), 0.0, paths.own)
         if not self.score_expanded:
@@ -181,7 +177,6 @@ class DistanceDecay:
 
     @property
     def of_seed(self) -> float:
-        """See :func:`parts_of`."""
         return _shares(self.seed_weight, self.distance_weight)[1]
 
     @property
@@ -190,12 +185,10 @@ class DistanceDecay:
         return "hops" if self.assignment == "nearest" else "seed"
 
     def at_most(self, best: float, own: float, most: float) -> float:
-        """See :data:`GraphScore`."""
         of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
         return of_seed + of_distance * math.exp(-1 / self.tau)
 
     def __call__(self, paths: PathFeatures) -> Weights:
-        """See :data:`GraphScore`."""
         of_seed, of_distance = _shares(self.seed_weight, self.distance_weight)
         seed = np.nan_to_num(paths.seed) / (paths.best_seed or 1.0)
         return of_seed * seed + of_distance * np.exp(-paths.hops / self.tau)
@@ -221,7 +214,6 @@ class Propagation:
 
     @property
     def of_own(self) -> float:
-        """See :func:`parts_of`."""
         return self.alpha
 
     def at_most(self, best: float, own: float, most: float) -> float:
@@ -229,7 +221,6 @@ class Propagation:
         return self.alpha * own + (1 - self.alpha) * max(best, most)
 
     def __call__(self, paths: PathFeatures) -> Weights:
-        """See :data:`GraphScore`."""
         own = np.where(np.isnan(paths.previous_value), paths.own, np.nan_to_num(paths.own))
         return np.where(np.isnan(paths.previous_value), own, self.alpha * own + (1 - self.alpha) * paths.previous_value)
 
@@ -255,11 +246,9 @@ class RingDecay:
         check_number("min_energy", self.min_energy, ge=0, le=1)
 
     def at_most(self, best: float, own: float, most: float) -> float:
-        """See :data:`GraphScore`."""
         return best * self.decay
 
     def __call__(self, paths: PathFeatures) -> Weights:
-        """See :data:`GraphScore`."""
         energy = paths.seed * paths.product * self.decay**paths.hops
         return np.where((energy >= self.min_energy) | (paths.hops == 0), energy, 0.0)
 
@@ -276,7 +265,6 @@ class Flow:
     by_similarity: ClassVar[bool] = False
 
     def __call__(self, paths: PathFeatures) -> Weights:
-        """See :data:`GraphScore`."""
         return paths.flow
 
 
@@ -298,11 +286,9 @@ class NoisyOr:
         check_number("strength", self.strength, ge=0, le=1)
 
     def __call__(self, paths: PathFeatures) -> Weights:
-        """See :data:`GraphScore`."""
         return self.strength * paths.flow
 
     def mixed(self, own: float, graph: float) -> float:
-        """See :class:`MixesScores`."""
         return 1 - (1 - own) * (1 - graph)
 
 

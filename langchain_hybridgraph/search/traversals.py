@@ -504,7 +504,6 @@ class BFS(EdgeFilteredTraversal):
     max_frontier: int | None = None
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, frontier=self.max_frontier)
 
@@ -528,7 +527,6 @@ class Beam(EdgeFilteredTraversal):
     max_hops: int = 2
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, width=self.width)
 
@@ -557,7 +555,6 @@ class WaterCircle(EdgeFilteredTraversal):
     min_energy: float = 0.05
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
-        """See :class:`~langchain_hybridgraph.search.traversals.Traversal`."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
         return trail.rings(self.max_hops, decay=self.ring_decay, floor=self.min_energy)
 

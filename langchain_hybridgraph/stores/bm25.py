@@ -31,7 +31,6 @@ Term = tuple[Field, str]
 IndexedText = tuple[int, str] | tuple[int, str, str]
 """Row number, text and, optionally, the headings of the text (see ``Chunk.headings``)."""
 
-Engine = Literal["tantivy", "rank_bm25"]
 
 # Tantivy cannot use other values, so rank_bm25 and Milvus use the same.
 K1 = 1.2

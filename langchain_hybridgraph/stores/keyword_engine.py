@@ -8,20 +8,24 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
 from langchain_hybridgraph.stores.bm25 import RankBM25Index
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.bm25 import Engine, IndexedText, KeywordIndex
+    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
     from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.chunk_rows import StoredChunk
 
 logger = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+
+
+# To add an engine, write its class and add its name here and in the next function.
+Engine = Literal["tantivy", "rank_bm25"]
 
 
 def keyword_index(engine: Engine, language: str | None = "english") -> KeywordIndex:

@@ -10,12 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import convert_to_messages
 
-from langchain_hybridgraph.embeddings.resolve import (
-    LSAEmbeddings,
-    default_embedding,
-    embedding_name,
-    resolve_embedding,
-)
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings, default_embedding, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, as_path, check_number, quote_value
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.records import memory_id

@@ -447,6 +447,33 @@ def test_check_counts_edges_with_missing_ends(index):
     assert "note: 1 edges have an end that is not in the index" in checked.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("search --ex", "--explain"), ("serve --ind", "--index"), ("tenants --js", "--json"), ("bac", "backup")],
+)
+def test_the_shell_completes_commands_and_options(words, completed):
+    """Commands and options are completed before an index was given."""
+    variables = {"COMP_WORDS": f"hybridgraph {words}", "COMP_CWORD": str(len(words.split()))}
+    variables["_HYBRIDGRAPH_COMPLETE"] = "complete_bash"
+    result = subprocess.run(COMMAND, capture_output=True, text=True, check=False, env=ENVIRONMENT | variables)
+    assert result.stdout.split() == [completed], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--index", "INDEX", "--tokens", "tokens.json"], "--tokens is for clients that connect over HTTP"),
+        (["--index", "NOWHERE"], "contains no index"),
+        (["--index", "INDEX", "--tenant", "ada"], "was made without tenants"),
+    ],
+)
+def test_an_mcp_server_that_could_answer_nothing_does_not_start(arguments, message, index):
+    """Options without effect, and stores that cannot be opened, are refused at the start."""
+    result = hybridgraph("mcp", *(str(index) if each == "INDEX" else each for each in arguments))
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert message in result.stderr
+
+
 def test_repair_refits(index, docs):
     """repair --refit fits the embedding again, so a word that was added late is known."""
     (docs / "word.txt").write_text(

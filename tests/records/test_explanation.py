@@ -37,28 +37,10 @@ def test_explaining_a_graph_hit():
     )
 
 
-def test_a_score_from_the_graph_alone_is_not_split():
-    """A score that comes only from the graph is not divided between search and graph."""
-    explanation = graph_hit("a", "b", parts={"graph": 0.4}, context=()).explain()
-    assert explanation == "score 0.400 = graph 0.400 · found by graph · 1 hop from a to b"
-
-
 def test_the_part_of_a_reranker_belongs_to_neither_search_nor_graph():
     """The reranker's part is left out of the division between search and graph."""
     parts = {"vector": 0.2, "keyword": 0.1, "graph": 0.3, "rerank": 0.4}
     assert "0.300 from search, 0.300 from the graph" in graph_hit("a", "b", parts=parts, context=()).explain()
-
-
-def test_two_parts_are_not_split_again():
-    """A score with one part from search and one from the graph is not divided again."""
-    explanation = graph_hit("a", "b", parts={"vector": 0.2, "graph": 0.3}, context=()).explain()
-    assert explanation == "score 0.500 = vector 0.200 + graph 0.300 · found by graph · 1 hop from a to b"
-
-
-def test_several_sources_are_listed():
-    """Three sources are listed with a comma and "and"."""
-    hit = Hit(Chunk("a", "t"), 0.5, "fused", {"vector": 0.5}, found_by=("vector", "keyword", "graph"))
-    assert "found by vector, keyword and graph" in hit.explain()
 
 
 def test_a_graph_part_without_a_path_means_a_named_title():

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.documents import Document
 from pydantic import BaseModel
 
@@ -27,7 +25,6 @@ from langchain_hybridgraph.chunks import Chunk, to_json
 from langchain_hybridgraph.evaluation import Difference, EvaluationReport, TuningResult
 from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.hierarchy import FindResult
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
@@ -65,24 +62,10 @@ def test_a_result_round_trips(store, kind):
     assert list(back) == list(result)
     assert all(isinstance(document, Document) for document in back)
     assert back.hits == result.hits
+    assert back.answerability == result.answerability
     assert (back.degraded, back.took_ms) == (result.degraded, result.took_ms)
     assert back.plan == to_json(result.plan)
     assert [hit.explain() for hit in back.hits] == [hit.explain() for hit in result.hits]
-
-
-def test_a_result_of_a_conversation_round_trips(store):
-    """A result of a conversation keeps its documents and the expanded query of its plan."""
-    result = AdvancedRetriever(HybridRetriever(store)).retrieve_with_context("And what do they do?", ["User: dogs"])
-    back = RetrievalResult.from_dict(through_json(result))
-    assert (list(back), back.plan["expanded_query"]) == (list(result), result.plan["expanded_query"])
-
-
-def test_hits_round_trip(store):
-    """A hit restored from JSON equals the original, including its chunk and path."""
-    hits = GraphRetriever(store, graph={"seed_k": 1}).retrieve("Do cats purr?").hits
-    assert hits
-    for hit in hits:
-        assert Hit.from_dict(through_json(hit)) == hit
 
 
 def test_results_of_a_tree_search_round_trip(store):
@@ -160,17 +143,6 @@ def test_odd_metadata_becomes_json():
     assert back[0] == Document("text", metadata={"at": "2024-05-01T00:00:00+00:00", "n": 3}, id="a")
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    )
-)
-def test_json_stays_as_it_is(value):
-    """Values that are already JSON do not change."""
-    assert to_json(value) == value
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [({"id": "a"}, "at text"), ({"id": "a", "text": 5}, "at text"), ([], "Chunk.to_dict()"), (None, "Chunk.to_dict()")],
@@ -184,14 +156,8 @@ def test_other_values_are_errors(data, message):
 
 def test_results_can_be_added_to_lists(store):
     """Adding a result to a list, a tuple or another result gives a list."""
-    result = HybridRetriever(store).retrieve("Do cats purr?", k=2)
-    other = Document("other")
-    assert [other] + result == [other, *result]  # noqa: RUF005 - the operator is what is tested
-    assert result + [other] == [*result, other]  # noqa: RUF005
-    assert result + result == [*result, *result]
-    assert (other,) + result == [other, *result]  # noqa: RUF005
+    result, other = HybridRetriever(store).retrieve("Do cats purr?", k=2), Document("other")
+    assert [other] + result == (other,) + result == [other, *result]  # noqa: RUF005 - the operator is what is tested
     assert type(result + result) is list
-    assert sum([result, result], []) == [*result, *result]  # noqa: RUF017
-    for wrong in ("text", 1, None):
-        with pytest.raises(TypeError):
-            result + wrong
+    with pytest.raises(TypeError):
+        result + "text"

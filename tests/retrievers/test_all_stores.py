@@ -126,18 +126,3 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     for store in (HybridGraphStore(tmp_path / "index"), MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words())):
         with store:
             assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded
-
-
-@pytest.mark.parametrize("name", RETRIEVERS)
-def test_a_filter_without_matches_is_not_an_empty_index(stores, name):
-    """If only the filter excludes all texts, the result does not report empty-index."""
-    for store in (stores["folder"], stores["milvus"]):
-        result = RETRIEVERS[name](store).retrieve(QUESTION, filter={"year": 1066})
-        assert (list(result), "empty-index" in result.degraded) == ([], False)
-
-
-def test_find_in_an_empty_index_says_so():
-    """``find`` and ``search`` of a hierarchical retriever report empty-index too."""
-    retriever = HierarchicalRetriever(HybridGraphStore())
-    assert "empty-index" in retriever.find(QUESTION).degraded
-    assert "empty-index" in retriever.search(QUESTION).degraded

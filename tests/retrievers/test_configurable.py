@@ -68,39 +68,12 @@ def test_k_weights_and_filter_at_run_time(kind, store):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_set_at_run_time_are_used_by_the_search(kind, store):
-    """A single weight set at run time determines the other weight, as in the constructor."""
-    retriever = kind(store, k=2).configurable_fields(**fields("semantic_weight"))
-    configured_retriever, _ = retriever.prepare({"configurable": {"semantic_weight": 1.0}})
-    assert configured_retriever.retrieve("fast train").plan["weights"].keys() == {"vector"}
-
-
-async def test_asynchronously_and_in_a_batch(store):
-    """Configured settings apply to invoke, ainvoke and batch."""
-    chain = configured(in_chain(HybridRetriever(store).configurable_fields(**fields("k"))), k=1)
-    expected = ["trains/fast.md"]
-    assert chain.invoke("fast train") == expected
-    assert await chain.ainvoke("fast train") == expected
-    assert chain.batch(["fast train"] * 2) == [expected] * 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_the_call_overrides_configurable_which_overrides_the_constructor(kind, store):
     """A k given in the call overrides a configured k, which overrides the constructor's k."""
     retriever = kind(store, k=4).configurable_fields(**fields("k"))
     assert len(retriever.invoke("fast train")) > 2
     assert len(configured(retriever, k=2).invoke("fast train")) == 2
     assert len(configured(retriever, k=2).invoke("fast train", k=1)) == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_built_again(kind, store):
-    """A configured retriever uses the same store object, and the original retriever does not change."""
-    retriever = kind(store, k=2)
-    configured_retriever, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 1}})
-    assert configured_retriever.vector_store is store
-    assert configured_retriever.k == 1
-    assert retriever.k == 2
 
 
 def test_the_index_over_documents_is_the_same():
@@ -116,16 +89,6 @@ def test_the_index_over_documents_is_the_same():
     assert configured_retriever.index.adapter is retriever.index.adapter is not None
     assert configured_retriever.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
     assert configured_retriever.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
-
-
-@pytest.mark.parametrize("preset", ["hop_decay", "distance_decay"])
-def test_configuring_k_keeps_the_weights_of_a_preset(preset, store):
-    """Configuring k keeps the weights that come with the preset."""
-    retriever = GraphRetriever(store, preset=preset, k=4)
-    configured_retriever, _ = retriever.configurable_fields(**fields("k")).prepare({"configurable": {"k": 3}})
-    assert (
-        configured_retriever.retrieve("fast train").plan["weights"] == retriever.retrieve("fast train").plan["weights"]
-    )
 
 
 def test_preset_and_graph_options_at_run_time(store):

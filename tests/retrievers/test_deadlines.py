@@ -10,16 +10,9 @@ import threading
 import pytest
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
 
-from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.search.conversation import LLMRewrite
-from langchain_hybridgraph.search.planner import QueryPlanner
-from langchain_hybridgraph.search.rerankers import LLMReranker
 from tests.support.samples.clock import PATIENCE, make_late
 
 TEXTS = ["The red roadster costs 200,000.", "The blue van costs 9,000.", "Trains are slow."]
@@ -66,33 +59,12 @@ class GatedEmbeddings(DeterministicFakeEmbedding):
         return super().embed_query(text)
 
 
-class GatedModel(FakeListChatModel):
-    """Chat model whose calls may hang, without async methods."""
-
-    gate: object
-
-    def _call(self, *args, **kwargs):
-        self.gate.pass_through()
-        return super()._call(*args, **kwargs)
-
-    def with_structured_output(self, schema, **options):
-        return self | RunnableLambda(lambda message: {"raw": message, "parsed": None, "parsing_error": None})
-
-
 class GatedCompressor(BaseDocumentCompressor):
     gate: object
 
     def compress_documents(self, documents, query, callbacks=None):
         self.gate.pass_through()
         return documents
-
-
-class GatedRetriever(BaseRetriever):
-    gate: object
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        self.gate.pass_through()
-        return []
 
 
 def sync(retriever, *args, **options):
@@ -143,17 +115,6 @@ def test_a_deadline_is_in_milliseconds(gate, ask):
     assert "deadline-exceeded:vector" in ask(retriever, "red roadster").degraded
 
 
-def test_an_embedding_that_hangs(gate, late, ask):
-    """If embedding the query hangs, keyword search alone provides the hits and the result reports
-    deadline-exceeded:vector.
-    """
-    late("vector")
-    retriever = HybridRetriever(store(gate), deadline_ms=DEADLINE_MS)
-    gate.shut()
-    result = ask(retriever, "red roadster")
-    assert (result[0].id, result.degraded) == ("roadster", ("deadline-exceeded:vector",))
-
-
 @pytest.mark.parametrize("by_call", [True, False], ids=["of the call", "of the retriever"])
 def test_an_embedding_that_hangs_after_a_conversation(gate, late, ask, by_call):
     """If the embedding hangs in a search with a conversation, only the keywords of the original question are searched
@@ -185,69 +146,6 @@ def test_an_embedding_that_hangs_only_while_the_question_is_expanded(gate, late,
         deadline_ms=DEADLINE_MS,
     )
     assert result.degraded == ("expander-failed",)
-
-
-def test_a_model_that_hangs_while_it_rewrites(gate, late, ask):
-    """If the rewriting model hangs, the original question is searched and the result reports expander-failed."""
-    late("expander")
-    rewrite = LLMRewrite(GatedModel(responses=["an answer"], gate=gate), timeout=None)
-    gate.shut()
-    free = Gate()
-    retriever = AdvancedRetriever(HybridRetriever(store(free), deadline_ms=DEADLINE_MS), expander=rewrite)
-    result = ask(retriever, QUESTION, conversation_history=HISTORY)
-    assert (len(result), result.degraded) == (3, ("expander-failed",))
-
-
-def test_a_history_that_hangs(gate, late, ask):
-    """If loading the chat history hangs, the original question is searched and the event loop is not blocked."""
-    late("history")
-
-    def fetch(session_id):
-        gate.pass_through()
-        return HISTORY
-
-    gate.shut()
-    below = HybridRetriever(store(Gate()), deadline_ms=DEADLINE_MS)
-    result = ask(AdvancedRetriever(below, get_session_history=fetch), QUESTION)
-    assert (len(result), result.degraded) == (3, ("deadline-exceeded:history",))
-
-
-SESSION = [HumanMessage("Which car is red?"), AIMessage("The roadster."), HumanMessage("Tell me more.")]
-
-
-def test_a_planner_that_hangs(gate, late, ask):
-    """If the planner hangs, the raw query is searched and no later stage is cut short."""
-    late("planner")
-    metadata = [{"source": f"cars/{name}.md"} for name in ("roadster", "van", "train")]
-    vector_store = store(Gate(), metadatas=metadata)
-    planner = QueryPlanner(GatedModel(responses=["an answer"], gate=gate), timeout=None)
-    gate.shut()
-    retriever = HierarchicalRetriever(vector_store, planner=planner, k=2, deadline_ms=DEADLINE_MS)
-    result = ask(retriever, "red roadster", session=SESSION)
-    assert "roadster" in [document.id for document in result]
-    assert "planner-failed" in result.degraded
-    assert [reason for reason in result.degraded if reason.startswith("deadline")] == []
-
-
-@pytest.mark.parametrize("make", [LLMReranker, "compressor"], ids=["chat model", "compressor"])
-def test_a_reranker_that_hangs(gate, late, ask, make):
-    """If the reranker hangs, all hits are returned and the result reports deadline-exceeded:rerank."""
-    late("rerank")
-    model = GatedModel(responses=["an answer"], gate=gate)
-    reranker = GatedCompressor(gate=gate) if make == "compressor" else make(model, timeout=None)
-    retriever = HybridRetriever(store(Gate()), reranker=reranker, deadline_ms=DEADLINE_MS)
-    gate.shut()
-    result = ask(retriever, "red roadster")
-    assert (len(result), result.degraded) == (3, ("deadline-exceeded:rerank",))
-
-
-def test_a_keyword_retriever_that_hangs(gate, late, ask):
-    """If the keyword retriever hangs, vector search alone provides the hits."""
-    late("keyword")
-    retriever = HybridRetriever(store(Gate()), keyword_retriever=GatedRetriever(gate=gate), deadline_ms=DEADLINE_MS)
-    gate.shut()
-    result = ask(retriever, "red roadster")
-    assert (len(result), result.degraded) == (3, ("deadline-exceeded:keyword",))
 
 
 def test_a_reranker_made_for_each_call_leaves_few_threads(gate, late, ask):

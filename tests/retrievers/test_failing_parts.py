@@ -212,6 +212,10 @@ def test_a_search_with_a_broken_part_answers(monkeypatch, name, how, is_async):
     assert KEY not in repr((result.plan, result.degraded))
     # A function may return None instead of a history, and any text is an expanded question.
     is_valid = (name == "history" and how is None) or (name == "expander" and how == "rubbish")
+    if how == "hangs" and source in ("vector", "keyword", "rerank", "graph"):
+        assert f"deadline-exceeded:{source}" in result.degraded
+    if name == "fusion":
+        assert ("interleaved" in result.degraded, result.plan["method"]) == (True, "interleave")
     if source is not None and not is_valid:
         sources = (source, "planner") if name == "session" else (source,)  # a planner may refuse the messages
         assert any(each in reason for reason in result.degraded for each in sources), result.degraded

@@ -96,14 +96,6 @@ def test_later_stages(store):
     assert [document.id for document in result] == ["0", "1"]
 
 
-def test_a_changed_text_comes_last():
-    """A filter-only search lists an updated text after texts that were added before the update."""
-    store = HybridGraphStore()
-    store.add_texts(["one", "two", "three"], [ODD] * 3, ids=["1", "2", "3"])
-    store.add_texts(["one more"], [ODD], ids=["1"])
-    assert [document.id for document in HybridRetriever(store).invoke("", filter=ODD)] == ["2", "3", "1"]
-
-
 def test_parents_take_the_position_of_their_first_child():
     """A filter-only search returns each parent once, in the position of its first child."""
     from langchain_hybridgraph.chunks import Chunk
@@ -129,13 +121,6 @@ def test_memories_are_ordered_by_confidence_and_age():
     result = MemoryRetriever(store, mode={"type": "general", "decay_per_hour": 1e-5}).invoke("", filter=ODD)
     assert [document.id for document in result] == ["new-0.9", "old-0.9", "new-0.1", "old-0.1"]
     assert MemoryRetriever(store).invoke("", labels=["none"]) == []
-
-
-def test_a_tree_is_listed_below_its_target(store):
-    """A filter-only search of a tree lists the documents below the target in the order of their uris."""
-    retriever = HierarchicalRetriever(store, k=3)
-    assert [context.uri for context in retriever.find("", "docs/07.md", filter=ODD).resources] == ["docs/07.md"]
-    assert [context.uri for context in retriever.find("", filter=ODD)] == ["docs/01.md", "docs/03.md", "docs/05.md"]
 
 
 @pytest.mark.parametrize("search", ["similarity_search", "max_marginal_relevance_search"])

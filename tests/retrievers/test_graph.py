@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -14,18 +13,16 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import ValidationError
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
-from langchain_hybridgraph.errors import ConfigurationError, RetrievalError
-from langchain_hybridgraph.filters.expressions import by_meta
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.expansion import TRAVERSALS
-from langchain_hybridgraph.search.scores import HopDecay, RingDecay
+from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.graph import InMemoryGraph
-from tests.support.samples.clock import make_late
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
 PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]
@@ -188,16 +185,6 @@ def test_the_tool_names_a_shared_entity_and_a_text_that_is_not_in_the_list():
         assert "↳ related: A –cites→ [1] (A cites C.)" in short_answer
 
 
-def test_ring_decay():
-    """RingDecay passes .36 of A's energy of .9 to C and .162 to D, so D's score is .45 of C's."""
-    with drawing() as store:
-        retriever = GraphRetriever(
-            store, preset="ring_decay", graph={"seed_k": 2, "seed_keyword_weight": 0}, fusion="rrf", k=10
-        )
-        score_of = scores(retriever.retrieve("q", graph={"score": RingDecay()}))
-        assert score_of["D"] / score_of["C"] == pytest.approx(0.45)
-
-
 # -- metadata of hits -----------------------------------------------------------------------------------------------
 
 
@@ -294,28 +281,14 @@ def test_equal_scores_are_ordered_by_similarity():
 # -- which chunks are reached ------------------------------------------------------------------------------------------
 
 
-def test_a_filter_applies_on_every_hop():
-    """A chunk that the filter excludes is neither returned nor traversed."""
-    kinds = {name: {"kind": "open"} for name in "ABDZ"} | {"C": {"kind": "secret"}}
-    with drawing(**kinds) as store:
-        score_of = scores(hop_decay(store, filter=by_meta(kind="open")).retrieve("q"))
-        assert "C" not in score_of
-        assert score_of["D"] == pytest.approx(0.07)
-
-
 def test_expired_chunks_are_not_traversed():
-    """An expired chunk is traversed only if as_of is a time at which it was valid."""
+    """An expired chunk is traversed only if as_of is a time at which it was valid, and an expired edge never is."""
     with drawing(C={"valid_until": "2020-06-01T00:00:00Z"}) as store:
         retriever = hop_decay(store)
         assert "D" in retriever.retrieve("q", as_of="2020-01-01T00:00:00Z")[3].id
         assert scores(retriever.retrieve("q"))["D"] == pytest.approx(0.07)
-
-
-def test_an_expired_edge_is_not_traversed():
-    """An edge that expired in 1970 is not traversed."""
-    with drawing() as store:
         store.upsert([], edges=[Edge("A", "Z", "cites", 1.0, "", valid_until=1.0)])
-        assert "Z" not in {d.id for d in hop_decay(store).retrieve("q") if d.metadata["hops"]}
+        assert "Z" not in {hit.id for hit in retriever.retrieve("q").hits if hit.hops}
 
 
 def test_seeds_can_be_given():
@@ -435,27 +408,6 @@ async def test_candidates_may_be_set_for_one_call():
             retriever.retrieve("q", graph={"candidates": "seeds"})
 
 
-def test_without_edges_only_the_seeds_are_returned():
-    """With candidates="reached" and no edges, only the seeds are returned and the result reports no-graph-store."""
-    with HybridGraphStore(None, Angles()) as store:
-        store.add_texts(list(COSINES), [{"labels": ["Claim"] if name == "B" else []} for name in COSINES])
-        result = GraphRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}).retrieve("q")
-        assert [document.page_content for document in result] == ["B"]
-        assert result.degraded == ("no-graph-store",)
-
-
-@pytest.mark.parametrize("settings", [{}, {"memory": {"source_weights": {"vector": 1.0}}}, {"fusion": "rrf"}])
-def test_only_reached_memories_are_returned(settings):
-    """With candidates="reached", MemoryRetriever scores only seeds and reached chunks, even if the graph has no
-    weight.
-    """
-    with drawing(B={"labels": ["Claim"]}) as store:
-        retriever = MemoryRetriever(store, graph={"seed_labels": ["Claim"], "candidates": "reached"}, **settings)
-        hits = retriever.retrieve("q").hits
-        assert {"B", "C"} <= {hit.id for hit in hits}
-        assert {hit.path[0] for hit in hits} == {"B"}
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_without_conditions_the_best_seeds_are_kept(preset):
     """With candidates="reached", every path starts at one of the best seed_k seeds, and a smaller k gives a prefix."""
@@ -490,37 +442,21 @@ def test_a_store_without_edges_answers_as_hybrid():
         assert scores(result) == scores(HybridRetriever(store, k=3).retrieve("Who wrote notes?"))
 
 
-def test_a_plain_store_without_edges_is_reported():
-    """The results of a vector store without edges report no-graph-store."""
-    plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
-    assert GraphRetriever(plain, DOCUMENTS).retrieve("notes").degraded == ("no-graph-store",)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"graph": {"traversal": {"type": "bfs", "relations": ["cite", "cites"]}}},
-        {"graph": {"traversal": {"type": "best_first", "relations": ["cites", "cite"]}}},
-        {"graph": {"traversal": {"type": "evidence", "relations": ["cite", "cites"]}}},
-        {"graph": {"traversal": {"type": "pagerank", "relations": ["cite", "cites"]}}},
-    ],
-)
+@pytest.mark.parametrize("kind", ["bfs", "best_first", "evidence", "pagerank"])
 @pytest.mark.parametrize("has_own_edges", [False, True])
-def test_a_relation_that_no_edge_has_is_reported(settings, has_own_edges):
+def test_a_relation_that_no_edge_has_is_reported(kind, has_own_edges):
     """A relation that no edge has is reported with the existing relations, and the other relations are traversed."""
     with drawing(Edge("A", "D", "likes")) as store:
-        graph = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if has_own_edges else {}
-        options = {"k": 5} | graph
-        result = GraphRetriever(store, **options, **settings).retrieve("q")
+        options = {"edges": [*edges(*PINNED), Edge("A", "D", "likes")]} if has_own_edges else {}
+        retriever = GraphRetriever(
+            store, graph={"traversal": {"type": kind, "relations": ["cite", "cites"]}}, **options
+        )
+        result = retriever.retrieve("q")
         message = "no edge has the relation 'cite'; there are cites, likes"
         assert result.degraded == ("unknown-relation",)
         assert result.plan["remarks"] == {"unknown-relation": message}
-        assert f"Not as requested: unknown-relation ({message})." in GraphRetriever(
-            store, **options, **settings
-        ).explain("q")
-        right = GraphRetriever(
-            store, **options, graph={"traversal": {"type": "bfs", "relations": ["cites", "likes"]}}
-        ).retrieve("q")
+        assert f"Not as requested: unknown-relation ({message})." in retriever.explain("q")
+        right = retriever.retrieve("q", graph={"traversal": {"type": "bfs", "relations": ["cites", "likes"]}})
         assert (right.degraded, right.plan["remarks"]) == ((), {})
 
 
@@ -543,57 +479,16 @@ class Broken:
         raise OSError("the graph has disappeared")
 
 
-class Breaking(Broken):
-    """Graph that fails after the first hop."""
-
-    def __init__(self):
-        self.hops_left = 1
-
-    def scoped_graph(self, scope, ways):
-        scoped_graph = InMemoryGraph(edges(("ada", "engine", 0.8), ("engine", "loom", 0.8))).scoped_graph(scope, ways)
-        return Ending(scoped_graph, self)
-
-
-class Ending:
-    """Scoped graph that fails once no hops are left."""
-
-    def __init__(self, scoped_graph, graph):
-        self._scoped_graph, self._graph = scoped_graph, graph
-
-    def __len__(self):
-        return len(self._scoped_graph)
-
-    def __getattr__(self, name):
-        return getattr(self._scoped_graph, name)
-
-    def restricted_to(self, nodes):
-        return self
-
-    def neighbours(self, nodes):
-        if not self._graph.hops_left:
-            raise OSError("the graph has disappeared")
-        self._graph.hops_left -= 1
-        return self._scoped_graph.neighbours(nodes)
-
-
-@pytest.mark.parametrize("broken", [Broken, Breaking])
-def test_a_graph_that_disappears_leaves_the_hits(broken):
-    """If the graph fails before or during the traversal, the search's own hits are returned with graph-failed.
-
-    With given seeds, only these are returned.
-    """
+def test_a_graph_that_disappears_leaves_the_hits():
+    """If the graph fails, the search's own hits are returned with graph-failed; with given seeds, only these."""
     with HybridGraphStore(None) as store:
         store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(
-            store, edges=broken(), graph={"traversal": {"type": "bfs", "max_hops": 2}, "seed_k": 1}
-        )
+        retriever = GraphRetriever(store, edges=Broken(), graph={"traversal": "bfs", "seed_k": 1})
         result = retriever.retrieve("Who wrote notes?")
-        assert result.degraded == ("graph-failed",)
-        assert result[0].id == "ada"
+        assert (result[0].id, result.degraded) == ("ada", ("graph-failed",))
+        assert len(result) > 1
         assert "disappeared" in result.plan["errors"]["graph"]
-        seeds = GraphRetriever(store, edges=broken(), graph={"traversal": "bfs"}).retrieve(
-            "Who wrote notes?", seed_ids=["ada"]
-        )
+        seeds = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
         assert ([document.id for document in seeds], seeds.degraded) == (["ada"], ("graph-failed",))
 
 
@@ -616,39 +511,6 @@ def test_visited_chunks_that_are_not_hits_leave_no_gap():
         ids = [[hit.id for hit in retriever.retrieve("A", k=k, seed_ids=["entity:q"])] for k in range(1, 6)]
         assert ids == [ids[-1][:k] for k in range(1, 6)]
         assert len(ids[-1]) == 4
-
-
-class Slow(InMemoryGraph):
-    """Separate graph that blocks until it is released."""
-
-    has_fast_lookups = True
-    let = threading.Event()
-
-    def for_store(self, visible, cosines):
-        return self
-
-    def scoped_graph(self, scope, ways):
-        self.let.wait(60)
-        return super().scoped_graph(scope, ways)
-
-
-def test_a_slow_graph_is_not_waited_for(monkeypatch):
-    """If the graph is slow, the search's hits are returned at the deadline with deadline-exceeded:graph."""
-    make_late(monkeypatch, "graph")
-    with drawing() as store:
-        result = hop_decay(store, edges=Slow(edges(*PINNED)), deadline_ms=1e5).retrieve("q")
-        Slow.let.set()
-        assert "deadline-exceeded:graph" in result.degraded
-        assert len(result) == len(COSINES)
-
-
-def test_a_failing_graph_can_raise():
-    """With on_error="raise", a failing graph raises RetrievalError."""
-    with HybridGraphStore(None) as store:
-        store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, edges=Broken(), on_error="raise")
-        with pytest.raises(RetrievalError, match="disappeared"):
-            retriever.retrieve("Who wrote notes?")
 
 
 def test_an_exceeded_node_cap_is_reported():
@@ -696,27 +558,15 @@ def test_a_smaller_k_gives_a_prefix_of_the_hits_and_scores(settings, options):
 def test_another_traversal_keeps_the_requested_score():
     """A traversal given in the call keeps the graph score that the constructor chose by preset or score."""
     with drawing() as store:
-        results = [
-            {"preset": "ring_decay"},
-            {"graph": {"score": "ring_decay"}},
-            {"graph": {"score": {"type": "hop_decay", "vector_weight": 0.6}}},
-            {},
-            {"graph": {"traversal": "bfs"}},
-        ]
-        expansions = [
-            GraphRetriever(store, **one).retrieve("q", graph={"traversal": "beam"}).plan["walk"] for one in results
-        ]
-        assert [expansion["score"] for expansion in expansions] == [
-            "ring_decay",
-            "ring_decay",
-            "hop_decay",
-            "hop_decay",
-            "hop_decay",
-        ]
-        assert (
-            GraphRetriever(store, preset="ring_decay", graph={"traversal": "beam"}).retrieve("q").plan["walk"]
-            == expansions[0]
-        )
+        for settings, score in (
+            ({"preset": "ring_decay"}, "ring_decay"),
+            ({"graph": {"score": "ring_decay"}}, "ring_decay"),
+            ({"graph": {"score": {"type": "hop_decay", "vector_weight": 0.6}}}, "hop_decay"),
+            ({}, "hop_decay"),
+            ({"graph": {"traversal": "bfs"}}, "hop_decay"),
+        ):
+            result = GraphRetriever(store, **settings).retrieve("q", graph={"traversal": "beam"})
+            assert result.plan["walk"] == {"traversal": "beam", "score": score}
 
 
 OWN_SCORES = {
@@ -742,40 +592,6 @@ def test_a_traversal_alone_has_the_score_of_its_preset(traversal):
         assert [scores(each) for each in (call_result, copied, over)] == [scores(result)] * 3
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"max_hops": 2}, r"graph={'traversal': {'type': 'bfs', 'max_hops': 2}}"),
-        ({"graph": {"graph_weight": 0.2}}, r"write {'score': {'type': 'hop_decay', 'graph_weight': 0.2}}"),
-        ({"graph": {"traversal": "dfs"}}, "bfs"),
-        ({"graph": {"score": {"type": "hop_decay", "decay": 1}}}, "hop_decay"),
-        ({"preset": "best"}, "evidence"),
-        ({"graph": {"seed_k": 0}}, "an integer ≥ 1, got 0"),
-        ({"edges": ["a", "b"]}, "list of Edge"),
-        (
-            {"graph": {"score": {"type": "hop_decay", "hop_decay": 0.5}}},
-            r"must be a list with a number per hop, such as \[1, 0.7, 0.5\]",
-        ),
-        ({"graph": {"seed_keyword_weight": 2}}, "number from 0 to 1"),
-        ({"graph": {"traversal": {"type": "bfs", "max_hops": -1}}}, "an integer ≥ 0, got -1"),
-        ({"graph": {"traversal": {"type": "bfs", "min_weight": 3}}}, "number from 0 to 1, got 3"),
-        ({"max_hop": 2}, "max_hop"),
-    ],
-)
-def test_the_error_for_an_invalid_setting_names_valid_values(settings, message):
-    """Invalid settings raise ValidationError at construction, with a message that names valid values."""
-    with HybridGraphStore(None) as store, pytest.raises(ValidationError, match=message):
-        GraphRetriever(store, **settings)
-
-
-def test_an_assigned_filter_is_parsed():
-    """A mapping assigned to ``filter`` becomes a Filter, as in the constructor."""
-    with drawing(C={"kind": "secret"}) as store:
-        retriever = GraphRetriever(store)
-        retriever.filter = {"kind": "secret"}
-        assert [document.id for document in retriever.retrieve("q")] == ["C"]
-
-
 @pytest.mark.parametrize(("value", "expected"), [(5.0, 1.0), (-1.0, 0.0)])
 def test_a_custom_score_is_clipped_between_0_and_1(value, expected):
     """Values of a custom graph score are clipped to the range from 0 to 1."""
@@ -794,14 +610,6 @@ def test_unknown_seeds_are_reported():
             hop_decay(store).retrieve("q", seed_ids=[])
 
 
-@pytest.mark.parametrize("settings", [{}, {"preset": "evidence"}])
-def test_without_any_given_seed_nothing_is_found(settings):
-    """If none of the given seeds exists, no hit is returned, not even for a title in the question."""
-    with ingested() as store:
-        result = GraphRetriever(store, **settings).retrieve("When did Lord Byron live?", seed_ids=["nobody"])
-        assert (list(result), result.degraded) == ([], ("seeds-missing",))
-
-
 NUMBERED = {f"n{n}": f"word{n} of many" for n in range(5)}
 
 
@@ -810,12 +618,6 @@ def numbered():
     store = HybridGraphStore(None)
     store.add_texts(list(NUMBERED.values()), [{"year": n} for n in range(5)], ids=list(NUMBERED))
     return store
-
-
-def plain_numbered():
-    """Return LangChain's in-memory store with the same texts, and their Documents."""
-    documents = [Document(id=id, page_content=text) for id, text in NUMBERED.items()]
-    return InMemoryVectorStore.from_documents(documents, DeterministicFakeEmbedding(size=16)), documents
 
 
 @pytest.mark.parametrize(
@@ -840,16 +642,6 @@ def test_given_seeds_without_edges_must_pass_the_filter():
         assert [document.id for document in result] == ["n3"]
         assert set(result.degraded) == {"no-graph-store", "seeds-missing"}
         assert not GraphRetriever(store).retrieve("word0", seed_ids=["x"])
-
-
-@pytest.mark.parametrize("graph", [None, Broken(), InMemoryGraph([])])
-def test_given_seeds_over_a_plain_store_are_the_whole_answer(graph):
-    """Over a plain vector store with no edges or a failing graph, only the given seeds are returned."""
-    plain, documents = plain_numbered()
-    for texts in (documents, None):
-        result = GraphRetriever(plain, texts, edges=graph).retrieve("word0", seed_ids=["n2"])
-        assert [document.id for document in result] == ["n2"]
-        assert ("graph-failed" if isinstance(graph, Broken) else "no-graph-store") in result.degraded
 
 
 def test_a_document_as_a_seed_is_all_of_its_chunks():
@@ -877,10 +669,9 @@ def test_given_seeds_are_weighted_by_similarity():
 @pytest.mark.parametrize(
     ("seed_ids", "message"),
     [
-        ("A", r"seed_ids must be a list of ids as strings, got 'A'; write seed_ids=\['A'\]"),
-        ([1], r"as strings, got \[1\]; write seed_ids=\['1'\]"),
-        (["A", None], "ids as strings"),
-        (7, r"seed_ids must be a list of ids as strings, got 7; write seed_ids=\['7'\]"),
+        ("A", r"got 'A'; write seed_ids=\['A'\]"),
+        ([1], r"got \[1\]; write seed_ids=\['1'\]"),
+        (["A", None], "as strings"),
     ],
 )
 def test_seed_ids_must_be_a_list_of_strings(seed_ids, message):

@@ -87,31 +87,6 @@ def test_create_retrieval_chain_hands_on_the_conversation(store):
     assert not isinstance(history_aware(HybridRetriever(store)), BaseRetriever)
 
 
-@pytest.mark.filterwarnings("error")
-def test_create_retrieval_chain_with_stored_histories_does_not_warn(store):
-    """With get_session_history, the history does not have to be passed, so create_retrieval_chain does not warn."""
-    retriever = AdvancedRetriever(HybridRetriever(store, k=1), get_session_history=lambda id: FOLLOW_UP["chat_history"])
-    answer = create_retrieval_chain(retriever, answering()).invoke(FOLLOW_UP)
-    assert ids(answer["context"]) == ["roadster"]
-
-
-async def test_create_retrieval_chain_awaited_and_streamed(store):
-    """create_retrieval_chain gives the same context by invoke, ainvoke and stream."""
-    chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=2)), answering())
-    answer = chain.invoke(FOLLOW_UP)
-    assert (await chain.ainvoke(FOLLOW_UP))["context"] == answer["context"]
-    streamed = [part["context"] for part in chain.stream(FOLLOW_UP) if "context" in part]
-    assert [document for part in streamed for document in part] == answer["context"]
-
-
-def test_a_question_without_a_conversation(store):
-    """A question alone, or with an empty history, is searched unchanged."""
-    retriever = history_aware(HybridRetriever(store, k=1))
-    for input in ("coal trains", {"input": "coal trains"}, {"input": "coal trains", "chat_history": None}):
-        assert ids(retriever.invoke(input)) == ["train"]
-    assert [ids(each) for each in retriever.batch(["coal trains", FOLLOW_UP])] == [["train"], ["roadster"]]
-
-
 def test_lcel_hands_on_the_conversation(store):
     """In an LCEL chain, a history-aware retriever receives the question and the conversation."""
     retriever = history_aware(HybridRetriever(store, k=1))
@@ -222,22 +197,7 @@ async def test_scores_are_returned_on_request(store, kind):
         retriever.invoke("red roadster", annotate="some")
 
 
-def test_prompts_with_metadata_contain_only_stored_keys(store):
-    """A prompt that prints ``doc.metadata`` contains only the stored metadata."""
-    retriever = HybridRetriever(store, k=1)
-    prompt = "\n".join(f"Source: {doc.metadata}\n{doc.page_content}" for doc in retriever.invoke("red roadster"))
-    assert prompt == "Source: {'source': 'roadster.md', 'kind': 'car', 'year': 2020}\n" + TEXTS["roadster"][0]
-
-
 # -- classes around a retriever ------------------------------------------------------------------------------------
-
-
-def test_multi_query_retriever(store):
-    """MultiQueryRetriever returns a Document found for several questions once."""
-    model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
-    documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
-    assert len(documents) > 2
-    assert len(ids(documents)) == len(set(ids(documents)))
 
 
 def test_merger_and_ensemble_retriever(store):
@@ -250,31 +210,6 @@ def test_merger_and_ensemble_retriever(store):
         documents = ensemble.invoke("red roadster")
         assert documents[0].id == "roadster"
         assert len(ids(documents)) == len(set(ids(documents)))
-
-
-def test_an_ensemble_as_the_keyword_side(other):
-    """An EnsembleRetriever or a HybridRetriever can be the keyword source of a HybridRetriever."""
-    inside = HybridRetriever(other, k=4)
-    for side in (EnsembleRetriever(retrievers=[inside], weights=[1.0]), inside):
-        result = HybridRetriever(other, keyword_retriever=side, k=2).retrieve("red roadster")
-        assert result[0].id == "roadster"
-        assert result.hits[0].chunk.metadata == documents()[0].metadata
-    assert result.hits[0].bm25_score == inside.retrieve("red roadster").hits[0].score
-
-
-def test_contextual_compression_retriever(store, other):
-    """ContextualCompressionRetriever filters the hits of a HybridRetriever."""
-    compressor = EmbeddingsFilter(embeddings=other.embeddings, similarity_threshold=0.5)
-    around = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=HybridRetriever(store, k=5))
-    assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
-
-
-def test_re_phrase_query_retriever(store):
-    """RePhraseQueryRetriever passes the rewritten question to a HybridRetriever."""
-    prompt = PromptTemplate.from_template("{question}")
-    model = FakeListChatModel(responses=["coal trains"])
-    around = RePhraseQueryRetriever.from_llm(HybridRetriever(store, k=1), model, prompt)
-    assert ids(around.invoke("Hi, could you tell me what carries the black stuff?")) == ["train"]
 
 
 def test_create_retriever_tool(store):
@@ -291,6 +226,24 @@ def test_create_retriever_tool(store):
 # -- classes around a vector store ---------------------------------------------------------------------------------
 
 
+def test_multi_vector_retriever_over_our_store():
+    """MultiVectorRetriever searches summaries and returns their documents, with MMR or a score threshold as well."""
+    byte_store, summaries = InMemoryStore(), HybridGraphStore()
+    byte_store.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
+    summaries.add_documents([Document(text, metadata={"doc_id": id}) for id, (text, _) in TEXTS.items()])
+    for search in ({}, {"search_type": "mmr"}, {"search_type": "similarity_score_threshold"}):
+        options = {"k": 1, "score_threshold": 0.1} if "score" in str(search) else {"k": 1}
+        around = MultiVectorRetriever(vectorstore=summaries, docstore=byte_store, search_kwargs=options, **search)
+        assert ids(around.invoke("red roadster by Tesla")) == ["roadster"]
+
+
+def test_contextual_compression_retriever(store, other):
+    """ContextualCompressionRetriever filters the hits of a HybridRetriever."""
+    compressor = EmbeddingsFilter(embeddings=other.embeddings, similarity_threshold=0.5)
+    around = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=HybridRetriever(store, k=5))
+    assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
+
+
 def test_parent_document_retriever_over_our_store():
     """ParentDocumentRetriever searches pieces in the store and returns their parents from LangChain's docstore."""
     splitter = CharacterTextSplitter(separator=". ", chunk_size=30, chunk_overlap=0)
@@ -302,15 +255,20 @@ def test_parent_document_retriever_over_our_store():
     assert around.invoke("coal trains")[0].page_content == whole[1].page_content
 
 
-def test_multi_vector_retriever_over_our_store():
-    """MultiVectorRetriever searches summaries and returns their documents, with MMR or a score threshold as well."""
-    byte_store, summaries = InMemoryStore(), HybridGraphStore()
-    byte_store.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
-    summaries.add_documents([Document(text, metadata={"doc_id": id}) for id, (text, _) in TEXTS.items()])
-    for search in ({}, {"search_type": "mmr"}, {"search_type": "similarity_score_threshold"}):
-        options = {"k": 1, "score_threshold": 0.1} if "score" in str(search) else {"k": 1}
-        around = MultiVectorRetriever(vectorstore=summaries, docstore=byte_store, search_kwargs=options, **search)
-        assert ids(around.invoke("red roadster by Tesla")) == ["roadster"]
+def test_re_phrase_query_retriever(store):
+    """RePhraseQueryRetriever passes the rewritten question to a HybridRetriever."""
+    prompt = PromptTemplate.from_template("{question}")
+    model = FakeListChatModel(responses=["coal trains"])
+    around = RePhraseQueryRetriever.from_llm(HybridRetriever(store, k=1), model, prompt)
+    assert ids(around.invoke("Hi, could you tell me what carries the black stuff?")) == ["train"]
+
+
+def test_multi_query_retriever(store):
+    """MultiQueryRetriever returns a Document found for several questions once."""
+    model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
+    documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
+    assert len(documents) > 2
+    assert len(ids(documents)) == len(set(ids(documents)))
 
 
 def test_time_weighted_retriever_over_our_store():

@@ -82,12 +82,6 @@ def test_a_parent_that_fails_the_filter_is_not_returned(store):
     assert "parents-failed" not in result.degraded
 
 
-def test_a_parent_that_passes_the_filter_is_returned(store):
-    """With a filter that the parent passes, the parent replaces its child."""
-    store.add_documents([PARENT, CHILD])
-    assert ids_of_hits(store, filter={"owner": {"$exists": True}}) == [("machine", "spring")]
-
-
 def test_the_child_of_a_missing_parent_is_returned(store):
     """A child whose parent is not in the store is returned with the reason parents-failed."""
     store.add_documents([CHILD])
@@ -101,21 +95,6 @@ def test_the_child_of_a_parent_that_is_not_valid_is_returned(store):
     store.add_documents([expired, CHILD])
     assert ids_of_hits(store, as_of="2022-01-01") == [("spring", None)]
     assert ids_of_hits(store, as_of="2020-01-01") == [("machine", "spring")]
-
-
-def test_an_empty_parent_id_names_nothing(store):
-    """A Document whose ``parent_id`` is "" has no parent."""
-    store.add_documents([CHILD.model_copy(update={"metadata": {"parent_id": ""}})])
-    result = HybridRetriever(store).retrieve(QUESTION)
-    assert (result[0].id, "parents-failed" in result.degraded) == ("spring", False)
-
-
-@pytest.mark.parametrize("kind", ["memory", "milvus"])
-def test_ingested_documents_may_name_their_parent(tmp_path, kind):
-    """``ingest(split=None)`` keeps the parent that a Document names."""
-    with STORES[kind](tmp_path) as store:
-        ingest([PARENT, CHILD], store, split=None)
-        assert ids_of_hits(store) == [("machine", "spring")]
 
 
 def test_a_parent_of_another_tenant_is_not_returned(tmp_path):

@@ -149,7 +149,9 @@ def parts_before_the_error(retriever, input="q"):
 # -- early hits -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", [None, "hop_decay", "distance_decay", "ring_decay", "pagerank"])
+@pytest.mark.parametrize(
+    "preset", [None, "hop_decay", "distance_decay", "ring_decay", "pagerank", "propagation", "beam"]
+)
 def test_the_first_hit_comes_before_the_edges(preset):
     """The first hit is streamed before the edges have been read, and the other hits follow."""
     with stored() as store:
@@ -169,17 +171,6 @@ def test_the_first_hit_comes_before_the_edges(preset):
         parts = [[first], *stream]
         assert by_rank(parts) == retriever.invoke("q")
         assert len(parts) == 3
-
-
-@pytest.mark.parametrize("preset", ["propagation", "beam"])
-def test_similar_chunks_come_before_the_edges(preset):
-    """With scores from similarities, hits that no edge can overtake are streamed before the edges are read."""
-    with stored() as store:
-        gate = Gate()
-        retriever = GraphRetriever(
-            store, edges=SlowGraph(EDGES, gate), preset=preset, k=3, semantic_weight=1.0, annotate="all"
-        )
-        assert streamed_early(retriever, gate, 1) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -221,19 +212,6 @@ def test_certain_memories_come_before_the_edges(settings, early):
         assert sorted(streamed_early(retriever, gate, len(early))) == early
 
 
-async def test_certain_memories_come_before_the_edges_awaited():
-    """astream yields certain memories before the edges are read."""
-    with stored(b={"confidence": 1.0, "valid_from": NOW}) as store:
-        gate = Gate()
-        retriever = MemoryRetriever(
-            store, edges=SlowGraph(EDGES, gate), k=6, semantic_weight=1.0, annotate="all", as_of=NOW
-        )
-        stream = retriever.astream("q")
-        early = [await asyncio.wait_for(anext(stream), SECONDS) for _ in COSINES]
-        gate.opened.set()
-        assert by_rank([*early, *[part async for part in stream]]) == await retriever.ainvoke("q")
-
-
 @pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever])
 def test_reranked_hits_come_before_the_edges(kind):
     """If all texts fit in k, reranked hits are streamed before the edges are read."""
@@ -242,16 +220,6 @@ def test_reranked_hits_come_before_the_edges(kind):
         reranker = TextReranker(lambda query, texts: [1 - float(text.split()[0]) for text in texts])
         retriever = kind(store, edges=SlowGraph(EDGES, gate), k=6, reranker=reranker, annotate="all", as_of=NOW)
         assert sorted(streamed_early(retriever, gate, len(COSINES))) == sorted(COSINES)
-
-
-def test_the_hits_that_are_reordered_come_before_the_reranker():
-    """If the reranker reads at most k hits, the best k are streamed before it has finished."""
-    with stored() as store:
-        gate = Gate()
-        retriever = HybridRetriever(
-            store, k=3, semantic_weight=1.0, reranker=SlowReranker(gate), selection={"rerank_depth": 3}, annotate="all"
-        )
-        assert streamed_early(retriever, gate, 3) == ["a", "b", "c"]
 
 
 async def test_the_first_hit_comes_before_the_edges_awaited():
@@ -434,13 +402,6 @@ async def test_a_chain_streams_in_the_order_of_its_answer():
             assert answer == [document.id for document in retriever.invoke("q")]
             assert [id for part in chain.stream(question) for id in part] == answer
             assert [id async for part in chain.astream(question) for id in part] == answer
-
-
-def test_an_empty_answer_is_one_empty_list():
-    """An empty result is streamed as one empty list, since LangChain adds up lists."""
-    with stored() as store:
-        assert list(GraphRetriever(store, k=0).stream("q")) == [[]]
-        assert list(GraphRetriever(store, k=3, filter={"kind": "none"}).stream("q")) == [[]]
 
 
 class Recorder(BaseCallbackHandler):

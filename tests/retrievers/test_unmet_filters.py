@@ -16,8 +16,6 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.search import verdict as emptiness
-from tests.support.stores.bare_store import BareStore
 from tests.support.stores.suite import HashedWords
 
 REASON = "filter-matches-nothing"
@@ -113,24 +111,11 @@ def test_a_filter_that_matches_nothing_gives_no_verdict(retriever):
     assert retriever.retrieve("Mongolia").answerable is not None
 
 
-def test_a_call_with_only_a_filter_is_explained(retriever):
-    """A call without a question gets the same explanation."""
-    result = retriever.retrieve(None, filter={"sorce": "a.md"})
-    assert "did you mean 'source'?" in result.plan["remarks"][REASON]
-
-
 @pytest.mark.parametrize("options", [{"min_score": 1.0}, {"filter": {"year": 2021}, "min_score": 1.0}, {"k": 0}])
 def test_an_answer_that_is_empty_for_another_reason_is_not_explained(retriever, options):
     """If some text matches the filter, or there is no filter, the reason is not given."""
     result = retriever.retrieve("roses", **options)
     assert (len(result), REASON in result.degraded) == (0, False)
-
-
-def test_nothing_is_computed_if_there_are_hits(retriever, monkeypatch):
-    """A search with hits does not read any text to explain its filter."""
-    monkeypatch.setattr(emptiness, "report_emptiness", None)
-    monkeypatch.setattr("langchain_hybridgraph.search.pipeline.report_emptiness", None)
-    assert len(retriever.retrieve("boiler", filter={"source": "a.md"})) == 2
 
 
 @pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever, AdvancedRetriever.from_store, HierarchicalRetriever])
@@ -139,12 +124,6 @@ def test_every_retriever_explains_its_filter(kind):
     with HybridGraphStore.from_documents(NOTES, Words()) as store:
         result = kind(store).retrieve("boiler", filter={"sorce": "a.md"})
         assert "did you mean 'source'?" in result.plan["remarks"][REASON]
-
-
-def test_a_tree_search_explains_its_filter():
-    """``find`` reports the reason."""
-    with HybridGraphStore.from_documents(NOTES, Words()) as store:
-        assert REASON in HierarchicalRetriever(store).find("boiler", filter={"sorce": "a.md"}).degraded
 
 
 def test_both_searches_of_a_conversation_are_explained():
@@ -200,26 +179,12 @@ def test_a_retrievers_own_filter_that_matches_nothing_is_named():
         assert result.plan["remarks"] == {REASON: 'no text in scope meets {"sorce": {"$eq": "a.md"}}'}
 
 
-def test_keys_inside_objects_are_suggested():
-    """The nearest key may lead into an object."""
-    notes = [Document("note", id="n", metadata={"author": {"name": "Ada"}})]
-    with HybridGraphStore.from_documents(notes, Words()) as store:
-        remark = HybridRetriever(store).retrieve("note", filter={"author.nam": "Ada"}).plan["remarks"][REASON]
-        assert remark.endswith("; did you mean 'author.name'?")
-
-
 def test_many_values_are_not_listed():
     """If there are many values, only the condition is named."""
     notes = [Document(f"note {n}", id=f"n{n}", metadata={"author": f"author number {n}"}) for n in range(30)]
     with HybridGraphStore.from_documents(notes, Words()) as store:
         remark = HybridRetriever(store).retrieve("note", filter={"author": "Autor number 7"}).plan["remarks"][REASON]
         assert remark == 'no text in scope meets {"author": {"$eq": "Autor number 7"}}'
-
-
-def test_a_store_that_cannot_be_listed_names_the_filter():
-    """If the texts cannot be listed, the filter is named without a suggestion."""
-    result = HybridRetriever(BareStore(NOTES, Words())).retrieve("boiler", filter={"sorce": "a.md"})
-    assert result.plan["remarks"][REASON] == 'no text in scope meets {"sorce": {"$eq": "a.md"}}'
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, AdvancedRetriever.from_store])

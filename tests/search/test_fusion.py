@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Ranking, ScoredId
 from langchain_hybridgraph.search.fusion import (
-    FUSIONS,
     Concat,
     ConvexCombination,
     DistributionBased,
@@ -68,29 +67,14 @@ def two_sources(draw):
 
 
 def test_weighted_reciprocal_ranks():
-    """A fused score is Σ weight / (60 + rank), divided by the largest possible value."""
+    """A raw score is Σ weight / (60 + rank); by default, it is divided by the largest possible value."""
     lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
-    assert ids_and_scores(ReciprocalRankFusion()(lists)) == [
-        ("a", 0.990476),
-        ("c", 0.977778),
-        ("b", 0.688710),
-        ("d", 0.295161),
-    ]
-
-
-def test_raw_reciprocal_ranks():
-    """Without normalisation, the fused score is the sum of weighted reciprocal ranks."""
-    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
-    raw = {one.id: one.score for one in RAW(lists)}
-    expected = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
-    assert raw == pytest.approx(expected, abs=1e-9)
-
-
-def test_the_best_score_can_be_1():
-    """With normalize="max", scores are divided by that of the best candidate."""
-    lists = [ranked("vector", 0.7, "abc"), ranked("keyword", 0.3, "cda")]
-    best, second, *_ = ReciprocalRankFusion(normalize="max")(lists)
-    assert (best.score, second.score) == pytest.approx((1.0, 0.016029144 / 0.016237315), abs=1e-6)
+    raw = {"a": 0.016237315, "c": 0.016029144, "b": 0.011290323, "d": 0.004838710}
+    assert {one.id: one.score for one in RAW(lists)} == pytest.approx(raw, abs=1e-9)
+    expected = [("a", 0.990476), ("c", 0.977778), ("b", 0.688710), ("d", 0.295161)]
+    assert ids_and_scores(ReciprocalRankFusion()(lists)) == expected
+    best = ReciprocalRankFusion(normalize="max")(lists)[0]
+    assert best.score == pytest.approx(1.0)
 
 
 def test_an_empty_list_gives_its_weight_away():
@@ -113,13 +97,6 @@ def test_three_sources_tie_exactly():
     fused = ReciprocalRankFusion()(lists)
     assert ids(fused) == "abc"
     assert len({one.score for one in fused}) == 1
-
-
-@pytest.mark.parametrize("constant", [-1, math.nan, math.inf])
-def test_an_unusable_rank_constant_is_refused(constant):
-    """A negative or non-finite rank constant raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="rank_constant"):
-        ReciprocalRankFusion(rank_constant=constant)
 
 
 # -- convex combination -------------------------------------------------------------------------------------------
@@ -145,12 +122,6 @@ def test_a_cosine_is_measured_in_standard_deviations():
     assert one.score == pytest.approx(0.6)
 
 
-def test_a_cosine_of_unknown_background():
-    """An unknown background has mean 0 and deviation .115: .69 / (12 · .115) = .5."""
-    (one,) = ConvexCombination()([scored("vector", 1, {"a": 0.69})])
-    assert one.score == pytest.approx(0.5)
-
-
 @given(two_sources(), st.floats(0.1, 0.9))
 def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
     """A linear compression of all cosines, along with the background, does not change the scores."""
@@ -172,20 +143,6 @@ def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
     assert after == pytest.approx(before, abs=1e-6)
 
 
-def test_scores_below_zero_count_as_zero():
-    """A negative cosine is treated as 0."""
-    lists = [scored("vector", 0.7, {"a": 0.5, "b": -0.5}, ["a"]), scored("keyword", 0.3, {"b": 9.0})]
-    assert ids_and_scores(BY_MAX(lists)) == [("a", 0.7), ("b", 0.3)]
-
-
-def test_an_unknown_score_counts_as_zero():
-    """A source that cannot score a candidate adds no part to its score."""
-    by_id = {
-        one.id: one.parts for one in BY_MAX([scored("vector", 0.7, {"a": 0.5}), scored("keyword", 0.3, {"b": 9.0})])
-    }
-    assert by_id == {"a": {"vector": 0.7}, "b": {"keyword": 0.3}}
-
-
 @pytest.mark.parametrize(
     ("best", "share"), [(0.0, 0.0), (10.0, 0.15 / 0.85), (40.0, 0.3), (160.0, 0.6 / 1.3)], ids=lambda x: f"{x:.2f}"
 )
@@ -195,27 +152,6 @@ def test_the_keyword_weight_depends_on_the_best_match(best, share):
     by_id = {one.id: one.score for one in fused}
     assert by_id["k"] == pytest.approx(share)
     assert by_id["v"] == pytest.approx((1 - share) * 0.5)
-
-
-def test_weaker_matches_have_less_than_their_share():
-    """A match with a quarter of the best BM25 has an eighth of the best match's part: a quarter times the root of a
-    quarter.
-    """
-    fused = ConvexCombination()([scored("vector", 0.7, {"v": 0.69}), keyword(0.3, {"k": 40.0, "l": 10.0})])
-    by_id = {one.id: one.score for one in fused}
-    assert by_id["l"] == pytest.approx(by_id["k"] / 8)
-
-
-@pytest.mark.parametrize(
-    ("fusion", "bound"),
-    [(ConvexCombination(adaptive=False), 100.0), (ConvexCombination(), None)],
-    ids=["adaptive=False", "a score of no known unit"],
-)
-def test_weights_stay_as_given(fusion, bound):
-    """With adaptive=False, or for a source without a known bound, the weights are not adapted."""
-    words = scored("keyword", 0.3, {"k": 10.0, "l": 5.0}, bound=bound)
-    by_id = {one.id: one.score for one in fusion([scored("vector", 0.7, {"v": 0.69}), words])}
-    assert (by_id["k"], by_id["l"]) == pytest.approx((0.3, 0.15))
 
 
 @pytest.mark.parametrize("background", [(0.5, 0.0), (math.nan, 0.1), (0.1,), "ab", 0.5])
@@ -242,18 +178,6 @@ def test_fixed_weights_and_a_weight_of_zero_leave_exact_matches_out():
     words = keyword(0.3, {"a": 5.0}, exact={"b": 0.9})
     assert ids(ConvexCombination(adaptive=False)([vector, words])) == "ab"
     assert ids(ConvexCombination()([vector, replace(words, weight=0.0)])) == "ab"
-
-
-@given(two_sources(), st.dictionaries(st.sampled_from(IDS), st.floats(0.01, 0.97), min_size=1))
-def test_exact_matches_keep_the_invariants(lists, exact):
-    """With exact matches, parts still sum to a score within [0, 1]."""
-    vector, words = lists
-    lists = [vector, replace(words, exact=exact)]
-    fused = ConvexCombination()(lists)
-    for one in fused:
-        assert 0 <= one.score <= 1
-        assert sum(one.parts.values()) == pytest.approx(one.score, abs=1e-12)
-    assert {one.id: one.score for one in fused}[max(exact, key=exact.__getitem__)] >= max(exact.values())
 
 
 # -- other fusions ---------------------------------------------------------------------------------------------------
@@ -290,17 +214,6 @@ def test_concatenating_by_quota():
     """The quota is k // 2 + 1 candidates of each list: for k=4 three of the first list, then those of the second."""
     lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
     assert ids(Concat().for_k(4)(lists))[:4] == "abcx"
-
-
-def test_only_concatenation_depends_on_k():
-    """Concat is the only fusion that depends on k."""
-    assert {name for name in FUSIONS if hasattr(fusion_from(name), "for_k")} == {"concat"}
-
-
-@pytest.mark.parametrize("fusion", [Interleave(), Concat()])
-def test_a_weight_of_zero_leaves_a_source_out_of_ranks(fusion):
-    """A source of weight 0 is left out of fusions by rank if another source has results."""
-    assert ids(fusion([ranked("vector", 1.0, "ab"), ranked("keyword", 0.0, "xy")])) == "ab"
 
 
 # -- all fusions -------------------------------------------------------------------------------------------
@@ -370,19 +283,6 @@ def test_a_score_depends_on_no_worse_candidate(lists):
 # -- names and weights --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "kind"), FUSIONS.items())
-def test_every_fusion_has_a_name(name, kind):
-    """A fusion can be given by its name, which gives it its default parameters."""
-    assert fusion_from(name) == kind()
-
-
-def test_a_mapping_carries_parameters():
-    """A mapping gives the fusion named by ``type``, with the other keys as parameters."""
-    assert fusion_from({"type": "convex", "typical": {"vector": [0.75, 0.03]}}) == ConvexCombination(
-        typical={"vector": [0.75, 0.03]}
-    )
-
-
 @pytest.mark.parametrize("form", ["rff", {"type": "borda"}, {"rank_constant": 10}, {}, 3, None])
 def test_the_error_of_an_unknown_fusion_lists_the_names(form):
     """The error for an unknown fusion lists the names of all fusions."""
@@ -397,7 +297,7 @@ def test_the_error_of_an_unknown_fusion_lists_the_names(form):
         ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
         ({"type": "rrf", "normalize": "l2"}, "must be 'theoretical' or 'max' or 'none'"),
         ({"type": "rrf", "rank_constant": "many"}, "rank_constant must be a number ≥ 0, got 'many'"),
-        ({"type": "convex", "typical": 3}, "cannot use .*: expected .*typical: Mapping"),
+        ({"type": "convex", "typical": 3}, "cannot use .*typical"),
         ({"type": "concat", "quota": 0}, "quota must be an integer ≥ 1, got 0"),
     ],
 )

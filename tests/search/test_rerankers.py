@@ -23,17 +23,6 @@ def ids_and_scores(hits):
     return [(h.id, pytest.approx(h.score, abs=1e-6)) for h in hits]
 
 
-def test_scores_determine_the_order():
-    """Hits are ordered by the reranker's scores."""
-    hits = [hit("a", 0.9), hit("b", 0.8), hit("c", 0.7)]
-    assert ids_and_scores(apply_scores(hits, [0.2, 0.4, 0.3], KEEPS)) == [("b", 0.4), ("c", 0.3), ("a", 0.2)]
-
-
-def test_equal_scores_are_ordered_by_id():
-    """Hits with equal scores are ordered by id, regardless of their earlier order."""
-    assert [h.id for h in apply_scores([hit("z"), hit("a")], [0.5, 0.5], KEEPS)] == ["a", "z"]
-
-
 def test_logits_go_through_a_sigmoid():
     """If one score is outside [0, 1], a sigmoid is applied to all: 2 → .880797, .5 → .622459, −2 → .119203."""
     reranked = apply_scores([hit("a"), hit("b"), hit("c")], [-2.0, 0.5, 2.0], KEEPS)
@@ -47,26 +36,12 @@ def test_the_earlier_breakdown_is_not_erased():
     assert reranked.rerank_score == 0.5
 
 
-def test_reranking_twice_leaves_one_part():
-    """A second reranking replaces the part of the first one."""
-    (once,) = apply_scores([hit("a", 0.8)], [0.5], KEEPS)
-    (twice,) = apply_scores([once], [0.9], KEEPS)
-    assert twice.parts == pytest.approx({"vector": 0.6, "keyword": 0.2, "rerank": 0.1})
-
-
 def test_unscored_hits_rank_below_in_their_earlier_order():
     """Hits without a score are evenly spread below the lowest one, in their earlier order."""
     hits = [hit("z"), hit("a"), hit("m"), hit("b")]
     reranked = apply_scores(hits, [None, 0.4, None, 0.8], KEEPS)
     assert ids_and_scores(reranked) == [("b", 0.8), ("a", 0.4), ("z", 0.4 * 2 / 3), ("m", 0.4 / 3)]
     assert [h.rerank_score for h in reranked] == [0.8, 0.4, None, None]
-
-
-def test_only_a_reranker_that_filters_drops():
-    """A score of None drops the hit only if the reranker declares that it filters."""
-    hits = [hit("a"), hit("b")]
-    assert ids_and_scores(apply_scores(hits, [None, 0.4], DROPS)) == [("b", 0.4)]
-    assert apply_scores(hits, [None, None], DROPS) == []
 
 
 @pytest.mark.parametrize("reranker", [KEEPS, DROPS])

@@ -41,11 +41,6 @@ def selections(draw):
     }
 
 
-def test_the_best_k():
-    """Without settings, the first k hits are returned unchanged."""
-    assert select_hits(HITS, 2) == HITS[:2]
-
-
 def test_a_score_equal_to_the_threshold_stays():
     """A score equal to min_score is kept, and a lower one is dropped."""
     assert ids(select_hits(HITS, 10, min_score=0.85)) == "ab"
@@ -54,27 +49,6 @@ def test_a_score_equal_to_the_threshold_stays():
 def test_diversity_before_similarity():
     """With λ = .7, b is ranked after c because it is too similar to a."""
     assert ids(select_hits(HITS, 3, mmr_lambda=0.7, vectors=TOWARDS)) == "acb"
-
-
-def test_lambda_one_is_the_score_alone():
-    """With λ = 1, similarity to other hits has no effect."""
-    assert ids(select_hits(HITS, 3, mmr_lambda=1, vectors=TOWARDS)) == "abc"
-
-
-def test_lambda_zero_is_difference_alone():
-    """With λ = 0, the first hit is followed by the least similar one."""
-    assert ids(select_hits(HITS, 3, mmr_lambda=0, vectors=TOWARDS)) == "acb"
-
-
-def test_diversity_changes_no_score():
-    """Diversity changes only the order of hits, not their scores."""
-    selected = select_hits(HITS, 3, mmr_lambda=0.7, vectors=TOWARDS)
-    assert [one.score for one in selected] == [0.9, 0.6, 0.85]
-
-
-def test_diversity_without_vectors():
-    """Without vectors, diversity leaves the hits in their order."""
-    assert select_hits(HITS, 3, mmr_lambda=0.3) == HITS
 
 
 def test_a_hit_without_a_vector_is_unlike_all():
@@ -87,12 +61,6 @@ def test_a_hit_without_a_vector_is_unlike_all():
 def test_the_threshold_comes_before_diversity():
     """A hit below min_score is dropped even if it is dissimilar to the others."""
     assert ids(select_hits(HITS, 3, min_score=0.7, mmr_lambda=0.1, vectors=TOWARDS)) == "ab"
-
-
-def test_equals_keep_their_order():
-    """Hits with equal marginal relevance keep their order."""
-    hits = [hit(id, 0.5) for id in "abc"]
-    assert ids(select_hits(hits, 3, mmr_lambda=0.5, vectors=np.eye(3, dtype=np.float32))) == "abc"
 
 
 def test_hits_per_document_are_limited():
@@ -112,15 +80,6 @@ def test_a_smaller_k_gives_the_head_of_a_larger_one(sample, settings, k, more):
     """For any settings, the result for a smaller k is the start of the result for a larger one."""
     hits, settings["vectors"] = sample
     assert select_hits(hits, k + more, **settings)[:k] == select_hits(hits, k, **settings)
-
-
-@given(candidates(), selections())
-def test_a_selection_invents_nothing(sample, settings):
-    """Every selected hit is one of the input hits and appears once."""
-    hits, vectors = sample
-    selected = [one.id for one in select_hits(hits, 100, **settings, vectors=vectors)]
-    assert len(selected) == len(set(selected))
-    assert set(selected) <= {one.id for one in hits}
 
 
 @given(candidates(), st.floats(0, 1))

@@ -34,30 +34,10 @@ def test_smaller_hits_fill_the_rest():
     assert TokenBudget(30).fit(words(a=10, b=20, c=1)) == (words(a=10, c=1), [])
 
 
-def test_without_filling_the_first_hit_too_large_ends_the_list():
-    """With fill=False, all hits after the first one that does not fit are dropped."""
-    assert ids(TokenBudget(30, fill=False).fit(words(a=10, b=20, c=1))[0]) == "a"
-
-
 def test_the_first_is_kept_whatever_its_size():
     """A first hit that exceeds the budget is kept alone and reported."""
     fitting, reasons = TokenBudget(5).fit([*words(a=10), hit("b", "")])
     assert (ids(fitting), reasons) == ("a", ["single-chunk-exceeds-budget"])
-
-
-def test_an_exact_fit_fits():
-    """A hit that uses the complete budget fits."""
-    assert TokenBudget(13).fit(words(a=10)) == (words(a=10), [])
-
-
-def test_any_counter():
-    """Any function, such as len, can count tokens."""
-    assert ids(TokenBudget(3, counter=length).fit([hit("a", "xx"), hit("b", "yy"), hit("c", "z")])[0]) == "ac"
-
-
-def test_an_empty_list_fits():
-    """An empty list of hits stays empty, and no reason for a degradation is reported."""
-    assert TokenBudget(1).fit([]) == ([], [])
 
 
 @given(sizes, st.integers(1, 100), st.booleans())

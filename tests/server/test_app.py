@@ -254,12 +254,14 @@ async def test_lone_surrogates(client):
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer wrong", f"Basic {READER}", f"Bearer {READER} x", "Bearer ü"]
 )
-async def test_wrong_tokens(header, tenants_client):
-    """Missing and wrong tokens get the same answer, and health needs none."""
+async def test_wrong_tokens(header, tenants_client, caplog):
+    """Missing and wrong tokens get the same answer and are logged with their route; health needs none."""
+    caplog.set_level(logging.INFO)
     headers = {} if header is None else {"Authorization": header.encode()}
     answer = await tenants_client.post("/search", json={"query": QUESTION}, headers=headers)
     assert (answer.status_code, answer.json()) == (401, {"detail": "the token is missing or wrong"})
     assert answer.headers["www-authenticate"] == "Bearer"
+    assert [record.route for record in caplog.records if hasattr(record, "route")] == ["/search"]
     assert (await tenants_client.get("/readyz", headers=headers)).status_code == 200
     assert await still_answers(tenants_client, headers=bearer(READER))
 

@@ -183,6 +183,8 @@ def test_errors_say_what_to_do(url):
         remote.invoke(QUESTION, 5)
     with pytest.raises(StoreUnavailableError, match="the service cannot be reached"):
         RemoteRetriever("http://127.0.0.1:1").invoke(QUESTION)
+    with pytest.raises(ValueError, match="https"):
+        RemoteRetriever("localhost:8000")
     with pytest.raises(ConfigurationError, match="404: Not Found"):
         RemoteRetriever(f"{url}/nowhere", READER).invoke(QUESTION)
     assert READER not in repr(remote)

@@ -85,6 +85,16 @@ async def test_search_and_read(server):
     assert first != again.splitlines()[0]
 
 
+async def test_a_misspelt_argument_is_refused(server):
+    """An argument that a tool does not have, such as a misspelt filter, is an error and not ignored."""
+    async with Client(server) as client:
+        tools = (await client.list_tools()).tools
+        refused = await client.call_tool("search", {"query": "cats", "filtre": {"source": "dogs.md"}})
+    assert [tool.name for tool in tools if tool.input_schema["additionalProperties"] is not False] == []
+    assert refused.is_error
+    assert "filtre" in text_of(refused)
+
+
 async def test_memories(server):
     """A fact is remembered, recalled and forgotten; documents are not memories."""
     async with Client(server) as client:

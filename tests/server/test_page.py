@@ -212,5 +212,7 @@ def test_a_token_is_needed(tmp_path):
             tab.open(address)
             search(tab, "parcel")
             assert "token is missing or wrong" in tab.value("document.querySelector('.error').textContent")
+            assert tab.value("document.activeElement.id") == "token"
+            assert tab.value("location.search") == "?q=parcel"
             set_value(tab, "#token", "correct-horse-battery")
             tab.wait(f"{RESULTS} === 1")

@@ -94,7 +94,18 @@ def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
     requests = [line for line in lines if line["logger"] == "langchain_hybridgraph.server" and "route" in line]
     assert {"time", "level", "message", "request_id", "method", "route", "status", "took_ms"} <= requests[0].keys()
     assert "whales sing" not in log.read_text()
+    assert all(line.startswith("{") for line in log.read_text().splitlines())
     assert [line["message"] for line in lines][-2:] == ["Application shutdown complete.", lines[-1]["message"]]
+
+
+def test_a_port_in_use(index, tmp_path):
+    """If another program uses the port, one line says so, with exit code 2."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = CliRunner().invoke(app, ["serve", "--index", str(index), "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"cannot listen on 127.0.0.1, port {port}" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("connections", [100, pytest.param(10_000, marks=pytest.mark.faults)])
@@ -127,6 +138,7 @@ def test_half_open_connections(connections, index, tmp_path):
         (["--rate", "0"], "rate must be a number > 0, got 0"),
         (["--index", "NOWHERE"], "contains no index: create one with hybridgraph ingest"),
         (["--tenant", "ada"], "was made without tenants"),
+        (["--watch", "NOWHERE"], "Invalid value for '--watch': path 'NOWHERE' does not exist"),
         (["--index", "milvus://nowhere", "--read-only"], "--read-only is for an index in a folder"),
     ],
 )

@@ -11,7 +11,7 @@ from langchain_chroma import Chroma
 from langchain_core.embeddings import DeterministicFakeEmbedding as FakeVectors
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.records import Answerability, QuestionWords
+from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.search.verdict import answerability
 
 SHARES = st.floats(0, 1)
@@ -66,13 +66,6 @@ def test_an_exact_match_is_an_answer():
     assert answerability(0.0, 0.0, QuestionWords(9, 90.0, 1.0), 0.95).value == 0.95
 
 
-def test_a_model_that_finds_everything_similar():
-    """Similarity is the distance of the cosine from the mean, so a model with high cosines is not overrated."""
-    foreign, own = (answerability(cosine, 0.75, QuestionWords(5, 50.0, 0.0)) for cosine in (0.78, 0.95))
-    assert foreign.similarity == pytest.approx(0.12)
-    assert own.similarity == pytest.approx(0.8)
-
-
 @given(SHARES, SHARES, SHARES, st.integers(1, 200), SHARES)
 def test_more_evidence_never_lowers_the_value(similarity, matched, further, count, exact):
     """A larger cosine, BM25 score or exact match never lowers the value, which stays in [0, 1]."""
@@ -84,12 +77,6 @@ def test_more_evidence_never_lowers_the_value(similarity, matched, further, coun
         answerability(similarity, 0.0, words, min(1.0, exact + further)),
     )
     assert all(0 <= one.value <= other.value <= 1 for other in more)
-
-
-def test_the_explanation_leaves_out_unknown_figures():
-    """The explanation leaves out unknown figures."""
-    explanation = Answerability(0.2, None, 0.1, 0.05).explain()
-    assert explanation == "probably not answerable (0.20): words matched 0.10 · exact match 0.05"
 
 
 @pytest.fixture(scope="module", params=["own", "chroma"])
@@ -113,11 +100,6 @@ def test_a_question_with_several_codes_is_answerable(errors, question):
     assert results.answerable
     assert {text.page_content[6:12] for text in results[: len(codes)]} == codes
     assert errors.retrieve(question, min_score=0.5)[0].page_content[6:12] in codes
-
-
-def test_codes_that_no_text_has_are_not_an_answer(errors):
-    """A question about two codes that no text contains is not answerable."""
-    assert errors.retrieve("What do E-9100 and E-9101 mean?").answerable is False
 
 
 # -- few texts -------------------------------------------------------------------------------------------------
