@@ -351,7 +351,8 @@ class _IngestRun:
         transactions = list(_transactions(batch, self._batch_size))
         for left, (chunks, parents) in zip(range(len(transactions), 0, -1), transactions, strict=True):
             if of:
-                start, self._written_share = self._written_share, self._written_share + (number / of - self._written_share) / left
+                start = self._written_share
+                self._written_share += (number / of - start) / left
                 self._task.enter(self._write_end * start, self._write_end * self._written_share)
             self._counts.update(self._store.upsert(chunks, parents=parents))
         report("edges", *self._position)
