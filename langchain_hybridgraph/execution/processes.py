@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 # Worker processes that share the work of one task.
 
@@ -127,16 +127,8 @@ class _Pool:
         return results
 
     def _start(self) -> subprocess.Popen[bytes] | None:
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         with suppress(OSError):  # not permitted, or out of memory
-            process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import _serve; _serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": paths},
-                start_new_session=True,  # only the parent process handles Ctrl-C
-            )
+            process = start_python(f"from {__name__} import _serve; _serve()")
             self._processes.append(process)
             return process
         return None
@@ -149,6 +141,23 @@ class _Pool:
         for process in self._processes:
             process.kill()
             process.wait()
+
+
+def start_python(code: str, **options: Any) -> subprocess.Popen[Any]:
+    """Run code in another Python process that can import the same modules, with pipes for its input and output.
+
+    Only the parent process handles Ctrl-C.
+    """
+    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:surrogatepass"},
+        start_new_session=True,
+        **options,
+    )
 
 
 def _serve() -> None:

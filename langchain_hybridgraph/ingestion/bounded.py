@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import re
 import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.errors import describe_error
+from langchain_hybridgraph.execution.processes import start_python
 
 MAX_SECONDS, MAX_PART_SECONDS = 600.0, 60.0
 """Maximum number of seconds for reading a file, and for reading one of its pages or other parts."""
@@ -90,18 +89,8 @@ class BoundedReader:
                 raise too_long()
 
     def _start(self) -> None:
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__package__}.office import answer_requests; answer_requests()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            errors="surrogatepass",
-            env={**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8:surrogatepass"},
-            start_new_session=True,  # Ctrl-C must not reach this process, only the one that started it
-        )
+        code = f"from {__package__}.office import answer_requests; answer_requests()"
+        self._process = start_python(code, text=True, encoding="utf-8", errors="surrogatepass")
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=_collect, args=(self._process.stdout, self._answers), daemon=True).start()
         self._kill = weakref.finalize(self, _kill, self._process)
@@ -169,9 +158,6 @@ def read_text(path: Path, *, is_html: bool = False) -> str:
 def decode(raw: bytes, *, is_html: bool = False) -> str:
     """Decode the bytes of a text file, or raise UnreadableError. Without a byte order mark, the encodings tried are
     UTF-8, then the one that an HTML file declares, or otherwise cp1252 if most bytes are ASCII.
-
-    >>> decode("naïve".encode("utf-16")), decode("a naïve idea".encode("cp1252"))
-    ('naïve', 'a naïve idea')
     """
     encoding = next((encoding for mark, encoding in _BOMS if raw.startswith(mark)), None)
     if encoding is None and _CONTROLS.search(raw, 0, 1 << 16) is None:

@@ -433,11 +433,7 @@ def _row(line: str, source: str, number: int) -> Document:
 
 
 def listed_suffixes(counts: Mapping[str, int]) -> str:
-    """Return the number of files for each suffix as one string, the most frequent suffix first.
-
-    >>> listed_suffixes({".docx": 3, ".pdf": 12, "": 1})
-    '12 .pdf, 3 .docx, 1 without a suffix'
-    """
+    """Return the number of files for each suffix as one string, the most frequent suffix first."""
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
 

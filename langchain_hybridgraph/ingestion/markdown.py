@@ -26,11 +26,7 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
 
 def front_matter_end(text: str) -> int:
-    """Return the offset at which the text after the front matter begins, or 0 if there is no front matter.
-
-    >>> front_matter_end("---\\ntitle: Cats\\n---\\nThey purr."), front_matter_end("They purr.")
-    (20, 0)
-    """
+    """Return the offset at which the text after the front matter begins, or 0 if there is no front matter."""
     match = _match(text)
     return match.end() if match else 0
 
@@ -147,11 +143,7 @@ def split_fragment(target: str) -> tuple[str, str]:
 
 
 def folded_anchor(anchor: str) -> str:
-    """Normalise an anchor for comparison: renderers use different case, hyphens and punctuation for the same heading.
-
-    >>> folded_anchor("Cats_&-Dogs"), folded_anchor("cats--dogs")
-    ('cats-dogs', 'cats-dogs')
-    """
+    """Normalise an anchor for comparison, because renderers use different case, hyphens and punctuation."""
     return "-".join(_WORDS.findall(anchor.casefold().replace("_", "-")))
 
 

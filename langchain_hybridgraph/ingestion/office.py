@@ -187,13 +187,7 @@ def _rows(rows: Iterable[list[str]], note: Note) -> Iterator[FilePart]:
 
 
 def table(rows: list[list[str]]) -> str:
-    """Return rows as a Markdown table with the first row as its header, or "" if no row has text.
-
-    >>> print(table([["a", "b"], ["1", "2|3"]]))
-    | a | b |
-    | --- | --- |
-    | 1 | 2\\|3 |
-    """
+    """Return rows as a Markdown table with the first row as its header, or "" if no row has text."""
     full = [row for row in rows if any(cell.strip() for cell in row)]
     width = max(map(len, full), default=0)
     cells = [[flat(cell).replace("|", "\\|") for cell in row] + [""] * (width - len(row)) for row in full]

@@ -237,7 +237,7 @@ class _IngestRun:
         self._batch_size = batch_size
         self._task = task
         self._write_end, self._embed_end = _SHARES[isinstance(getattr(store, "embedding", None), FittedEmbedding)]
-        self._written = 0.0  # share of the files or documents that are written, 0 if their number is unknown
+        self._written_share = 0.0  # share of the files or documents that are written, 0 if their number is unknown
         self._position: tuple[int, int | None, str] = (0, None, "documents")
         self._warnings: dict[str, None] = {}
         self._batch: list[splitting.CutDocument] = []
@@ -319,7 +319,7 @@ class _IngestRun:
         """Report which of ``total`` documents or files is read; all of them are written after the last one."""
         self._position = number, total, unit
         if total:
-            self._task.enter(self._write_end * self._written, self._write_end * self._written)
+            self._task.enter(self._write_end * self._written_share, self._write_end * self._written_share)
         report("reading", *self._position)
 
     def _cut(self, document: Any) -> splitting.CutDocument:
@@ -351,8 +351,9 @@ class _IngestRun:
         transactions = list(_transactions(batch, self._batch_size))
         for left, (chunks, parents) in zip(range(len(transactions), 0, -1), transactions, strict=True):
             if of:
-                start, self._written = self._written, self._written + (number / of - self._written) / left
-                self._task.enter(self._write_end * start, self._write_end * self._written)
+                start = self._written_share
+                self._written_share += (number / of - start) / left
+                self._task.enter(self._write_end * start, self._write_end * self._written_share)
             self._counts.update(self._store.upsert(chunks, parents=parents))
         report("edges", *self._position)
         for builder in self._builders:

@@ -34,12 +34,6 @@ def fingerprint(splitter: Any, builders: Iterable[Any], as_text: Sequence[str] =
     It covers the splitter and the edge builders, ``as_text``, the package's ingestion code, and the versions of Python
     and of the libraries that read files. Options that other processes cannot identify are lambdas, functions or classes
     that are local or defined in ``__main__``, and models.
-
-    >>> from langchain_hybridgraph.ingestion import RecursiveSplitter
-    >>> fingerprint(RecursiveSplitter(512, 50), []) == fingerprint(RecursiveSplitter(512, 40), [])
-    False
-    >>> fingerprint(RecursiveSplitter(counter=lambda text: len(text)), []) is None
-    True
     """
     options = io.BytesIO()
     try:

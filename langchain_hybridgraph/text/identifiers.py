@@ -121,20 +121,12 @@ def _kinds(forms: Iterable[str]) -> dict[str, bool]:
 
 
 def compounds(text: str) -> list[str]:
-    """Return the distinct compounds in a text. An index stores them in addition to the words.
-
-    >>> compounds("Ada's well-known bug is E-4711 (in getUserName).")
-    ['well-known', 'e-4711', 'getusername']
-    """
+    """Return the distinct compounds in a text. An index stores them in addition to the words."""
     return list(dict.fromkeys(chain.from_iterable(map(_COMPOUNDS.__getitem__, text.split()))))
 
 
 def name_of(text: str) -> str | None:
-    """Return the name of a text, or None if the text begins with a sentence or with several words.
-
-    >>> name_of("Requests: HTTP for humans"), name_of("# zlib\\nCompression."), name_of("A library for HTTP")
-    ('requests', 'zlib', None)
-    """
+    """Return the name of a text, or None if the text begins with a sentence or with several words."""
     match = _NAME.match(text.lstrip()[: 4 * _LONGEST].partition("\n")[0])
     split = [] if match is None else list(_split(match[1]))
     return split[0].lower() if len(split) == 1 else None

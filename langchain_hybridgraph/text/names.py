@@ -360,18 +360,11 @@ def entity_name(name: str, language: FunctionWords) -> str:
     return entity if 1 < len(entity) <= MOST_LETTERS else ""
 
 
-class TitleName(NamedTuple):
-    """Name taken from a document's title, to be used only if it is also in the text unless it ``is_certain``."""
+def title_names(title: str, language: FunctionWords) -> Iterator[tuple[str, str, bool]]:
+    """Yield (name, spelling, is_certain) for the names in a document's title, also without a qualifier ("(planet)").
 
-    name: str
-    spelling: str
-    is_certain: bool
-
-
-def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
-    """Yield the distinct names in a document's title: the title, also without a qualifier ("(planet)", ", Arkansas").
-
-    The part after a comma is also moved to the beginning: "Lovelace, Ada" gives "Ada Lovelace".
+    A name that is not certain should be used only if it is also in the text: the part before a comma, and both parts
+    in reverse order, so that "Lovelace, Ada" gives "Ada Lovelace".
     """
     title = title[: 4 * MOST_LETTERS]
     short = _QUALIFIER.sub("", title)
@@ -384,7 +377,7 @@ def title_names(title: str, language: FunctionWords) -> Iterator[TitleName]:
         name = entity_name(form, language)
         if name and name not in names:
             names.add(name)
-            yield TitleName(name, " ".join(form.split()), is_certain)
+            yield name, " ".join(form.split()), is_certain
 
 
 def names_in(text: str) -> list[str]:

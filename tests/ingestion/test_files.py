@@ -4,7 +4,6 @@ import os
 import re
 import sys
 import threading
-import warnings
 
 import pytest
 
@@ -277,17 +276,6 @@ def test_a_bad_line_is_named(folder, line, message):
         next(documents)
 
 
-def test_a_bad_line_of_a_file_in_a_folder_is_skipped(folder):
-    """An invalid line is named with the reason, and the other lines and files are read."""
-    folder(docs__a_DOT_jsonl=rows({"text": "one"}, '{"text": 3}', {"text": "three"}, "["), docs__b_DOT_md="b")
-    messages = []
-    documents = read_files("docs", skipped=messages.append)
-    assert [document.page_content for document in documents] == ["one", "three", "b"]
-    reason = 'line 2: the text is missing; put it in the field "text" (fields: text) (invalid lines: 2)'
-    assert messages == documents.skipped == [f"skipped docs/a.jsonl: {reason}"]
-    assert (documents.unread, documents.passed_over) == ({"docs/a.jsonl": reason}, {".jsonl": 1})
-
-
 def test_an_unreadable_file_among_several_paths_is_skipped(folder):
     """If several paths are passed, unreadable files and invalid lines are left out with the reason, as in a folder, and
     the rest is read.
@@ -332,16 +320,6 @@ def test_html_is_read_in_its_declared_encoding(folder):
         folder(b_DOT_html=f'<meta charset="{name}"><p>'.encode() + b"\xff\xfe\xfd")
         with pytest.raises(FileError, match=f"declares the encoding {name}"):
             one("b.html")
-
-
-def test_without_a_listener_a_warning_is_given(folder):
-    """Without the option ``skipped``, a warning reports each skipped file."""
-    folder(docs__a_DOT_txt=b"\x00", docs__b_DOT_txt="x")
-    with pytest.warns(UserWarning, match=r"skipped docs/a\.txt"):
-        sources("docs")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sources("docs/b.txt")
 
 
 def test_missing_files_are_errors(folder):

@@ -118,6 +118,7 @@ def test_progress_is_reported():
     [
         (lambda: ingest([], MemoryStore(), batch_size=0), "batch_size=0"),
         (lambda: ingest([], {}), "dict cannot store chunks"),
+        (lambda: ingest([page("a", "a.md")], PlainStore(), prune_documents=True), "prune_documents needs"),
         (lambda: ingest(page("a", "b"), MemoryStore()), r"not Document: ingest\(\[document\], store\)"),
         (lambda: ingest("docs/", MemoryStore()), r"not str: .*read_files\(path\)"),
         (lambda: ingest(Path("docs"), MemoryStore()), r"not PosixPath: .*read_files\(path\)"),
@@ -132,14 +133,6 @@ def test_wrong_arguments(call, message):
     """An invalid argument raises ConfigurationError, which explains what to pass."""
     with pytest.raises(ConfigurationError, match=message):
         call()
-
-
-def test_pruning_needs_a_store_that_lists():
-    """A store that cannot list its documents is refused before anything is written."""
-    store = PlainStore()
-    with pytest.raises(ConfigurationError, match="prune_documents needs"):
-        ingest([page("a", "a.md")], store, prune_documents=True)
-    assert store.calls == []
 
 
 # -- invariants -------------------------------------------------------------------------------------------

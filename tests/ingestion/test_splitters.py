@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.splitting import (
     Cutter,
@@ -341,13 +340,6 @@ def test_without_a_splitter_documents_stay_as_they_are():
     (two,) = cutter.cut(document("text", source="b")).chunks
     assert one.id != two.id
     assert one.document == "a"
-
-
-def test_chunks_are_not_split():
-    """A Chunk is not split or changed by any splitter."""
-    chunk = Chunk("c", "## not\n\n## split", {"document_id": "d"}, parent_id="p")
-    document_cut = Cutter(RecursiveSplitter(), print).cut(chunk)
-    assert (document_cut.chunks, document_cut.id) == ((chunk,), "d")
 
 
 @given(st.lists(st.text(alphabet="ab .\n#", max_size=60), min_size=1, max_size=6), st.integers(2, 20))

@@ -111,24 +111,6 @@ def test_only_changed_directories_are_summarised_again(tmp_path):
     store.close()
 
 
-def test_texts_without_vectors_are_embedded_first(tmp_path):
-    """If the texts of a store with LSA have no vectors, as after an interrupted ingest, they are embedded before their
-    directories are summarised.
-    """
-
-    def documents():
-        yield from pages()
-        raise KeyboardInterrupt
-
-    with HybridGraphStore(tmp_path / "index", "lsa") as store:
-        with pytest.raises(KeyboardInterrupt):
-            ingest(documents(), store, batch_size=1)
-        assert store.admin.stats()["embedding"] is None
-        assert build_layers(store).summarised == 3
-        assert store.admin.stats()["embedding"] == "lsa"
-        assert store.admin.check().problems == ()
-
-
 def test_an_interrupted_run_continues(tmp_path):
     """Summaries written before an interruption are kept, and the next run makes only the others."""
     store = store_with_pages(tmp_path)

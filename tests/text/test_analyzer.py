@@ -91,12 +91,8 @@ def test_different_words_stay_different(language, one, other):
 
 
 def test_questions_omit_stop_words():
-    """Stop words are left out of a question; the other words keep their order and their repetitions."""
+    """Stop words are left out of a question unless there are only stop words; other words keep their repetitions."""
     assert Analyzer("english").words("What is the engine of an engine?") == ["engin", "engin"]
-
-
-def test_a_question_of_stop_words_searches_for_them():
-    """A question that consists of stop words searches for all of them."""
     assert Analyzer("english").words("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 

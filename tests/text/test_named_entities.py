@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.text.analyzer import function_words
-from langchain_hybridgraph.text.names import MOST_WORDS, join_words, read, text_words, words_of
+from langchain_hybridgraph.text.names import MOST_WORDS, read, words_of
 
 
 def names(*texts):
@@ -137,16 +137,6 @@ def test_a_quoted_title_is_a_name(text, name):
 def test_spellings_of_one_name(one, other):
     """Case, accents, punctuation, possessives and Arabic prefixes do not change a name."""
     assert words_of(one) == words_of(other)
-
-
-def test_words_between_sentences():
-    """The words of a text have an empty word between sentences, so no title can extend over the end of a sentence."""
-    assert text_words("It is in Paris. Texas is far") == ["", "it", "is", "in", "paris", "", "texas", "is", "far"]
-
-
-def test_characters_are_joined_without_spaces():
-    """Chinese characters are joined without spaces and other words with spaces."""
-    assert join_words(words_of("NBA总决赛 2010")) == "nba 总决赛 2010"
 
 
 @given(st.text(max_size=300))

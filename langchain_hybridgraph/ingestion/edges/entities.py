@@ -161,11 +161,6 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
     """Return the mentions in the chunks of a document, which must have at least one chunk.
 
     ``names`` are those of the document before, of which this one may be a further part.
-
-    >>> find_mentions(CutDocument("cat", {"title": "Cat"}, (Chunk("cat#0", "Cats purr."),))).titles
-    []
-    >>> find_mentions(CutDocument("ada", {"title": "Ada Lovelace"}, (Chunk("ada#0", "She wrote."),))).titles
-    [('ada lovelace', 'Ada Lovelace')]
     """
     readings = text_names.read([chunk.text for chunk in document.chunks], document.title or "")
     language, label = readings[0].language, _clipped(document.title or document.id)

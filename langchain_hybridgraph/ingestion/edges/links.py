@@ -404,11 +404,7 @@ def folded(name: str) -> str:
 
 
 def file_name(path: str) -> str:
-    """Return the normalised file name of a path or URL without directory and suffix, or "" if it has no file name.
-
-    >>> file_name("p/My_Notes.md")
-    'my notes'
-    """
+    """Return the normalised file name of a path or URL without directory and suffix, or "" if it has no file name."""
     return folded(posixpath.splitext(posixpath.basename(path))[0])
 
 

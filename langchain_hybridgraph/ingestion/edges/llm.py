@@ -294,9 +294,6 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
     """Return the positions of the chunks in windows of ``size`` chunks that share ``overlap`` chunks.
 
     The last window may be smaller. Windows of one chunk, or inside the previous one, are left out.
-
-    >>> windows(8, size=5, overlap=2), windows(6, size=5, overlap=0)
-    ([range(0, 5), range(3, 8)], [range(0, 5)])
     """
     ranges: list[range] = []
     for start in range(0, n, size - overlap):

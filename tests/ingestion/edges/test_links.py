@@ -177,23 +177,6 @@ def test_a_link_to_a_removed_section_leads_to_the_document(linked):
     assert again(linked, page(B, "b.md")) == ["b.md#two"]
 
 
-def test_a_link_follows_its_heading_from_chunk_to_chunk():
-    """An edge follows its heading from the middle of one chunk to the start of another and back."""
-    store, split = HybridGraphStore(None), RecursiveSplitter(40, 0)
-    filler = " ".join(["word"] * 20) + "."  # 26 tokens
-    inside = f"{filler}\n\n{filler}\n\n## One\n\nx\n\n## Two\n\ny"
-    again(store, page("see [the b](b.md#two)", "a.md"), page(inside, "b.md"), split=split)
-    for text, expected in (
-        (inside, "b.md#one"),
-        (inside.replace("x", filler), "b.md#two"),
-        (inside, "b.md#one"),
-        (inside.replace("## One", "One").replace("x", "x and more"), "Two"),
-        (inside, "b.md#one"),
-    ):
-        (edge,) = again(store, page(text, "b.md"), split=split)
-        assert edge == expected or expected in store.get([edge])[0].text
-
-
 def test_chunks_with_their_own_ids_are_linked_again():
     """Links in the metadata of chunks with their own ids are updated, chunk by chunk."""
     store, edges = HybridGraphStore(None), [LinkEdges()]
