@@ -1,16 +1,22 @@
+"""Ingestion into a store in memory and into the embedded store."""
+
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import Step
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
+from langchain_hybridgraph.records import Query, Scope
 from tests.support.stores.memory_store import MemoryStore, PlainStore
+from tests.support.stores.words import open_named
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 
@@ -19,7 +25,7 @@ def page(text, source, id=None, **metadata):
     return Document(page_content=text, metadata={"source": source, **metadata}, id=id)
 
 
-GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun it\n\n## Use\n\nask it"
+GUIDE = "# Guide\n\nhello\n\n## Install\n\nrun the [setup](setup.md)\n\n## Use\n\nask anything"
 
 
 def counts(report):
@@ -44,7 +50,7 @@ def test_vanished_chunks_are_removed_after_the_new_are_written():
     store = MemoryStore()
     ingest([page(GUIDE, "a.md")], store)
     store.calls.clear()
-    report = ingest([page("# Guide\n\nhello\n\n## Use\n\nask it", "a.md")], store)
+    report = ingest([page("# Guide\n\nhello\n\n## Use\n\nask anything", "a.md")], store)
     assert report.removed == 1
     assert set(store.chunks) == {"a.md#0", "a.md#use"}
     assert store.links("sequence") == {("a.md#0", "a.md#use")}
@@ -72,6 +78,13 @@ def test_parts_of_a_document_may_be_scattered():
     assert len(store.chunks) == 4
     report = ingest(pages[:3], store, batch_size=1)
     assert counts(report) == (0, 0, 3, 1, 0)
+
+
+def test_the_last_version_of_a_document_is_stored():
+    """If a document occurs twice in an ingest, no chunk of its first version is left."""
+    store = MemoryStore()
+    ingest([page(GUIDE, "a.md", id="a"), page("new", "a.md", id="a")], store)
+    assert {id: chunk.text for id, chunk in store.chunks.items()} == {"a#0": "new"}
 
 
 def test_batches_are_transactions():
@@ -178,3 +191,73 @@ def test_an_ingest_can_be_repeated_after_a_crash(before, after, size, writes):
     ingest(documents_of(after), whole, **settings_of(size))
     assert content(broken) == content(whole)
     assert sorted(broken.embedded) == sorted(whole.embedded)
+
+
+class Counting(Embeddings):
+    """Embedding whose vectors depend on the length of a text; it records the texts."""
+
+    def __init__(self):
+        self.texts = []
+
+    def embed_documents(self, texts):
+        self.texts += texts
+        return np.eye(8)[[len(text) % 8 for text in texts]].tolist()
+
+    def embed_query(self, text):
+        return np.eye(8)[len(text) % 8].tolist()
+
+
+@pytest.fixture(params=["memory", "folder"])
+def store(request, tmp_path):
+    path = None if request.param == "memory" else tmp_path / "index"
+    store = open_named(path, Counting(), "counting")
+    yield store
+    store.close()
+
+
+def edges(store, *ids):
+    return {(edge.source, edge.relation, edge.target) for edge in store.edges(ids)}
+
+
+def hit_ids(store, text):
+    return [entry.id for entry in store.keyword_search(Query(text, 5, Scope()), 5).entries]
+
+
+def test_an_unchanged_ingest_writes_nothing(store):
+    """Ingesting an unchanged document again embeds nothing and writes no row."""
+    first = ingest([page(GUIDE, "a.md")], store, split="parent_child")
+    version = store.admin.stats()["version"]
+    again = ingest([page(GUIDE, "a.md")], store, split="parent_child")
+    assert (first.added, first.embedded, first.parents) == (4, 3, 1)
+    assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 4, 0)
+    assert len(store.embedding.texts) == 3
+    assert store.admin.stats()["version"] == version
+
+
+def test_an_edit_is_found_and_the_old_text_is_not(store):
+    """After an edit, new words are found, deleted words are not, and the engines agree with the catalog."""
+    ingest([page(GUIDE, "a.md")], store)
+    report = ingest([page(GUIDE.replace("## Use\n\nask anything", "## Ask\n\nquestions"), "a.md")], store)
+    assert (report.added, report.removed, report.embedded) == (1, 1, 1)
+    assert hit_ids(store, "questions") == ["a.md#ask"]
+    assert hit_ids(store, "anything") == []
+    assert store.admin.check().ok
+
+
+def test_parents_are_deleted_with_their_children(store):
+    """Shortening a document deletes its old chunks and their parents."""
+    ingest([page(GUIDE + " word" * 1_000, "a.md")], store, split="parent_child")
+    assert len(store.document_chunks(["a.md"])["a.md"]) > 6
+    ingest([page("short", "a.md")], store, split="parent_child")
+    assert len(store.document_chunks(["a.md"])["a.md"]) == 2
+    assert store.has_parents
+
+
+def test_pruning_removes_whole_documents(store):
+    """Chunks of pruned documents are deleted, along with their postings and edges."""
+    ingest([page(GUIDE, "a.md"), page("# Setup\n\nsteps", "setup.md")], store)
+    report = ingest([page("# Setup\n\nsteps", "setup.md")], store, prune_documents=True)
+    assert (report.removed, report.unchanged) == (3, 1)
+    assert hit_ids(store, "anything") == []
+    assert edges(store, "a.md#0", "a.md#install") == set()
+    assert store.admin.check().ok

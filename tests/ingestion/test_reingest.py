@@ -1,8 +1,10 @@
-"""Repeated ingests of files, which read only changed files and give the same result as a first ingest."""
+"""Repeated and parallel ingests of files, which give the same result as a first ingest."""
 
 import os
 import shutil
 import tempfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.ingestion import FileError, RecursiveSplitter, ingest, read_files
+from langchain_hybridgraph.execution.processes import worker_processes
+from langchain_hybridgraph.ingestion import FileError, RecursiveSplitter, ingest, pipeline, read_files
 
 NAMES = ("cats.md", "dogs.md", "pets/birds.md", "pets/fish/carp.md", "notes.txt", "lines.jsonl")
 TITLES = ("Cats", "Dogs", "Great Auk", "Carp", "Night Owl")
@@ -194,6 +197,9 @@ def test_the_last_of_two_files_with_one_document_is_used(docs):
         (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")
         ingest(read_files(docs), one)
         assert one.get_by_ids(["line#0"])[0].page_content.startswith("Cats purr.")
+    (docs / "lines.jsonl").unlink()
+    ingest(read_files(docs), one, prune_documents=True)
+    assert one.get_by_ids(["line#0"])[0].page_content == "three"
 
 
 def test_a_bad_line_is_named_each_time(docs):
@@ -286,3 +292,51 @@ def test_unreadable_files_are_not_pruned(tmp_path, is_folder):
     files[2].write_text('{"id": "r1", "text": "An otter."}\n[\n')
     ingest(read_files(tmp_path if is_folder else files, skipped=print), one, prune_documents=True)
     assert sorted(Path(id).name for id in one.document_ids()) == ["a.txt", "c.txt", "r1", "r2"]
+
+
+TEXTS = {
+    "ada.md": "# Ada Lovelace\n\nShe wrote to Charles Babbage. See [the engine](engine.md#parts).",
+    "engine.md": "# Engine\n\nBabbage planned it.\n\n## Parts\n\nWheels.\n",
+    "first.md": "---\ndocument_id: joined\n---\nJoan Clarke met Alan Turing. The same.",
+    "second.md": "---\ndocument_id: joined\n---\nTuring knew Clarke. The same.",
+    "page.rst": "Title\n=====\n\nAda Lovelace wrote `this <ada.md>`_.",
+    "page.html": "<h1>Notes</h1><p>Charles Babbage and <a href='ada.md'>Ada</a></p>",
+    "empty.txt": " \n",
+    "rows.jsonl": '{"id": "row", "text": "Ada Lovelace again."}\n',
+    "broken.md": b"\xff\x00\x01",
+}
+
+
+@pytest.fixture
+def many_files(tmp_path):
+    """Return a many_files with files of several kinds, enough of them for worker processes to be started."""
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    for number in range(20):
+        (tmp_path / f"note{number}.md").write_text(f"# Note {number}\n\nSee [Ada](ada.md), of Note {number + 1}.\n")
+    return tmp_path
+
+
+def ingested(many_files, **options):
+    """Return the report of an ingest, and all its chunks and edges."""
+    with HybridGraphStore(None, DeterministicFakeEmbedding(size=8)) as store:
+        report = ingest(read_files(many_files, skipped=lambda _: None), store, **options)
+        ids = [id for ids in store.document_chunks(store.document_ids()).values() for id in ids]
+        chunks = {chunk.id: chunk for chunk in store.get(sorted(ids))}
+        edges = sorted(store.edges(sorted(ids)), key=lambda edge: (edge.source, edge.relation, edge.target))
+        return report, chunks, edges
+
+
+@pytest.mark.parametrize("split", ["flat", "parent_child", RecursiveSplitter(20, 5), None])
+def test_workers_change_nothing(many_files, monkeypatch, split):
+    """Chunks, edges and counts do not depend on the process that reads a file."""
+    monkeypatch.setattr(pipeline, "_BATCH", 1)
+    by_count = []
+    for count in (0, 1):
+        monkeypatch.setattr(pipeline, "worker_processes", partial(worker_processes, count))
+        by_count.append(ingested(many_files, split=split))
+    (report, chunks, edges), by_workers = by_count
+    assert len(chunks) > 25
+    assert len(edges) > 25
+    assert by_workers[1:] == (chunks, edges)
+    assert replace(report, seconds=0) == replace(by_workers[0], seconds=0)

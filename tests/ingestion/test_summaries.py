@@ -117,7 +117,7 @@ def test_an_interrupted_run_continues(tmp_path):
 
     class Dies(Noted):
         def __call__(self, directory):
-            if self.directories:
+            if len(self.directories) == 2:
                 raise KeyboardInterrupt
             return super().__call__(directory)
 
@@ -126,7 +126,7 @@ def test_an_interrupted_run_continues(tmp_path):
     store.close()
     store = HybridGraphStore(tmp_path, DeterministicFakeEmbedding(size=8))
     build_layers(store, rest := Noted())
-    assert rest.directories == ["docs", "notes"]
+    assert rest.directories == ["notes"]
     store.close()
 
 

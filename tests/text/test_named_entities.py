@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.text.analyzer import function_words
-from langchain_hybridgraph.text.names import MOST_WORDS, read, words_of
+from langchain_hybridgraph.text.names import MOST_WORDS, read, text_words, words_of
 
 
 def names(*texts):
@@ -29,6 +29,7 @@ def names(*texts):
         ("It was directed by Nathan H. Juran.", ["Nathan H. Juran", "Nathan Juran"]),
         ("It was won by General Douglas MacArthur.", ["General Douglas MacArthur", "Douglas MacArthur"]),
         ("He was a screenwriter.Films were shown in the U.S. Army.", ["U.S. Army"]),
+        ("We saw Schindler's List once.", ["Schindler's List", "Schindler", "List"]),
         # Function words that begin a sentence are not part of a name, in several languages.
         ("In London it was the same for him.", ["London"]),
         ("Der Dichter Goethe war da. Im Weimar der Zeit und mit ihm.", ["Dichter Goethe", "Weimar", "Zeit"]),
@@ -137,6 +138,11 @@ def test_a_quoted_title_is_a_name(text, name):
 def test_spellings_of_one_name(one, other):
     """Case, accents, punctuation, possessives and Arabic prefixes do not change a name."""
     assert words_of(one) == words_of(other)
+
+
+def test_words_between_sentences():
+    """The words of a text have an empty word between sentences, so no title can extend over the end of a sentence."""
+    assert text_words("It is in Paris. Texas is far") == ["", "it", "is", "in", "paris", "", "texas", "is", "far"]
 
 
 @given(st.text(max_size=300))

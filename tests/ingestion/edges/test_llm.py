@@ -206,13 +206,16 @@ def test_the_prompt(store):
 
 
 def test_a_second_ingest_sends_nothing(store, tmp_path):
-    """Ingesting unchanged documents again, even after reopening the index, calls no model and writes no row."""
+    """Ingesting unchanged documents again calls no model and writes no row, unless edges were deleted."""
     ingest_with(reader(), store, document("a", 8))
     store.close()
     with HybridGraphStore(tmp_path / "index", EMBEDDING) as again:
         before, edges, llm = changes(again), all_edges(again), reader()
         ingest_with(llm, again, document("a", 8))
         assert (llm.windows, changes(again) - before, all_edges(again)) == ([], 0, edges)
+        again.graph.prune(min_weight=0.9)
+        ingest_with(llm, again, document("a", 8))
+        assert (len(llm.windows), all_edges(again)) == (2, edges)
 
 
 def failing_at(monkeypatch, nth):

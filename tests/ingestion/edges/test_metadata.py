@@ -61,6 +61,13 @@ def test_a_common_value_stays_linear():
     assert len(pairs(edges_of(memory(), [chunk(str(n), author="Ada") for n in range(5)]))) == 20
 
 
+def test_several_common_values_weigh_more():
+    """Two common values of weight .5 give an edge of weight .75, whose description names both."""
+    store = edges_of(memory(), [chunk(id, author="Ada", year=1843) for id in "ab"], ["author", "year"])
+    edge = all_edges(store)["a", "b", "shares"]
+    assert (edge.weight, edge.description) == (0.75, "Both have author Ada and year 1843.")
+
+
 documents = st.dictionaries(
     st.sampled_from("abcdefghij"), st.lists(st.sampled_from(["x", "y", "z"]), max_size=2, unique=True), min_size=1
 )
@@ -158,3 +165,4 @@ def test_directories_of_earlier_ingests():
     """A directory from an earlier ingest is found if its document's id is its uri."""
     store = stored([page("package", "p", uri="p")], [HierarchyEdges()])
     assert contains(page("x", "p/a", uri="p/a"), store=store) == {("p#0", "p/a#0")}
+    assert contains(page("x", "q", uri="q/r")) == set()  # q represents its directory
