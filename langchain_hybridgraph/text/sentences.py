@@ -128,21 +128,21 @@ _SENTENCE_END = re.compile(r"\w[.!?…][\"')\]]*(\s|$)|[。！？।]")
 
 
 @lru_cache(2_048)
-def abstract_of(text: str, title: str = "", max_length: int = ABSTRACT_LENGTH) -> str:
-    """Return the first sentences of the first paragraph that contains a sentence, in at most ``max_length`` characters.
+def abstract_of(text: str, title: str = "") -> str:
+    """Return the first sentences of the first paragraph that contains a sentence, in at most 256 characters.
 
     Headings are left out. Without such a paragraph, the first one is used, and without paragraphs ``title``.
 
-    >>> abstract_of("# Cats\\n\\nThey purr. They sleep.", max_length=12)
-    'They purr.'
+    >>> abstract_of("# Cats\\n\\nThey purr. They sleep.\\n\\nDogs bark.")
+    'They purr. They sleep.'
     """
     body, abstract = _first_paragraph(text, title), ""
     for _, end in islice(spans(0, sentences(body, 0, len(body)), len(body)), 20):
         longer = " ".join(body[:end].split())
-        if abstract and len(longer) > max_length:
+        if abstract and len(longer) > ABSTRACT_LENGTH:
             break
         abstract = longer
-    return clip(abstract or title, max_length)
+    return clip(abstract or title, ABSTRACT_LENGTH)
 
 
 def clip(text: str, max_length: int) -> str:

@@ -106,38 +106,39 @@ def where(documents, *keys):
     return [tuple(document.metadata.get(key) for key in keys) for document in documents]
 
 
-def test_pages_of_a_pdf(read):
-    """Each page with text is a Document with its number and bookmark; a message counts the pages without text."""
+@pytest.mark.parametrize(
+    ("name", "texts", "keys", "places"),
+    [
+        (
+            "report.pdf",
+            ["One.", "Three."],
+            ("page", "section_heading", "title"),
+            [(1, "Intro", "Annual report"), (3, "Figures", "Annual report")],
+        ),
+        (
+            "manual.docx",
+            [
+                "# Pumps\n\nA pump moves water.",
+                "| Part | Price |\n| --- | --- |\n| valve | 3\\|4 |",
+                "After the table.",
+            ],
+            ("table", "section_heading", "title"),
+            [(None, None, "Manual"), (1, "Pumps", "Manual"), (None, "Pumps", "Manual")],
+        ),
+        (
+            "talk.pptx",
+            ["## Results\n\nSales rose.\n\nSay it slowly."],
+            ("page", "section_heading"),
+            [(2, "Results")],
+        ),
+    ],
+)
+def test_parts_have_their_text_and_location(read, name, texts, keys, places):
+    """Pages with text, tables and the text between them, and slides with notes are Documents with their locations."""
     documents, messages = read
-    pages = documents["report.pdf"]
-    assert [page.page_content.strip() for page in pages] == ["One.", "Three."]
-    assert where(pages, "page", "section_heading", "title") == [
-        (1, "Intro", "Annual report"),
-        (3, "Figures", "Annual report"),
-    ]
+    assert [part.page_content.strip() for part in documents[name]] == texts
+    assert where(documents[name], *keys) == places
     assert messages["report.pdf"] == "1 of its 3 pages, which have no text"
-
-
-def test_a_word_document(read):
-    """A Word document is read as Markdown; each table is a Document of its own with its number and heading."""
-    manual = read[0]["manual.docx"]
-    assert [part.page_content for part in manual] == [
-        "# Pumps\n\nA pump moves water.",
-        "| Part | Price |\n| --- | --- |\n| valve | 3\\|4 |",
-        "After the table.",
-    ]
-    assert where(manual, "table", "section_heading", "title") == [
-        (None, None, "Manual"),
-        (1, "Pumps", "Manual"),
-        (None, "Pumps", "Manual"),
-    ]
-
-
-def test_slides(read):
-    """A slide is read with its number, title and notes; a slide without text is left out."""
-    (slide,) = read[0]["talk.pptx"]
-    assert slide.page_content == "## Results\n\nSales rose.\n\nSay it slowly."
-    assert where([slide], "page", "section_heading") == [(2, "Results")]
 
 
 def test_rows_of_a_sheet(read):

@@ -35,7 +35,7 @@ CITATION = "citation"  # kind of a link whose target is an id, title, DOI, sourc
 
 
 class LinkEdges(EdgeBuilder):
-    """Edges for links, from the chunk with the link to the first chunk of the linked document, or to the linked anchor.
+    """Edges of weight 1 from chunks with links to the first chunks of the linked documents, or to the linked anchors.
 
     Links are Markdown, HTML and wiki links, and the entries of ``links`` in the metadata (ids, URLs, paths or titles),
     which start at the first chunk of the document. Anchors are compared by their letters and digits, because renderers
@@ -61,9 +61,8 @@ class LinkEdges(EdgeBuilder):
 
     _verb = "links to"
 
-    def __init__(self, relation: str = REFERENCES, weight: float = 1.0) -> None:
+    def __init__(self, relation: str = REFERENCES) -> None:
         self.relations = (relation,)
-        self._weight = weight
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the names and links recorded during the previous ingest."""
@@ -119,7 +118,7 @@ class LinkEdges(EdgeBuilder):
             target = self._targets.find(link) or _pending_target(link)
             if target is not None and target != link.source and (link.source, target) not in edges:
                 text = f"{link.document} {self._verb} {self._targets.label(target)}."
-                edges[link.source, target] = Edge(link.source, target, self.relations[0], self._weight, text)
+                edges[link.source, target] = Edge(link.source, target, self.relations[0], 1.0, text)
         return EdgeSet(list(edges.values()), list(dict.fromkeys(link.source for link in links)))
 
     def _add_sources(self, store: ReadsIndex, targets: Sequence[str]) -> None:
