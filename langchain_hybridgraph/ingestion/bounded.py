@@ -66,14 +66,11 @@ class BoundedReader:
         if path.stat().st_size > MAX_BYTES:
             raise UnreadableError(f"its size is {path.stat().st_size >> 20:,} MB; the limit is {MAX_BYTES >> 20} MB")
         if self._process is None or not self._kill.alive or self._process.poll() is not None:
-            self._start()
-        stdin = self._process.stdin if self._process is not None else None
-        assert stdin is not None
-        stdin.write(json.dumps(str(path.absolute())) + "\n")
-        stdin.flush()
+            self._process = self._start()
+        print(json.dumps(str(path.absolute())), file=self._process.stdin, flush=True)
         parts, size = list[FilePart](), 0
         deadline = time.monotonic() + MAX_SECONDS
-        while True:
+        while size <= MAX_CHARACTERS:
             answer = self._answer(min(MAX_PART_SECONDS, deadline - time.monotonic()))
             if "note" in answer:
                 note(answer["note"])
@@ -84,16 +81,16 @@ class BoundedReader:
                 raise UnreadableError(answer["end"])
             else:
                 return parts
-            if size > MAX_CHARACTERS:
-                self._kill()
-                raise too_long()
+        self._kill()
+        raise too_long()
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[str]:
         code = f"from {__package__}.office import answer_requests; answer_requests()"
-        self._process = start_python(code, text=True, encoding="utf-8", errors="surrogatepass")
+        process = start_python(code, text=True, encoding="utf-8", errors="surrogatepass")
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=_collect, args=(self._process.stdout, self._answers), daemon=True).start()
-        self._kill = weakref.finalize(self, _kill, self._process)
+        threading.Thread(target=_collect, args=(process.stdout, self._answers), daemon=True).start()
+        self._kill = weakref.finalize(self, _kill, process)
+        return process
 
     def _answer(self, seconds: float) -> Any:
         try:
