@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -535,6 +535,9 @@ class Cutter:
         if cut.id in self._chunks:
             return False
         self._chunks[cut.id] = len(cut.chunks)
+        pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
+        hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
+        self._latest, self._hash_counts = cut.id, Counter(name for id, name in hashed if id.startswith(name))
         return True
 
     def _keep_chunk(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
@@ -587,7 +590,7 @@ class Cutter:
         return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
-        name = f"{id}#{kind}{_hash(piece.text)}"
+        name = _hashed_name(id, kind, piece.text)
         count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
         return name if count == 1 else f"{name}-{count}"
 
@@ -622,6 +625,10 @@ def _identity(document: Document) -> tuple[str, bool]:
     if part_of is not None:
         return replace_surrogates(str(part_of)), False
     return _content_id(document) if document.id is None else replace_surrogates(document.id), True
+
+
+def _hashed_name(id: str, kind: str, text: str) -> str:
+    return f"{id}#{kind}{_hash(text)}"
 
 
 def _content_id(document: Document) -> str:

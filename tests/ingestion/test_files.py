@@ -86,6 +86,14 @@ def test_paths_of_another_type_are_refused(paths):
         read_files(paths)
 
 
+def test_the_source_is_a_relative_path(folder):
+    """The source of a file is the same for all relative paths; for an absolute path it starts at the last folder."""
+    root = folder(docs__sub__a_DOT_md="a")
+    for path in ("docs", "./docs/", "docs/sub/a.md", ".", root / "docs", f"../{root.name}/docs"):
+        assert sources(path) == ["docs/sub/a.md"]
+    assert sources(root / "docs" / "sub" / "a.md") == ["a.md"]
+
+
 def test_two_files_of_one_source(folder):
     """Two files with the same source raise FileError; a file that is passed twice is read once."""
     root = folder(x__docs__a_DOT_md="one", y__docs__a_DOT_md="two")
@@ -310,6 +318,13 @@ def test_encodings(folder, content, expected):
     """UTF-8, encodings with a byte order mark, and cp1252 are read."""
     folder(a_DOT_txt=content)
     assert one("a.txt").page_content == expected
+
+
+def test_other_bytes_are_not_text(folder):
+    """A file without control characters is not text if it is not UTF-8 and few of its bytes are ASCII."""
+    folder(a_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa")
+    with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
+        one("a.txt")
 
 
 def test_html_is_read_in_its_declared_encoding(folder):
