@@ -263,14 +263,11 @@ class SemanticSplitter:
             note(f"semantic splitting fell back to recursive splitting for {name}: {describe_error(error)}")
             yield from _cut(text, recursive.spans(text, structure), structure)
             return
-        starts = sorted(breaks)
-        ranges = (
-            span
-            for section in structure.sections
-            for inside in [starts[bisect_left(starts, section.start) : bisect_left(starts, section.end)]]
-            for span in split_points.spans(section.start, inside, section.end)
-        )
-        spans = (span for range in ranges for span in recursive.pack(text, recursive.atoms(text, structure, *range)))
+        spans: list[_Span] = []
+        for section, inside in zip(structure.sections, sentences, strict=True):
+            starts = [start for start, _ in inside if start in breaks]
+            for first, last in split_points.spans(section.start, starts, section.end):
+                spans += recursive.pack(text, recursive.atoms(text, structure, first, last))
         yield from _cut(text, spans, structure)
 
     def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
@@ -474,12 +471,12 @@ def in_order(chunks: Iterable[T], index: Callable[[T], float | None]) -> list[T]
     >>> in_order([("c", 2), ("new", None), ("a", 0)], index=lambda chunk: chunk[1])
     [('a', 0), ('c', 2), ('new', None)]
     """
-    keys: list[float] = []
-    items = list(chunks)
-    for item in items:
-        position_of_chunk = index(item)
-        keys.append(position_of_chunk if position_of_chunk is not None else keys[-1] if keys else -inf)
-    return [items[number] for number in sorted(range(len(items)), key=keys.__getitem__)]
+    key, keyed = -inf, list[tuple[float, T]]()
+    for chunk in chunks:
+        own = index(chunk)
+        key = key if own is None else own
+        keyed.append((key, chunk))
+    return [chunk for _, chunk in sorted(keyed, key=itemgetter(0))]
 
 
 class Cutter:

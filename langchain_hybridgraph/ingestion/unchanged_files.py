@@ -49,11 +49,8 @@ class _OptionsPickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         package = type(value).__module__.partition(".")[0]
-        if (
-            isinstance(value, type)
-            or is_dataclass(value)
-            or package in ("builtins", "langchain_text_splitters", _PACKAGE)
-        ):
+        is_option = isinstance(value, type) or is_dataclass(value)
+        if is_option or package in ("builtins", "langchain_text_splitters", _PACKAGE):
             return NotImplemented
         raise pickle.PicklingError(f"{type(value).__name__} is not an option")
 
