@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
 
 
-# Classes are recognised by their name and an attribute, so that libraries that are not in use are not imported.
+# Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
+# not in use are not imported.
 _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
