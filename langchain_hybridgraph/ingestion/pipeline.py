@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, check_whole_number
 from langchain_hybridgraph.execution.processes import (
     Progress,
     TaskShare,
@@ -203,8 +203,7 @@ def ingest(
             f"prune_documents needs a store that can list its documents, but {type(store).__name__} cannot; "
             "leave prune_documents out, and delete documents by id"
         )
-    if batch_size < 1:
-        raise ConfigurationError(f"batch_size={batch_size}: pass the number of chunks per transaction, at least 1")
+    check_whole_number("batch_size", batch_size, 1)
     splitter, builders = splitting.as_splitter(split), as_builders(edges)
     made_by = None
     if isinstance(source, FileDocuments):

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from langchain_hybridgraph.chunks import LONGEST_TITLE, Chunk, replace_surrogates, with_short_titles
-from langchain_hybridgraph.errors import ConfigurationError, describe_error, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.ingestion.markdown import Link, Outline, Section, find_links, outline
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.text import sentences as split_points
@@ -105,11 +105,8 @@ class RecursiveSplitter:
     join_sections: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.overlap < self.size:
-            raise ConfigurationError(
-                f"a splitter with size={self.size} and overlap={self.overlap} cannot cut anything; "
-                "pass 0 <= overlap < size, for example RecursiveSplitter(size=256, overlap=50)"
-            )
+        check_number("size", self.size, gt=0)
+        check_number("overlap", self.overlap, ge=0, lt=self.size)
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """Yield the pieces of a document's text, in order."""
@@ -246,9 +243,8 @@ class SemanticSplitter:
     counter: TokenCounter = approximate_tokens
 
     def __post_init__(self) -> None:
-        if not 0 <= self.percentile <= 100:
-            raise ConfigurationError(f"percentile={self.percentile} is not a percentile: pass a number from 0 to 100")
-        RecursiveSplitter(self.size, 0)
+        check_number("percentile", self.percentile, ge=0, le=100)
+        check_number("size", self.size, gt=0)
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """Yield the pieces of a document's text, in order."""

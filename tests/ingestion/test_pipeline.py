@@ -129,7 +129,7 @@ def test_progress_is_reported():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ingest([], MemoryStore(), batch_size=0), "batch_size=0"),
+        (lambda: ingest([], MemoryStore(), batch_size=0), "batch_size must be"),
         (lambda: ingest([], {}), "dict cannot store chunks"),
         (lambda: ingest([page("a", "a.md")], PlainStore(), prune_documents=True), "prune_documents needs"),
         (lambda: ingest(page("a", "b"), MemoryStore()), r"not Document: ingest\(\[document\], store\)"),

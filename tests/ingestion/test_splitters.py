@@ -97,7 +97,7 @@ def test_a_long_word_is_not_cut_and_a_blob_is():
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1)])
 def test_impossible_sizes(size, overlap):
     """A size that is not larger than the overlap, or a negative overlap, raises ConfigurationError at construction."""
-    with pytest.raises(ConfigurationError, match="cannot cut anything"):
+    with pytest.raises(ConfigurationError, match="size must be|overlap must be"):
         RecursiveSplitter(size, overlap)
 
 
@@ -203,7 +203,7 @@ def test_a_failing_embedding_falls_back_with_a_note():
 
 def test_an_invalid_percentile():
     """A percentile above 100 raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="percentile=250"):
+    with pytest.raises(ConfigurationError, match="percentile must be"):
         SemanticSplitter(Topics(), percentile=250)
 
 
