@@ -97,7 +97,7 @@ def test_a_long_word_is_not_cut_and_a_blob_is():
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1)])
 def test_impossible_sizes(size, overlap):
     """A size that is not larger than the overlap, or a negative overlap, raises ConfigurationError at construction."""
-    with pytest.raises(ConfigurationError, match="size must be|overlap must be"):
+    with pytest.raises(ConfigurationError, match=r"size must be|overlap must be"):
         RecursiveSplitter(size, overlap)
 
 
