@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_hybridgraph.stores.bm25 import Engine, headings_weight
-from langchain_hybridgraph.stores.keyword_engine import keyword_index
+from langchain_hybridgraph.stores.bm25 import headings_weight
+from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 
