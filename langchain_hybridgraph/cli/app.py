@@ -373,7 +373,8 @@ def serve_mcp(
     index: options.Index,
     config: options.Config = None,
     http: Annotated[
-        int | None, typer.Option(metavar="PORT", help="Serve streamable HTTP on this port instead of stdio.")
+        int | None,
+        typer.Option(metavar="PORT", min=1, max=65535, help="Serve streamable HTTP on this port instead of stdio."),
     ] = None,
     host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on, with --http.")] = "127.0.0.1",
     tokens: Annotated[
@@ -400,7 +401,9 @@ def serve_mcp(
 
     permissions = Tokens(accepted, tenant)
     with open_store(permissions.tenants[0]):
-        server = create_server(open_store, permissions, url=f"http://{host}:{http}")
+        server = create_server(
+            open_store, permissions, url=f"http://[{host}]:{http}" if ":" in host else f"http://{host}:{http}"
+        )
     if http is None:
         server.run("stdio")
     else:
@@ -493,7 +496,7 @@ def serve(
     host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port for HTTP.")] = 8000,
     grpc_port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="Port for gRPC; without it, there is no gRPC.")
+        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="Port for gRPC; default: gRPC is off.")
     ] = None,
     tokens: Annotated[
         Path | None,
@@ -513,7 +516,7 @@ def serve(
 ) -> None:
     """Serve an index over HTTP, and over gRPC if requested.
 
-    Other machines can only be served if there are tokens. Works while other processes write to the index.
+    Serving other machines requires tokens. Works while other processes write to the index.
     """
     try:
         from langchain_hybridgraph.cli.serve import log_as_json, make_app, run

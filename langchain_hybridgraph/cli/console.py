@@ -19,7 +19,7 @@ from langchain_hybridgraph.settings_file import UnusableSettingsError
 
 PROBLEM, USAGE, INTERRUPTED = 1, 2, 130
 # Errors in how the command was used; all other errors of this package are problems during the run.
-WRONGLY_ASKED = (
+USAGE_ERRORS = (
     errors.ConfigurationError,
     errors.EmbeddingMismatchError,
     errors.FilterError,
@@ -115,6 +115,11 @@ class OneLineErrors(TyperGroup):
         except (errors.HybridGraphError, OSError) as error:
             for line in str(error).splitlines() if isinstance(error, UnusableSettingsError) else [str(error)]:
                 say(line)
-            raise typer.Exit(USAGE if isinstance(error, WRONGLY_ASKED) else PROBLEM) from None
+            raise typer.Exit(USAGE if isinstance(error, USAGE_ERRORS) else PROBLEM) from None
+        except ValueError as error:
+            if not hasattr(error, "errors"):
+                raise
+            say("; ".join(each["msg"] for each in error.errors()))  # of pydantic, about a setting
+            raise typer.Exit(USAGE) from None
         finally:
             logging.getLogger().removeHandler(log)

@@ -114,7 +114,7 @@ def run(app: FastAPI, host: str, port: int) -> None:
     server = uvicorn.Server(config)
     server.run([listener])
     if not server.started:  # the reason is in the log
-        raise StoreError("the service could not be started")
+        raise StoreError("the service could not be started; the reason is in the log above")
 
 
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # a class that uvicorn chooses

@@ -115,7 +115,7 @@ class Guard:
 
     async def _answer(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
-        if scope["path"] not in PUBLIC:
+        if scope["path"].removeprefix(scope.get("root_path", "")) not in PUBLIC:
             authorization = headers.get(b"authorization", b"").decode("latin-1")
             scope["state"]["access"] = self.service.admit(authorization)
         await self.app(scope, self._limited(headers, receive), send)

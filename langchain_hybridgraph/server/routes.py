@@ -82,7 +82,7 @@ class SearchAnswer(BaseModel):
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refused, "description": "The token is missing or wrong."},
     403: {"model": Refused, "description": "The token does not allow the request."},
-    404: {"model": Refused, "description": "Nothing that the token allows to see has this id."},
+    404: {"model": Refused, "description": "No item that is visible to the token has this id."},
     413: {"model": Refused, "description": "The body is too large."},
     422: {"model": Invalid, "description": "The request is invalid."},
     429: {"model": Refused, "description": "Too many requests for this token."},
@@ -100,7 +100,9 @@ class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split
     """Documents to add or replace."""
 
     documents: list[DocumentBody] = Field(min_length=1)
-    split: Literal["flat", "parent_child"] | None = Field(None, description="How to split the texts; null: not at all.")
+    split: Literal["flat", "parent_child"] | None = Field(
+        None, description="Strategy for splitting the texts; null does not split them."
+    )
 
 
 class Deletion(_Model, json_schema_extra=_example(document=["parcels"])):
@@ -398,7 +400,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
 
 
 def add_health(router: APIRouter, service: Service) -> None:
-    """Add the endpoints that tell whether the service is running."""
+    """Add the health and readiness endpoints."""
 
     @router.get("/healthz", tags=["operations"])
     async def health() -> Response:

@@ -54,7 +54,9 @@ async def serving_grpc(service: Service, address: str) -> AsyncIterator[None]:
 
 def grpc_server(service: Service) -> grpc.aio.Server:
     """Return a server for the service, without a port. A message may be as large as the body of an HTTP request."""
-    server = grpc.aio.server(options=[("grpc.max_receive_message_length", service.limits.body)])
+    server = grpc.aio.server(
+        options=[("grpc.max_receive_message_length", service.limits.body), ("grpc.so_reuseport", 0)]
+    )
 
     async def stream_retrieve(message: RetrieveRequest, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         started, status, access = time.perf_counter(), 200, None

@@ -169,8 +169,9 @@ class Service:
             return self._stores[tenant]
 
     def check(self) -> int:
-        """Check that the store can be read, and return the number of chunks of its first tenant."""
-        store: Any = self.store(self.tokens.tenants[0])
+        """Check the settings and that the store can be read; return the number of chunks of its first tenant."""
+        tenant = self.tokens.tenants[0]
+        store: Any = self.store(tenant)
         return len(store)
 
     def close(self) -> None:

@@ -447,6 +447,16 @@ def test_check_counts_edges_with_missing_ends(index):
     assert "note: 1 edges have an end that is not in the index" in checked.stderr
 
 
+@pytest.mark.parametrize("command", [["search", "x"], ["serve"]])
+def test_a_wrong_setting_is_one_line(command, index, monkeypatch):
+    """A setting that a retriever refuses is reported on one line, with exit code 2."""
+    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_RERANKER", "no.such.module:thing")
+    monkeypatch.setenv("HYBRIDGRAPH_ALLOW_FACTORIES", "1")
+    result = hybridgraph(*command, "--index", index)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "'no.such.module:thing' cannot be imported" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "completed"),
     [("search --ex", "--explain"), ("serve --ind", "--index"), ("tenants --js", "--json"), ("bac", "backup")],

@@ -9,11 +9,13 @@ from urllib.parse import quote
 import httpx
 import jsonschema
 import pytest
+from fastapi import FastAPI
 
 from langchain_hybridgraph import (
     AdvancedRetriever,
     GraphRetriever,
     HierarchicalRetriever,
+    HybridGraphSettings,
     HybridRetriever,
     MemoryRetriever,
     RetrievalResult,
@@ -21,6 +23,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.server.access import Limits, Token, Tokens, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
+from langchain_hybridgraph.server.service import Service
 from tests.server.conftest import ADMIN, OTHER, READER, RED, WRITER, bearer
 
 CALLS = {
@@ -434,6 +437,23 @@ def test_tokens_are_read_from_a_file_or_the_environment(tmp_path):
     for second in (Token(token=READER), Token(token=WRITER, name="one")):
         with pytest.raises(ConfigurationError, match="two tokens are equal or have the name 'one'"):
             Tokens([Token(token=READER, name="one"), second.model_copy(update={"name": "one"})])
+
+
+async def test_a_mounted_service_needs_no_token_for_health(store):
+    """Health and the page are public under the path of a mounted service, too; searches are not."""
+    outer = FastAPI()
+    outer.mount("/api", create_app(store, tokens=[Token(token=READER)]))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(outer), base_url="http://test") as client:
+        assert (await client.get("/api/healthz")).status_code == 200
+        assert (await client.get("/api/")).status_code == 200
+        assert (await client.post("/api/search", json={"query": "a"})).status_code == 401
+
+
+def test_a_wrong_setting_is_reported_at_the_start(store):
+    """A setting that no retriever accepts is an error before anything is served."""
+    service = Service(store, settings=HybridGraphSettings(retriever_reranker="no.such.module:thing"))
+    with pytest.raises(ValueError, match=r"'no\.such\.module:thing' cannot be imported"):
+        service.check()
 
 
 def test_other_machines_need_a_token():

@@ -121,7 +121,7 @@ def test_comparing_two_settings(tab):
     set_value(tab, "#b .weight", "0")
     tab.wait("document.querySelectorAll('.column').length === 2")
     assert titles(tab, "document.querySelectorAll('.column')[1]")[0].startswith("1. Invoices")
-    assert "same place" in tab.value("document.querySelectorAll('.column')[1].textContent")
+    assert "same rank" in tab.value("document.querySelectorAll('.column')[1].textContent")
     tops = tab.value("[...document.querySelectorAll('.column')].map((each) => each.getBoundingClientRect().top)")
     assert tops[0] == tops[1]
 

@@ -11,6 +11,7 @@ from grpc_tools import protoc
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEvent, RetrieveRequest
 from langchain_hybridgraph.server.rpc import grpc_server
+from langchain_hybridgraph.server.service import Service
 from tests.server.conftest import ADMIN, OTHER, READER, RED
 from tests.server.test_stream import events_in
 
@@ -93,6 +94,18 @@ async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await retrieve(question)
     assert (caught.value.code().name, caught.value.details()) == ("INTERNAL", "internal error")
+
+
+async def test_a_port_in_use_is_an_error(store):
+    """Two services cannot share a port, so no call can reach another index."""
+    first, second = (grpc_server(Service(store)) for _ in range(2))
+    port = first.add_insecure_port("127.0.0.1:0")
+    try:
+        with pytest.raises(RuntimeError):
+            second.add_insecure_port(f"127.0.0.1:{port}")
+    finally:
+        await first.stop(None)
+        await second.stop(None)
 
 
 async def test_tenants_and_filters(retrieve):
