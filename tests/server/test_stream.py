@@ -154,6 +154,7 @@ def test_clients_that_go_away_leave_nothing(clients, path, gate, store):
 
         def leave():
             with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.settimeout(30)
                 connection.sendall(request(path))
                 assert gated_reranker.WAITING.acquire(timeout=30)
                 received = b"" if path == "/search/stream" else b"event: hit"
@@ -166,7 +167,7 @@ def test_clients_that_go_away_leave_nothing(clients, path, gate, store):
         gate.clear()
         for place in range(clients):
             leave()
-            if place % 8 == 7:  # each waits in a worker thread, of which there is a limited number
+            if place % 4 == 3:  # each waits in a worker thread, of which there is a limited number
                 gate.set()
                 time.sleep(0.01)
                 gate.clear()
