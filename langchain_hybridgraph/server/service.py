@@ -172,6 +172,7 @@ class Service:
         """Check the settings and that the store can be read; return the number of chunks of its first tenant."""
         tenant = self.tokens.tenants[0]
         store: Any = self.store(tenant)
+        self._make_retriever(tenant, "hybrid")
         return len(store)
 
     def close(self) -> None:

@@ -447,7 +447,7 @@ def test_check_counts_edges_with_missing_ends(index):
     assert "note: 1 edges have an end that is not in the index" in checked.stderr
 
 
-@pytest.mark.parametrize("command", [["search", "x"]])
+@pytest.mark.parametrize("command", [["search", "x"], ["serve"]])
 def test_a_wrong_setting_is_one_line(command, index, monkeypatch):
     """A setting that a retriever refuses is reported on one line, with exit code 2."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_RERANKER", "no.such.module:thing")
