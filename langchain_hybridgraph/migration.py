@@ -222,15 +222,22 @@ class _Location(NamedTuple):
         """Open the store of a tenant."""
         if not self.is_server:
             return EmbeddedStore(IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **model))
-        options: dict[str, Any] = {"token": self.token, "collection": self.collection, **model}
-        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
+        return MilvusChunkStore(
+            self.location,
+            model["embedding"],
+            token=self.token,
+            collection=self.collection,
+            tenant=tenant,
+            language=model["language"],
+            consistency="Strong",
+        )
 
 
 class _Vectors:
     """Placeholder for the model of stored vectors, which cannot embed texts."""
 
-    def __init__(self, dimension: int) -> None:
-        self._dimension = dimension
+    def __init__(self, dimension: int, name: str) -> None:
+        self._dimension, self.name = dimension, name
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         raise StoreError("vectors are copied, so nothing can be embedded")
@@ -253,7 +260,7 @@ def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
             raise NotAnIndexError(f"{source} contains no index: check the path")
         has_tenants = facts["tenancy"] == "multi"
     dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
-    model = {"embedding": _Vectors(dimension or 1), "name": name, "language": str(facts["language"])}
+    model = {"embedding": _Vectors(dimension or 1, name), "name": name, "language": str(facts["language"])}
     tenants: list[str | None] = [None]
     if has_tenants and source.is_server:
         with closing(source.open("-", model)) as store:

@@ -21,7 +21,7 @@ from langchain_hybridgraph.stores.graph import (
     concatenate,
 )
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
-from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -261,7 +261,7 @@ class DirectoryTree:
         self._index.check_scope(scope)
         with self._index.guard:
             snapshot, state = self._latest()
-            return Tree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
+            return Tree(state, _tree_rows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
 
     def _latest(self) -> tuple[Snapshot, TreeState]:
         mirror = self._index.mirror(_TreeMirror, _TreeMirror)
@@ -280,19 +280,14 @@ class DirectoryTree:
             return mirror.state
 
 
-class _SnapshotRows:
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
+def _tree_rows(snapshot: Snapshot) -> TreeRows:
+    all_rows, matrix = snapshot.rows, snapshot.generation.matrix
 
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return self._rows.ids(rows)
-
-    def row(self, id: str) -> int:
-        return next(iter(self._rows.rows([id])), -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        if self._matrix is None:
+    def nearest(vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if matrix is None:
             return rows
         each = np.array(rows, np.int64)
-        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
-        return nearest
+        nearest_rows: list[int] = each[np.argsort(-matrix.scores(vector, each), kind="stable")].tolist()
+        return nearest_rows
+
+    return TreeRows(all_rows.ids, lambda id: next(iter(all_rows.rows([id])), -1), nearest)
