@@ -244,7 +244,6 @@ class TantivyIndex(KeywordIndex):
         self._mirror: tempfile.TemporaryDirectory[str] | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
-        self._questions: dict[str, Question] = {}
         with tantivy_errors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
@@ -254,15 +253,9 @@ class TantivyIndex(KeywordIndex):
 
     @override
     def question(self, text: str) -> Question:
-        questions = self._questions
-        if (question := questions.get(text)) is None:
-            self._open_searcher()
-            with tantivy_errors("the keyword search failed"):
-                question = Question(text, self.analyzer, self._texts, self._frequency, partial(idf, self._texts))
-            if len(questions) >= _MOST_QUESTIONS:
-                questions.clear()
-            questions[text] = question
-        return question
+        self._open_searcher()
+        with tantivy_errors("the keyword search failed"):
+            return self._question(text)
 
     @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
@@ -363,15 +356,22 @@ class TantivyIndex(KeywordIndex):
             self._index.reload()
             searcher = self._index.searcher()
             self.applied_version = self._read_mark(searcher)
-            self._texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
             # Each document frequency is looked up once per commit.
-            self._frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
-            self._searcher, self._questions = searcher, {}
+            self._frequency = frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
+            statistics: dict[str, Any] = {
+                "analyzer": self.analyzer,
+                "texts": texts,
+                "frequency": frequency,
+                "idf": partial(idf, texts),
+            }
+            self._question = functools.lru_cache(_MOST_QUESTIONS)(partial(Question, **statistics))
+            self._searcher = searcher
 
     @override
     def close(self) -> None:
         with self._writing:
-            self._searcher, self._questions = None, {}
+            self._searcher = None
             if self._mirror is not None:
                 self._mirror.cleanup()
 
