@@ -87,6 +87,7 @@ def test_the_server_selects_nothing_else(store, condition):
     """For equality, presence, membership, numbers and times, the server returns only matches and the unmarked row."""
     scope = Scope(parse_filter(condition))
     selected = {row.chunk.id for row in store._index.all_rows(store._index.in_scope(scope))}
+    assert UNMARKED in selected
     assert selected - {UNMARKED} == set(store.find(scope)) - {UNMARKED} != set()
 
 
