@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -157,11 +157,6 @@ class VectorStoreAdapter:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
-    @property
-    def stored_ids(self) -> Set[str]:
-        """Ids of all texts that were read from the vector store, including copies that are not in the keyword index."""
-        return set() if self.freshness is None else self.freshness.stored_ids
-
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
         """Return, for chunks with copies in the vector store, the id of the copy that is in the keyword index."""
         return {} if self.freshness is None else self.freshness.ids_of_copies(chunks)
@@ -219,7 +214,7 @@ class VectorStoreAdapter:
         More ids are requested if most of them belong to copies of a text.
         """
         texts, scope = self.texts, query.scope
-        if texts is None or (self.freshness is not None and self.freshness.error is not None):
+        if texts is None:
             return None
         if self._filtered is None and (texts.is_given or texts.allowed_rows(scope) is not None):
             return None

@@ -132,16 +132,6 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.collection`; a collection that is made again has another id."""
         return f"Chroma {self._store._collection.name} {self._store._collection.id}"
 
-    def has_same_texts(self, other: StoreAdapter) -> bool:
-        """Implement :meth:`StoreAdapter.has_same_texts`, also for other objects that use the same client."""
-        if not isinstance(other, ChromaAdapter):
-            return False
-        try:
-            ours, theirs = self._store._collection, other._store._collection
-        except ValueError:  # it was deleted
-            return False
-        return ours._client is theirs._client and bool(ours.id == theirs.id)
-
     def translate(self, filter: Any) -> Any:
         return chroma_where(filter)
 

@@ -142,10 +142,6 @@ class StoreAdapter:
         """Name of the collection, which tells it from others as far as possible."""
         return f"{type(self._store).__name__} {getattr(self._store, 'collection_name', '')}".rstrip()
 
-    def has_same_texts(self, other: StoreAdapter) -> bool:
-        """Return whether the other adapter certainly accesses the same collection."""
-        return self._store is other._store
-
     # -- searching ----------------------------------------------------------------------------------------------
 
     def embedded(self, query: Query) -> Vector | None:

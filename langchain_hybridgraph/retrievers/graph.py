@@ -59,7 +59,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name == "edges":
+        if name in ("edges", "index"):
             self._graph_store = self._graph_of_edges()
 
     def _graph_of_edges(self) -> HasGraph | None:

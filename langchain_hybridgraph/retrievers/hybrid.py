@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -25,7 +24,7 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
@@ -114,28 +113,21 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             self.index = self.index.built(self._shared_adapter())
 
     def _shared_adapter(self) -> VectorStoreAdapter:
-        """Return the up-to-date adapter that retrievers of this vector store, or surely the same collection, share."""
-        store, options = self.vector_store, self.index
+        """Return the up-to-date adapter that retrievers of this vector store share."""
+        options = self.index
         path = None if options.path is None else str(options.path.expanduser().resolve())
         key = options.engine, language_name(options.language), options.id_key, options.equal_texts, path
-        shared = _SharedAdapters.of(store)
+        shared = _SharedAdapters.of(self.vector_store)
         with shared.lock:
             adapter = shared.adapters.get(key)
-            freshness = None if adapter is None else adapter.freshness
             if adapter is None:
-                own = adapter_of(store)
-                indexes = list(_shared_indexes.items())
-                same = (each for each, options in indexes if options == key and own.has_same_texts(each.adapter))
-                freshness = next(same, None)
-            if freshness is None:
                 adapter = self._adapter(None)
+                if adapter.freshness is not None:
+                    shared.adapters[key] = adapter
+            elif adapter.freshness.adapter.is_in_memory:
+                adapter.freshness.refresh()
             else:
-                freshness.refresh() if freshness.adapter.is_in_memory else freshness.bring_up_to_date()
-                if adapter is None:
-                    adapter = pipeline_store(store, freshness.texts, id_key=options.id_key, freshness=freshness)
-            if adapter.freshness is not None:
-                shared.adapters[key] = adapter
-                _shared_indexes[adapter.freshness] = key
+                adapter.freshness.bring_up_to_date()
             return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
@@ -169,23 +161,27 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             is_given=documents is not None,
         )
         contents = index_refresh.StoreContents()
-        reading = _until_failure(contents, adapter) if adapter.can_list else iter(())
-        is_read = True
+        reading = contents.reading(adapter) if adapter.can_list else iter(())
+        is_read = adapter.can_list
         if documents is None:
-            indexed = contents.without_copies(reading) if merges_copies else reading
-            # ``contents`` grows while the index is built.
-            texts = build(indexed, stored_documents=contents.documents.values())
-            if contents.error is not None:
+            try:
+                # ``contents`` grows while the index is built.
+                indexed = contents.without_copies(reading) if merges_copies else reading
+                texts = build(indexed, stored_documents=contents.documents.values())
+            except Exception as error:  # noqa: BLE001 - a server may fail with anything
+                contents = index_refresh.StoreContents(size=index_refresh.UNREAD)
                 texts = build(())
                 warnings.warn(
-                    f"the texts of {type(self.vector_store).__name__} could not be listed ({contents.error}), so only "
-                    "the vector search finds texts until a later search can list them; to search by keyword without "
-                    f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
+                    f"the texts of {type(self.vector_store).__name__} could not be listed ({describe_error(error)}), "
+                    "so only the vector search finds texts until a later search can list them; to search by keyword "
+                    f"without listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
                     stacklevel=6,
                 )
         else:
-            deque(reading, maxlen=0)
-            is_read = adapter.can_list and contents.error is None
+            try:
+                deque(reading, maxlen=0)
+            except Exception:  # noqa: BLE001 - a server may fail with anything
+                contents, is_read = index_refresh.StoreContents(), False
             stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
             texts = build(documents, stored_documents=stored)
         return pipeline_store(
@@ -199,7 +195,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         )
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
-        """Return the adapter with the keyword index in this folder, or None if the store fails."""
+        """Return the adapter with the keyword index in this folder, or None if the folder or the store fails."""
         options = self.index
         if not adapter.can_list:
             raise ConfigurationError(
@@ -213,19 +209,19 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
                 "new folder, such as index={'path': 'keyword-index'}"
             )
-        folder_index = index_refresh.KeptIndex(
-            folder,
-            collection=adapter.collection,
-            language=options.language,
-            id_key=options.id_key,
-            equal_texts=options.equal_texts,
-        )
         try:
+            folder_index = index_refresh.KeptIndex(
+                folder,
+                collection=adapter.collection,
+                language=options.language,
+                id_key=options.id_key,
+                equal_texts=options.equal_texts,
+            )
             freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
-        except HybridGraphError:
+        except ConfigurationError:
             raise
-        except Exception:  # a server may fail with anything; the texts are listed again below
-            logger.warning("the keyword index in %s is not used: the store failed", path, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a full disk, a write-protected folder, or a server that fails
+            logger.warning("the keyword index is in memory, not in %s: %s", path, describe_error(error))
             return None
         return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
 
@@ -356,23 +352,24 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         keyword index, and with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
-        freshness: index_refresh.Freshness | None = None if adapter is None else adapter.freshness
-        if freshness is None:
+        if adapter is None or adapter.freshness is None:
             raise ConfigurationError(
                 "there is no keyword index to refresh: a HybridGraphStore keeps its own index up to date, and a "
                 "keyword_retriever= manages its own texts"
             )
         if documents is None:
-            return freshness.refresh()
+            report: index_refresh.RefreshReport = adapter.freshness.refresh()
+            return report
         if self.index.path is not None:
             raise ConfigurationError(
                 "refresh(documents) cannot replace a keyword index that is kept in a folder, which contains the texts "
                 "of the vector store: call refresh()"
             )
-        if freshness in _shared_indexes:  # other retrievers keep the store's texts
-            self.index = self.index.built(self._adapter(None))
-            return self.refresh(documents)
-        return freshness.refresh(check_documents(documents))
+        self.index = self.index.built(self._adapter(check_documents(documents)))
+        before, after = adapter.texts.chunks, self.index.adapter.texts.chunks
+        added, removed = after.keys() - before.keys(), before.keys() - after.keys()
+        changed = [id for id in after.keys() - added if before[id] != after[id]]
+        return index_refresh.RefreshReport(len(added), len(changed), len(removed))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
@@ -407,11 +404,10 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         adapter = index.adapter
         if adapter is None:
             return pipeline
-        unread = adapter.freshness is not None and adapter.freshness.error is not None
         return replace(
             pipeline,
             listing=partial(adapter.list_chunks, refresh=index.refresh),
-            count=None if adapter.texts is None or unread else partial(len, adapter.texts.chunks),
+            count=partial(len, adapter.texts.chunks) if adapter.texts is not None and adapter.texts.ids else None,
             merges_copies=index.equal_texts == "once",
         )
 
@@ -452,15 +448,6 @@ class _SharedAdapters:
 
 
 _SHARED = "_hybridgraph_adapters"
-_shared_indexes: WeakKeyDictionary[index_refresh.Freshness, Any] = WeakKeyDictionary()
-
-
-def _until_failure(contents: index_refresh.StoreContents, adapter: StoreAdapter) -> Iterator[Document]:
-    """Yield the texts of the store. If it fails, ``contents`` has only the error."""
-    try:
-        yield from contents.reading(adapter)
-    except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        contents.documents, contents.hashes, contents.size, contents.error = {}, {}, None, describe_error(error)
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
