@@ -350,26 +350,12 @@ class _ChromaDialect(MongoDialect):
             texts, truths, numbers = by_kind(operand)
             if len(texts) + len(truths) + len(numbers) < len(operand):
                 return None
-            return self.any_of([{key: part} for part in self._lists("$in", operand)])
+            floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+            # The elements of a list in Chroma must have the same type.
+            lists = [values for values in (texts, truths, floats) if values]
+            return self.any_of([{key: {"$in": values} if len(values) > 1 else {"$eq": values[0]}} for values in lists])
         if operator in ORDERINGS and is_number(operand):
             # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
             return {key: {inclusive: operand}}
         return None
-
-    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
-        if operator != "$in":
-            return None
-        whole = [each for each in operand if not is_number(each) or float(each).is_integer()]
-        return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
-
-    def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return one condition per type, because the elements of a list in Chroma must have the same type."""
-        texts, truths, numbers = by_kind(operands)
-        floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
-        single = {"$in": "$eq", "$nin": "$ne"}[operator]
-        return [
-            {operator: values} if len(values) > 1 else {single: values[0]}
-            for values in (texts, truths, floats)
-            if values
-        ]

@@ -153,6 +153,11 @@ class Freshness:
         else:
             self._compare_ids()
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether reading the store's texts has failed since the retriever was created."""
+        return self._size == UNREAD
+
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
         """Return, for chunks with copies in the store, the id of the copy that is in the keyword index."""
         ids = self._ids_of_copies

@@ -83,28 +83,24 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
-        vector_store = self.vector_store
+        vector_store, is_default = self.vector_store, self.index == models.IndexOptions()
         if isinstance(vector_store, protocols.SearchesVectors) and isinstance(vector_store, protocols.ReadsChunks):
-            if documents is not None:
+            if documents is not None or not is_default:
                 raise ConfigurationError(
-                    f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
-                    "with add_documents() or ingest(), and leave documents= out"
-                )
-            if self.index != models.IndexOptions():
-                raise ConfigurationError(
-                    f"index= is for vector stores without a keyword index, got {self.index!r}; "
-                    f"{type(vector_store).__name__} keeps its own index up to date, in the language that was chosen "
-                    "when the store was created: leave index= out"
+                    f"{type(vector_store).__name__} has a keyword index of its own, in the language that was chosen "
+                    "when the store was created: leave documents= and index= out, and add documents with "
+                    f"add_documents() or ingest(); got {f'index={self.index!r}' if documents is None else 'documents='}"
                 )
             return
-        if documents is not None and self.keyword_retriever is not None:
+        ways = {
+            "documents=": documents is not None,
+            "keyword_retriever=": self.keyword_retriever is not None,
+            "index={'path': …}": self.index.path is not None,
+        }
+        if sum(ways.values()) > 1:
             raise ConfigurationError(
-                "documents= and keyword_retriever= both define the keyword search: pass only one of them"
-            )
-        if self.index.path is not None and (documents is not None or self.keyword_retriever is not None):
-            raise ConfigurationError(
-                f"index={{'path': {str(self.index.path)!r}}} keeps a keyword index of the texts in the vector store: "
-                f"leave {'documents=' if documents is not None else 'keyword_retriever='} out, or leave the path out"
+                f"{' and '.join(name for name in ways if ways[name])} both define the keyword search: pass only one of "
+                "them"
             )
         built = self.index.adapter
         if documents is not None or self.keyword_retriever is not None:
@@ -226,25 +222,16 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option, except those of the built index; ``vector_store`` only if neither store needs an index."""
-        if name == "vector_store" and (
-            self.index.adapter is not None or not isinstance(value, protocols.SearchesVectors)
-        ):
+        """Set an option, except ``index``; ``vector_store`` only if neither store needs an index."""
+        is_refused = name == "index" and getattr(value, "adapter", None) is None
+        if name == "vector_store":
+            is_refused = self.index.adapter is not None or not isinstance(value, protocols.SearchesVectors)
+        if is_refused:
             raise ConfigurationError(
-                f"vector_store cannot be set to a {type(value).__name__}: the store's texts are read when the "
-                f"retriever is created, so create another retriever: {type(self).__name__}(vector_store)"
+                f"{name} cannot be set to {value!r:.80}: the store's texts are read when the retriever is created, so "
+                f"create another retriever: {type(self).__name__}(vector_store)"
             )
-        before = self.index
         super().__setattr__(name, value)
-        if name == "index" and before.adapter is not None and self.index.adapter is None:
-            changed = self.index
-            self.index = before
-            if dict(changed) | {"refresh": before.refresh} != dict(before):
-                raise ConfigurationError(
-                    f"the index was built with {before!r}, of which only refresh can be changed, got {changed!r}: "
-                    f"create another retriever, {type(self).__name__}(vector_store, …)"
-                )
-            self.index = changed.built(before.adapter)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -404,10 +391,11 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         adapter = index.adapter
         if adapter is None:
             return pipeline
+        is_unread = adapter.freshness is not None and adapter.freshness.is_unread
         return replace(
             pipeline,
             listing=partial(adapter.list_chunks, refresh=index.refresh),
-            count=partial(len, adapter.texts.chunks) if adapter.texts is not None and adapter.texts.ids else None,
+            count=None if adapter.texts is None or is_unread else partial(len, adapter.texts.chunks),
             merges_copies=index.equal_texts == "once",
         )
 

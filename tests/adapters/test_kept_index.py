@@ -310,9 +310,9 @@ def test_wrong_uses_of_a_path_are_errors(tmp_path):
     store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
     index = {"path": tmp_path / "index"}
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="leave documents= out"):
+    with pytest.raises(ConfigurationError, match=r"documents= and index=.* both define"):
         HybridRetriever(store, [Document("coal")], index=index)
-    with pytest.raises(ConfigurationError, match="leave keyword_retriever= out"):
+    with pytest.raises(ConfigurationError, match=r"keyword_retriever= and index=.* both define"):
         HybridRetriever(store, keyword_retriever=HybridRetriever(store), index=index)
     with pytest.raises(ConfigurationError, match="cannot be listed"):
         HybridRetriever(BareStore([], EMBEDDING), index=index)
