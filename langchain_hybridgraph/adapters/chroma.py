@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.documents import Document
@@ -115,9 +114,6 @@ class ChromaAdapter(StoreAdapter):
     gives_vectors = True
     can_list = True
 
-    # Objects that access the same collection share the data, by its id, which is unique, and the database's state.
-    _memories: ClassVar[WeakValueDictionary[tuple[object, object], CollectionMemory]] = WeakValueDictionary()
-
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
@@ -197,8 +193,7 @@ class ChromaAdapter(StoreAdapter):
         """Return the data in memory, dropped after a change, and whether they are certain to be up to date."""
         state, collection = self._state(), self._store._collection.id
         if self._memory.collection != collection or (state is not None and state != self._memory.state):
-            new = CollectionMemory(collection, state)
-            self._memory = new if state is None else self._memories.setdefault((collection, state), new)
+            self._memory = CollectionMemory(collection, state)
         return self._memory, state is not None
 
     def _state(self) -> object:

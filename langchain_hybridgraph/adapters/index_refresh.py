@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import re
 import secrets
 import shutil
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
 UNREAD = -1
-# Number of texts that are compared with those of the store when an index is opened from a folder.
-SAMPLED_TEXTS = 64
 _HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 logger = logging.getLogger(__name__)
@@ -124,15 +121,18 @@ class Freshness:
     def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, *, merges_copies: bool = False) -> Self:
         """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
-        It is built if it is missing, damaged, or of another collection. Changed texts are found if the store's texts
-        are in memory, or if one of a sample of texts was changed. Otherwise, only added and deleted texts are found.
+        It is built if it is missing, damaged, or of another collection. Changed texts are found only if the store's
+        texts are in memory.
         """
         freshness = cls(texts, adapter, None, merges_copies=merges_copies)
         with texts.locked():
             try:
                 with texts.exclusive():
                     freshness._note_copies(freshness._first_copies(texts.contents))
-                    freshness._follow_store()
+                    if adapter.is_in_memory:
+                        freshness._compare(StoreContents.of(adapter))
+                    else:
+                        freshness._catch_up()
             except UnusableIndex as error:
                 logger.log(error.level, "the keyword index in %s is built again: %s", texts.path, error)
                 contents = StoreContents.of(adapter)
@@ -140,18 +140,6 @@ class Freshness:
                 with texts.replaced(Identity(documents, documents, texts.id_key)):
                     freshness._compare(contents)
         return freshness
-
-    def _follow_store(self) -> None:
-        """Apply the changes since the index was written. Raises UnusableIndex if it has none of the store's texts."""
-        self._size, contents = self.adapter.count(), self.texts.contents or {}
-        sample = self.adapter.get(random.sample(list(contents), min(SAMPLED_TEXTS, len(contents))))
-        if contents and not sample:
-            raise UnusableIndex("it contains none of the texts in the collection")
-        is_changed = any(contents.get(str(document.id)) != _content(document) for document in sample)
-        if is_changed or self.adapter.is_in_memory:
-            self._compare(StoreContents.of(self.adapter))
-        else:
-            self._compare_ids()
 
     @property
     def is_unread(self) -> bool:

@@ -206,13 +206,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "new folder, such as index={'path': 'keyword-index'}"
             )
         try:
-            folder_index = index_refresh.KeptIndex(
-                folder,
-                collection=adapter.collection,
-                language=options.language,
-                id_key=options.id_key,
-                equal_texts=options.equal_texts,
-            )
+            chosen = options.model_dump(include={"language", "id_key", "equal_texts"})
+            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **chosen)
             freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except ConfigurationError:
             raise
