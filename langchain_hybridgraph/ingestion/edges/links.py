@@ -95,7 +95,7 @@ class LinkEdges(EdgeBuilder):
                 self._add_sources(self._earlier, sorted(old_ids))
         links = self._links_of(document)
         if links:
-            self._spool.write(json.dumps(_document_links(document, links)) + "\n")
+            self._spool.write(json.dumps(list(_chunk_links(document, links))) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
@@ -103,15 +103,14 @@ class LinkEdges(EdgeBuilder):
         with self._spool as spool:
             spool.seek(0)
             while lines := spool.readlines(1 << 19):
-                yield self._resolved(map(json.loads, lines))
+                yield self._resolved([_ChunkLink(*link) for line in lines for link in json.loads(line)])
         if self._earlier is not None:
             for batch in slices(list(self._new_names), _SLICE):
                 self._add_sources(self._earlier, batch)
             for batch in slices(sorted(self._sources), _SLICE):
-                yield self._resolved(self._stored_links(self._earlier, batch))
+                yield self._resolved(list(self._stored_links(self._earlier, batch)))
 
-    def _resolved(self, documents: Iterable[_DocumentLinks]) -> EdgeSet:
-        links = [link for document in documents for link in _chunk_links(*document)]
+    def _resolved(self, links: Sequence[_ChunkLink]) -> EdgeSet:
         self._targets.look_up(links)
         edges: dict[tuple[str, str], Edge] = {}
         for link in links:
@@ -125,7 +124,7 @@ class LinkEdges(EdgeBuilder):
         edges = store.edges(targets, backwards=True)
         self._sources.update((edge.source, None) for edge in edges if edge.relation in self.relations)
 
-    def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_DocumentLinks]:
+    def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_ChunkLink]:
         """Yield the links of these chunks, without chunks of documents of this ingest."""
         ids = set(sources)
         for document in dict.fromkeys(chunk.document for chunk in store.get(sources)):
@@ -141,9 +140,7 @@ class LinkEdges(EdgeBuilder):
                     groups.setdefault("" if chunk.id.startswith(f"{document}#") else chunk.id, []).append(chunk)
             for group in groups.values():
                 cut = CutDocument(document, group[0].metadata, tuple(group))
-                links = {id: links for id, links in self._links_of(cut).items() if id in ids}
-                if links:
-                    yield _document_links(cut, links)
+                yield from (link for link in _chunk_links(cut, self._links_of(cut)) if link.source in ids)
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
         """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
@@ -222,47 +219,37 @@ class _ChunkLink(NamedTuple):
     source: str
     document: str
     has_own_id: bool
-    link: Link
+    kind: str
+    target: str
     names: Sequence[str]
     fragment: str
 
 
-# Title or id of a document, whether the user chose the ids of its chunks, its paths, and the links of each chunk.
-_DocumentLinks = tuple[str, bool, Sequence[str], Mapping[str, Sequence[Sequence[str]]]]
-
-
-def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
-    bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
-    paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
+def _chunk_links(document: CutDocument, links: Mapping[str, Sequence[Link]]) -> Iterator[_ChunkLink]:
+    paths = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
+    bases = [base for base in dict.fromkeys((*paths, document.id)) if base]
     has_own_id = not document.chunks[0].id.startswith(f"{document.id}#")
-    return document.title or document.id, has_own_id, paths, links
-
-
-def _chunk_links(
-    label: str, has_own_id: bool, bases: Sequence[str], links: Mapping[str, Sequence[Sequence[str]]]
-) -> Iterator[_ChunkLink]:
-    for chunk, links_of_chunk in links.items():
-        for link in (Link(*fields) for fields in links_of_chunk):
-            path, fragment = (link.target, "") if link.kind == CITATION else markdown.split_fragment(link.target)
-            if link.kind == WIKI:
-                names = [path.strip() or bases[-1]]
-            elif link.kind == CITATION:
-                names = [path, _doi(path)]
-            else:  # the name as written comes first, because an id can have any form
-                is_whole = link.kind == NAME or markdown.urlsplit_scheme(link.target) in _WEB
-                names = [link.target, _doi(link.target)] if is_whole else []
-                names += [name for base in bases for name in candidates(path, base)]
-            yield _ChunkLink(chunk, label, has_own_id, link, list(filter(None, dict.fromkeys(names))), fragment)
+    for chunk, (kind, target) in ((chunk, link) for chunk, links_of_chunk in links.items() for link in links_of_chunk):
+        path, fragment = (target, "") if kind == CITATION else markdown.split_fragment(target)
+        if kind == WIKI:
+            names = [path.strip() or bases[-1]]
+        elif kind == CITATION:
+            names = [path, _doi(path)]
+        else:  # the name as written comes first, because an id can have any form
+            is_whole = kind == NAME or markdown.urlsplit_scheme(target) in _WEB
+            names = [target, _doi(target)] if is_whole else []
+            names += [name for base in bases for name in candidates(path, base)]
+        names = list(filter(None, dict.fromkeys(names)))
+        yield _ChunkLink(chunk, document.title or document.id, has_own_id, kind, target, names, fragment)
 
 
 def _pending_target(link: _ChunkLink) -> str | None:
     """Return the future first chunk id, or None for web pages and files that are not text."""
-    kind = link.link.kind
-    if not link.names or (kind != CITATION and markdown.urlsplit_scheme(link.link.target) in _WEB):
+    if not link.names or (link.kind != CITATION and markdown.urlsplit_scheme(link.target) in _WEB):
         return None
-    name = link.names[-1 if kind == CITATION else 0]
+    name = link.names[-1 if link.kind == CITATION else 0]
     suffix = posixpath.splitext(name)[1].lower()
-    if kind == PATH and ((suffix and suffix not in (*_SUFFIXES, ".jsonl")) or name.endswith("..")):
+    if link.kind == PATH and ((suffix and suffix not in (*_SUFFIXES, ".jsonl")) or name.endswith("..")):
         return None
     # An id cannot contain a NUL character, which a link can write as %00.
     return replace_surrogates(name if link.has_own_id else first_chunk_id(name)).replace("\0", "\ufffd")
@@ -309,7 +296,7 @@ class _Targets:
         if self._store is None:
             return
         self._read({name for link in links if self.find(link) is None for name in link.names}, self._store)
-        others = (link for link in links if link.link.kind != PATH and link.names and self.find(link) is None)
+        others = (link for link in links if link.kind != PATH and link.names and self.find(link) is None)
         names = dict.fromkeys(link.names[0] for link in others)
         if names and self._earlier is not None:
             self._read(self._read_titled(list(names), self._earlier), self._store)
@@ -317,7 +304,7 @@ class _Targets:
     def find(self, link: _ChunkLink) -> str | None:
         """Return the id of the linked chunk, or None if the document is unknown or several have its title."""
         document = next((self._documents[name] for name in link.names if name in self._documents), None)
-        if document is None and link.link.kind != PATH and link.names:
+        if document is None and link.kind != PATH and link.names:
             titled = self._titled.get(folded(link.names[0]), ())
             document = next(iter(titled)) if len(titled) == 1 else None
         if document is None:
