@@ -165,8 +165,8 @@ class RecursiveSplitter:
         body, _ = _trimmed(text, section.body, section.end)
         headings = 0.0  # weight of the atoms so far, which contain only headings
         for atom in self.atoms(text, structure, section.start, section.end):
-            if 0 < headings < self.size < headings + atom.weight:
-                smaller = replace(self, size=self.size - headings, overlap=0)
+            if headings and 1 <= self.size - headings < atom.weight:
+                smaller = replace(self, size=int(self.size - headings), overlap=0)
                 yield from smaller.atoms(text, structure, atom.start, atom.end)
             else:
                 yield atom
