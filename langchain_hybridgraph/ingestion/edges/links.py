@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
@@ -26,7 +25,6 @@ _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
 _INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
 _NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
 _WEB = frozenset({"http", "https", "ftp"})
-_DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 # Fields of a reference object that may identify the cited document, best first.
 _CITED_BY = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 # Metadata that identify a document, like its id.
@@ -144,15 +142,10 @@ class LinkEdges(EdgeBuilder):
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
         """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
-        links_by_chunk = document.links
-        if links_by_chunk is None:
-            definitions: dict[str, Any] = {}
-            for chunk in document.chunks:
-                definitions = {**markdown.find_definitions(chunk.text), **definitions}
-            links_by_chunk = {
-                chunk.id: list(dict.fromkeys(markdown.find_links(chunk.text, definitions))) for chunk in document.chunks
-            }
-        links = {chunk.id: list(links_by_chunk.get(chunk.id, ())) for chunk in document.chunks}
+        links: dict[str, list[Link]] = {}
+        for chunk in document.chunks:
+            parsed = markdown.find_links(chunk.text) if document.links is None else document.links.get(chunk.id, ())
+            links[chunk.id] = list(dict.fromkeys(parsed))
         targets = document.metadata.get("links") or ()
         if isinstance(targets, str):
             targets = [targets]
@@ -164,8 +157,8 @@ class LinkEdges(EdgeBuilder):
 class CitationEdges(LinkEdges):
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
-    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, file name, DOI (in
-    any usual spelling), source or uri, or an object that contains one of these. A title or file name is used only if
+    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, file name, DOI,
+    source or uri, or an object that contains one of these. A title or file name is used only if
     exactly one document has it. Documents of earlier ingests are found by their id and, if the store can be queried by
     metadata (``stores.protocols.ReadsIndex``), also by the other names.
 
@@ -175,7 +168,7 @@ class CitationEdges(LinkEdges):
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
     >>> old = Chunk("p1", "On computable numbers.", {"doi": "10.1112/plms/s2-42.1.230", "title": "Numbers"}, "p1")
-    >>> new = Chunk("p2", "Machinery.", {"citations": ["https://doi.org/10.1112/PLMS/s2-42.1.230"], "title": "Mind"})
+    >>> new = Chunk("p2", "Machinery.", {"citations": ["10.1112/plms/s2-42.1.230"], "title": "Mind"})
     >>> _ = ingest([new, old], store, split=None, edges=[CitationEdges()])
     >>> [(edge.source, edge.relation, edge.target, edge.description) for edge in store.edges(["p2"])]
     [('p2', 'cites', 'p1', 'Mind cites Numbers.')]
@@ -204,12 +197,6 @@ def _references(value: Any) -> list[str]:
     return [name] if name else []
 
 
-def _doi(name: str) -> str:
-    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI."""
-    match = _DOI.fullmatch(name.strip())
-    return match[1].lower() if match else ""
-
-
 class _ChunkLink(NamedTuple):
     """Link from a chunk. ``names`` are the possible names of the linked document, best first.
 
@@ -231,14 +218,10 @@ def _chunk_links(document: CutDocument, links: Mapping[str, Sequence[Link]]) -> 
     has_own_id = not document.chunks[0].id.startswith(f"{document.id}#")
     for chunk, (kind, target) in ((chunk, link) for chunk, links_of_chunk in links.items() for link in links_of_chunk):
         path, fragment = (target, "") if kind == CITATION else markdown.split_fragment(target)
-        if kind == WIKI:
-            names = [path.strip() or bases[-1]]
-        elif kind == CITATION:
-            names = [path, _doi(path)]
-        else:  # the name as written comes first, because an id can have any form
+        names = [path.strip() or bases[-1]] if kind == WIKI else [target]
+        if kind in (PATH, NAME):  # the name as written comes first, because an id can have any form
             is_whole = kind == NAME or markdown.urlsplit_scheme(target) in _WEB
-            names = [target, _doi(target)] if is_whole else []
-            names += [name for base in bases for name in candidates(path, base)]
+            names = [*(names if is_whole else ()), *(name for base in bases for name in candidates(path, base))]
         names = list(filter(None, dict.fromkeys(names)))
         yield _ChunkLink(chunk, document.title or document.id, has_own_id, kind, target, names, fragment)
 
@@ -247,7 +230,7 @@ def _pending_target(link: _ChunkLink) -> str | None:
     """Return the future first chunk id, or None for web pages and files that are not text."""
     if not link.names or (link.kind != CITATION and markdown.urlsplit_scheme(link.target) in _WEB):
         return None
-    name = link.names[-1 if link.kind == CITATION else 0]
+    name = link.names[0]
     suffix = posixpath.splitext(name)[1].lower()
     if link.kind == PATH and ((suffix and suffix not in (*_SUFFIXES, ".jsonl")) or name.endswith("..")):
         return None
@@ -318,7 +301,7 @@ class _Targets:
 
     def _add_names(self, document: str, metadata: Mapping[str, Any], title: str, file: str) -> None:
         names = [text_of(metadata.get(key)) for key in _LOCATIONS]
-        for name in filter(None, [*names, *map(_doi, [document, *names])]):
+        for name in filter(None, names):
             self._documents.setdefault(name, document)
         if title:
             self._labels[document] = title
@@ -354,8 +337,7 @@ class _Targets:
         """
         clean = [" ".join(name.split()) for name in names]
         titles = {form for name in clean for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())}
-        locations = {*names, *map(_doi, names)} - {""}
-        conditions = [{"title": {"$in": sorted(titles)}}, *({key: {"$in": sorted(locations)}} for key in _LOCATIONS)]
+        conditions = [{"title": {"$in": sorted(titles)}}, *({key: {"$in": sorted(names)}} for key in _LOCATIONS)]
         documents: set[str] = set()
         for chunk in store.get(store.find(Scope(parse_filter({"$or": conditions})))):
             if chunk.document not in self.ingested | documents:
@@ -375,7 +357,7 @@ class _Targets:
 def _spellings(document: CutDocument) -> list[str]:
     """Return the names at which pending edges to a document may end."""
     locations = [document.id, *(text_of(document.metadata.get(key)) for key in _LOCATIONS)]
-    names = [*locations, *map(_doi, locations), document.title or "", folded(document.title or "")]
+    names = [*locations, document.title or "", folded(document.title or "")]
     for path in locations[:-1]:
         stem = posixpath.splitext(path)[0]
         names += [file_name(path), stem, *(stem + suffix for suffix in _SUFFIXES)]
