@@ -159,25 +159,22 @@ def read_python_docs() -> Iterator[Document]:
     """Yield a Document for each documented module, class, function and method of the standard library.
 
     Docstrings are read from the source files of the running interpreter with ``ast``; only modules that are compiled
-    into the interpreter are imported. The topics of the language reference, which ``help()`` shows, come last. Private,
-    undocumented and test code is left out.
+    into the interpreter are imported. Private, undocumented and test code is left out.
 
     ``page_content`` is the name with its signature, an empty line, and the docstring. The metadata are ``title`` (the
     dotted name), ``uri`` (``python://asyncio/queues/Queue/put``, which is also the id), ``source`` (the file, relative
-    to the library), ``labels`` (module, class, function, method or topic) and ``links`` (the uris of other items that
-    the docstring names).
+    to the library), ``labels`` (module, class, function or method) and ``links`` (the uris of other items that the
+    docstring names).
     """
     from langchain_core.documents import Document  # not needed by the process that reads source code
 
     library = Path(sysconfig.get_paths()["stdlib"])
     items = {item[0]: item for item in _library_items(library)}
     for name, kind, head, doc, source in items.values():
-        text, title, links = f"{head}\n\n{doc}", name.removeprefix("builtins."), _mentioned(name, doc, items)
-        if kind == "topic":
-            text, title, links = doc, head, []
-        uri = "python://" + name.replace(".", "/")
+        uri, title = "python://" + name.replace(".", "/"), name.removeprefix("builtins.")
+        links = _mentioned(name, doc, items)
         metadata = {"title": title, "source": source, "uri": uri, "labels": [kind], "links": links}
-        yield Document(text, metadata=metadata, id=uri)
+        yield Document(f"{head}\n\n{doc}", metadata=metadata, id=uri)
 
 
 def _library_items(library: Path) -> Iterator[_Item]:
@@ -191,12 +188,6 @@ def _library_items(library: Path) -> Iterator[_Item]:
     for name in sorted(sys.builtin_module_names):
         if not name.startswith("_"):
             yield from _built_in(name)
-    topics = library / "pydoc_data" / "topics.py"
-    with suppress(OSError, SyntaxError, ValueError):  # some distributions do not include the topics
-        (table,) = (node.value for node in ast.parse(topics.read_bytes()).body if isinstance(node, ast.Assign))
-        for topic, raw in sorted(ast.literal_eval(table).items()):
-            text = raw.strip().replace('"', "")
-            yield f"language.{topic}", "topic", text.partition("\n")[0], text, "pydoc_data/topics.py"
 
 
 def _definitions(parent: ast.Module | ast.ClassDef, name: str, source: str) -> Iterator[_Item]:
@@ -218,19 +209,23 @@ def _definitions(parent: ast.Module | ast.ClassDef, name: str, source: str) -> I
 def _built_in(module: str) -> Iterator[_Item]:
     content = importlib.import_module(module)
     module = "os" if module in ("posix", "nt") else module  # the names are public in os
-    source = f"{module} (built in)"
-    for name, value in [("", content), *sorted(vars(content).items())]:
+    yield from _described(content, "module", module, module)
+    for name, value in sorted(vars(content).items()):
         is_alias = isinstance(value, type) and value.__name__ != name  # such as sys.last_type
-        if name and (name.startswith("_") or is_alias or not (isinstance(value, type) or inspect.isbuiltin(value))):
+        if name.startswith("_") or is_alias or not (isinstance(value, type) or inspect.isbuiltin(value)):
             continue
-        path = f"{module}.{name}".rstrip(".")
-        title = path.removeprefix("builtins.")
-        kind = "module" if not name else "class" if isinstance(value, type) else "function"
-        if doc := inspect.getdoc(value):
-            yield path, kind, title if kind == "function" else f"{kind} {title}", doc, source
-        for method, member in sorted(vars(value).items()) if kind == "class" else ():
-            if not method.startswith("_") and callable(member) and (doc := inspect.getdoc(member)):
-                yield f"{path}.{method}", "method", f"{title}.{method}", doc, source
+        is_class = isinstance(value, type)
+        yield from _described(value, "class" if is_class else "function", f"{module}.{name}", module)
+        for method, member in sorted(vars(value).items()) if is_class else ():
+            if not method.startswith("_") and callable(member):
+                yield from _described(member, "method", f"{module}.{name}.{method}", module)
+
+
+def _described(value: object, kind: str, path: str, module: str) -> Iterator[_Item]:
+    title = path.removeprefix("builtins.")
+    if doc := inspect.getdoc(value):
+        head = f"{kind} {title}" if kind in ("module", "class") else title
+        yield path, kind, head, doc, f"{module} (built in)"
 
 
 def _mentioned(name: str, doc: str, items: Mapping[str, _Item]) -> list[str]:
