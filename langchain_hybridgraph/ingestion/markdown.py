@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache
 from operator import itemgetter
@@ -227,7 +227,7 @@ def outline(text: str, *, headings: bool = True) -> Outline:
 @lru_cache(maxsize=8)
 def _outline(text: str, headings: bool) -> Outline:
     # Pass positional arguments only: lru_cache does not recognise equal calls that pass arguments differently.
-    return _BlockReader(text).outline(headings=headings)
+    return _BlockReader(text, {}).outline(headings=headings)
 
 
 def without_heading_ids(text: str) -> str:
@@ -246,13 +246,33 @@ def without_heading_ids(text: str) -> str:
     return "".join([*parts, text[before:]])
 
 
-def find_links(text: str) -> Iterator[Link]:
+def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
     """Yield the Markdown, HTML and wiki links of a text, ignoring images and code.
+
+    ``definitions`` are link definitions in other parts of the document, as returned by :func:`find_definitions`.
 
     >>> list(find_links("See [the guide](a.md#use) and [[Ada Lovelace|Ada]]."))
     [Link(kind='path', target='a.md#use'), Link(kind='wiki', target='Ada Lovelace')]
     """
-    return (link for _, link in outline(text).links)
+    if not definitions:
+        yield from (link for _, link in outline(text).links)
+        return
+    references = {"references": dict(definitions)}
+    yield from (link for _, link in _BlockReader(text, references).outline(headings=False).links)
+
+
+def find_definitions(text: str) -> Mapping[str, Any]:
+    """Return the first definition of each reference link (``[name]: target``), by normalised name.
+
+    >>> [(name, target["href"]) for name, target in find_definitions("[The Guide]: docs/guide.md").items()]
+    [('THE GUIDE', 'docs/guide.md')]
+    """
+    if "]:" not in text:
+        return {}
+    env: dict[str, Any] = {}
+    deque(_BlockReader(text, env).blocks(), maxlen=0)
+    references: Mapping[str, Any] = env.get("references", {})
+    return references
 
 
 def slug(heading: str) -> str:
@@ -267,9 +287,9 @@ def slug(heading: str) -> str:
 class _BlockReader:
     """Reader of the blocks of one text. Inline markup is parsed only where a link may be."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
-        self._env: dict[str, Any] = {}  # definitions of reference links so far
+        self._env = env
         self._parser = parser()
         self._headings: list[_Heading] = []
         self._anchors: list[tuple[int, str]] = []

@@ -142,10 +142,13 @@ class LinkEdges(EdgeBuilder):
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
         """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
-        links: dict[str, list[Link]] = {}
-        for chunk in document.chunks:
-            parsed = markdown.find_links(chunk.text) if document.links is None else document.links.get(chunk.id, ())
-            links[chunk.id] = list(dict.fromkeys(parsed))
+        parsed = document.links
+        if parsed is None:
+            definitions: dict[str, Any] = {}
+            for chunk in document.chunks:
+                definitions = {**markdown.find_definitions(chunk.text), **definitions}
+            parsed = {chunk.id: list(markdown.find_links(chunk.text, definitions)) for chunk in document.chunks}
+        links = {chunk.id: list(dict.fromkeys(parsed.get(chunk.id, ()))) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
         if isinstance(targets, str):
             targets = [targets]

@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.edges.links import CitationEdges, LinkEdges, candidates
-from langchain_hybridgraph.ingestion.markdown import find_links, split_fragment
+from langchain_hybridgraph.ingestion.markdown import find_definitions, find_links, split_fragment
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
 from tests.support.samples.edge_documents import ingest, page, stored
 from tests.support.stores.store_contents import all_edges, memory, pairs
@@ -280,8 +280,24 @@ def test_links_of_all_kinds(text, expected):
     assert parsed(text) == expected
 
 
+def test_references_use_the_definitions_of_the_document():
+    """Reference links in all three forms lead to their definition, in any case; undefined ones are not links."""
+    text = "[the guide][G], [g][], [g], [unknown]"
+    definitions = find_definitions("x\n\n[G]: docs/a.md 'title'\n[g]: docs/later.md\n")
+    assert {name: definition["href"] for name, definition in definitions.items()} == {"G": "docs/a.md"}
+    assert [link.target for link in find_links(text, definitions)] == ["docs/a.md"] * 3
+
+
+def test_reference_links_are_kept_when_they_are_resolved_again():
+    """If a linked document changes, a reference link is resolved again with the definition in another chunk."""
+    store = HybridGraphStore(None)
+    guide = page("# A\n\nSee [the b][b].\n\n# More\n\n[b]: b.md", "a.md")
+    again(store, guide, page(B, "b.md"), split=RecursiveSplitter(10, 0, join_sections=False))
+    assert again(store, page("other", "b.md")) == ["b.md#0"]
+
+
 @given(st.text(alphabet="[]()<>`#|!:\"' ab\n./h", max_size=200))
 def test_any_text_can_be_searched(text):
     """No text makes the link parser fail, and every target it finds can be resolved."""
-    for link in find_links(text):
+    for link in find_links(text, find_definitions(text)):
         candidates(split_fragment(link.target)[0], "docs/a.md")
