@@ -161,11 +161,11 @@ class RecursiveSplitter:
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def _atoms_of(self, text: str, structure: Outline, section: Section) -> Iterator[_Span]:
-        """Yield the atoms of a section. The one below the headings is small enough to be in one piece with them."""
+        """Yield the atoms of a section. A table below its headings is cut so that its first rows are in their piece."""
         body, _ = _trimmed(text, section.body, section.end)
-        headings = 0.0  # weight of the atoms so far, which contain only headings
+        headings = 0.0  # weight of the headings directly before the atom
         for atom in self.atoms(text, structure, section.start, section.end):
-            if headings and 1 <= self.size - headings < atom.weight:
+            if headings and 1 <= self.size - headings < atom.weight and text.startswith("|", atom.start):
                 smaller = replace(self, size=int(self.size - headings), overlap=0)
                 yield from smaller.atoms(text, structure, atom.start, atom.end)
             else:
