@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -15,19 +15,18 @@ import numpy as np
 from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
-from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, name_of
+from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, name_of
 from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search import scores, traversals
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Traversal of the graph from search hits.
 
 Candidates = Literal["all", "reached"]
-# Function that takes words, as a string, and ids, and returns the share of the words that each chunk contains, by id.
-Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Number of hops to a chunk that the traversal does not reach.
 _NOWHERE = 1_000_000
 
@@ -84,30 +83,26 @@ class Expansion:
             )
 
     def for_question(
-        self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
+        self, query: Query, seeds: Sequence[Hit], results: Mapping[Source, SourceResult], *, has_names: bool
     ) -> traversals.Traversal:
-        """Return a traversal that uses the names and coverage of the question, if the traversal supports this.
+        """Return a traversal that uses the names and words of the question, if the traversal supports this.
 
-        ``seeds`` are best first. ``coverage`` takes words and chunk ids, and returns the share of the words that each
-        chunk contains. It receives the words of the question that at least half of the best seeds lack. ``has_names``
-        is False if the graph has no names.
+        ``seeds`` are best first. The share of the words that a chunk contains is computed from its BM25 score, if there
+        is a keyword search that knows the largest possible score. ``has_names`` is False if the graph has no names.
         """
-        traversal = self.traversal
+        traversal, text = self.traversal, query.text
         if text is None or not implements(traversal, traversals.AsksQuestions):
             return traversal
-        best = seeds[: traversal.sources]
-
-        def covers(ids: Sequence[str]) -> Mapping[str, float]:
-            return {} if coverage is None else coverage(uncovered_words(text, [_titled_text(hit) for hit in best]), ids)
-
+        seed_texts = [
+            f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}" for hit in seeds[: traversal.sources]
+        ]
+        coverage = None
+        for source, result in results.items():
+            if source.name == "keyword" and result.bound:
+                coverage = partial(_coverage, query, source, result, seed_texts)
         names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
-        return traversal.for_question(
-            traversals.Question(
-                tuple(names),
-                None if coverage is None else covers,
-                lambda: missing_share(text, [_titled_text(hit) for hit in best]),
-            )
-        )
+        question = traversals.Question(tuple(names), coverage, partial(missing_share, text, seed_texts))
+        return traversal.for_question(question)
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the seeds of the traversal as pairs of id and score (1 if unknown), best first.
@@ -297,6 +292,14 @@ class Expansion:
         return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
 
 
+def _coverage(
+    query: Query, source: Source, result: SourceResult, seed_texts: Sequence[str], ids: Sequence[str]
+) -> Mapping[str, float]:
+    words = uncovered_words(query.text or "", seed_texts)
+    call = source.score(replace(query, text=words), result, ids) if words else None
+    return {} if call is None else {id: score / (result.bound or 1.0) for id, score in call.run().items()}
+
+
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
     """Return the words of a question that at least half of the texts lack, separated by spaces.
 
@@ -322,10 +325,6 @@ def missing_share(question: str, texts: Sequence[str]) -> float:
     analyzer = Analyzer()
     words = set(analyzer.words(question))
     return min((len(words.difference(analyzer.all_words(text))) / len(words) for text in texts if words), default=1.0)
-
-
-def _titled_text(hit: Hit) -> str:
-    return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
 
 
 # Descriptions of the edges on a hit's path.

@@ -38,7 +38,7 @@ from langchain_hybridgraph.search.context import (
     read_parents,
     without_copies,
 )
-from langchain_hybridgraph.search.expansion import Coverage, Expansion, steps, with_context
+from langchain_hybridgraph.search.expansion import Expansion, steps, with_context
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.search.rerankers import apply_scores, rerank_call
 from langchain_hybridgraph.search.sources import ListedSource, Source, merge_copies, unify_ids
@@ -312,12 +312,11 @@ def _traverse(
             trace.degrade("no-graph-store" if expansion.is_requested else "no-edges")
             return nothing
         graph = store.scoped_graph(query.scope, expansion.traversal.edge_filter)
-        coverage = _coverage(context, candidates)
-        question_traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
+        traversal = expansion.for_question(query, seed_hits, candidates.results, has_names=graph.has_entities)
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
         starts = [seed for seed in seeds if seed[0] not in missing] if missing else seeds
-        result = question_traversal.traverse(graph, starts, expansion.score, vector)
+        result = traversal.traverse(graph, starts, expansion.score, vector)
         if not isinstance(result, TraversalResult):
             raise TypeError(f"a traversal must return a TraversalResult, got {quote_value(result)}")
         return graph, result
@@ -377,24 +376,6 @@ def _score_reached(
     score_others = getattr(context.pipeline.fusion, "others", None)
     others = [] if score_others is None else score_others(candidates.rankings, ids)
     return candidates, {**own, **{one.id: one for one in others or [FusedCandidate(id, 0.0, {}) for id in ids]}}
-
-
-def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function from words and chunk ids to the share of these words in each chunk, from BM25 scores.
-
-    Return None if there is no keyword search, or if the largest possible BM25 score is unknown.
-    """
-    for source, result in candidates.results.items():
-        if source.name == "keyword" and result.bound:
-            return partial(_covered_shares, context.query, source, result, result.bound)
-    return None
-
-
-def _covered_shares(  # noqa: PLR0917
-    query: Query, source: Source, result: SourceResult, bound: float, words: str, ids: Sequence[str]
-) -> Mapping[str, float]:
-    call = source.score(replace(query, text=words), result, ids) if words else None
-    return {} if call is None else {id: score / bound for id, score in call.run().items()}
 
 
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:
