@@ -17,7 +17,6 @@ from langchain_hybridgraph.errors import (
     describe_error,
 )
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import (
@@ -365,7 +364,7 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
     store = context.pipeline.store
     if not ids or not implements(store, HasOriginals):
         return {}
-    call = Effect("lookup", partial(store.originals, ids), lane=lane_of("lookup", store))
+    call = Effect("lookup", partial(store.originals, ids), owner=store)
     originals: Mapping[str, Chunk | None] = yield from context.ask(call, {})
     return originals
 
@@ -382,9 +381,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     assert implements(store, HasParents)
     with trace.stage("parents"):
         is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
-        call = Effect(
-            "parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, lane=lane_of("parents", store)
-        )
+        call = Effect("parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, owner=store)
         chunks = yield from context.ask(call)
     if chunks is None:
         return hits

@@ -17,7 +17,6 @@ from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.search.context import Pipeline, SearchContext, read_hits
 from langchain_hybridgraph.search.pipeline import budget, listed_candidates, parents, plan, select
@@ -341,9 +340,7 @@ def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
     store = request.pipeline.store
     # With another library's vector store, the tree may have to be read from the store first.
     is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
-    (tree,) = yield [
-        Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, lane=lane_of("tree", store))
-    ]
+    (tree,) = yield [Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, owner=store)]
     for failure in failures_in([tree]):
         context = SearchContext(request.query, request.pipeline, request.trace)
         context.record([failure], is_required=not failure.late)

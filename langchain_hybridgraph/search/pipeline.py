@@ -16,7 +16,6 @@ import numpy as np
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.memory_scores import CompositeScores
 from langchain_hybridgraph.records import (
     ENTITY,
@@ -158,7 +157,7 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
     trace.method = "filter"
     result = SourceResult([])
     if pipeline.listing is not None:
-        call = Effect("filter", partial(pipeline.listing, scope, n), lane=lane_of("filter", pipeline.store))
+        call = Effect("filter", partial(pipeline.listing, scope, n), owner=pipeline.store)
         with trace.stage("list_matches"):
             result = yield from context.ask(call, result, is_required=True)
     trace.degrade(result.reason, result.remark)
@@ -219,7 +218,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
 
     is_fast = type(fusion).__module__ == ConvexCombination.__module__
     with trace.stage("fuse"):
-        (fused,) = yield [Effect("fusion", call_fusion, quick=is_fast, lane=lane_of("fusion", fusion))]
+        (fused,) = yield [Effect("fusion", call_fusion, quick=is_fast, owner=fusion)]
         if isinstance(fused, Failure):
             trace.record("fusion", fused.error, fused.reason)
             trace.degrade("interleaved")
@@ -323,7 +322,7 @@ def _traverse(
 
     if store is None:
         return traverse()
-    call = Effect("graph", traverse, lane=lane_of("graph", store))
+    call = Effect("graph", traverse, owner=store)
     ((graph, result),) = context.replace_failures((yield [call]), nothing)
     if graph is not None:
         trace.method = "graph"
@@ -514,7 +513,7 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
                     "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
                 )
             ids = [(hit.child or hit.chunk).id for hit in hits]
-            call = Effect("vector", partial(store.vectors, ids), lane=lane_of("vector", store))
+            call = Effect("vector", partial(store.vectors, ids), owner=store)
             vectors = yield from context.ask(call)
         return select_hits(
             hits,

@@ -22,7 +22,6 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     with_schema,
 )
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.search.conversation import (
     ExpandedQuery,
     Expander,
@@ -179,12 +178,7 @@ class QueryPlanner:
     """
 
     def __init__(
-        self,
-        llm: Any,
-        *,
-        types: Mapping[str, str] = STYLES,
-        timeout: float | None = TIMEOUT,
-        method: str | None = None,
+        self, llm: Any, *, types: Mapping[str, str] = STYLES, timeout: float | None = TIMEOUT, method: str | None = None
     ) -> None:
         if timeout is not None:
             check_number("timeout", timeout, gt=0)
@@ -490,9 +484,7 @@ def plan_queries(
     first = 0 if getattr(planner, "reads_all_messages", False) else -LAST_MESSAGES
     arguments = session.summary[:LONGEST_SUMMARY], list(messages)[first:], text
     arun = partial(planner.acall, *arguments) if hasattr(planner, "acall") else None
-    call = effects.Effect(
-        "planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until
-    )
+    call = effects.Effect("planner", partial(planner, *arguments), arun, owner=planner, deadline=until)
     try:
         with trace.stage("plan"):
             (answer,) = yield from effects.ask_or_raise(call)
@@ -520,7 +512,7 @@ def messages_call(source: str, history: Any) -> effects.Effect:
             raise TypeError(f"the messages of a chat history must be a list, got {quote_value(messages)}")
         return list(messages)
 
-    return effects.Effect(source, read, arun, lane=lane_of(source, history))
+    return effects.Effect(source, read, arun, owner=history)
 
 
 def has_messages(history: Any) -> bool:

@@ -21,7 +21,6 @@ from langchain_hybridgraph.execution.llm import (
     prompt_messages,
     with_schema,
 )
-from langchain_hybridgraph.execution.threads import lane_of
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Hit
@@ -56,7 +55,7 @@ def rerank_call(reranker: Reranker, query: str, hits: Sequence[Hit]) -> Effect:
     """Return the call of a reranker."""
     arerank = getattr(reranker, "arerank", None) if getattr(reranker, "is_asynchronous", True) else None
     arun = None if arerank is None else partial(arerank, query, hits)
-    return Effect("rerank", partial(reranker.rerank, query, hits), arun, lane=lane_of("rerank", reranker))
+    return Effect("rerank", partial(reranker.rerank, query, hits), arun, owner=reranker)
 
 
 def apply_scores(hits: Sequence[Hit], scores: Sequence[float | None], reranker: Reranker) -> list[Hit]:
