@@ -48,10 +48,8 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
         return
     drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None or pipeline.budget is not None
-    if len(hits) <= query.k or _keeps_best(context):
-        certain = [] if drops_hits else hits[: query.k]
-        if certain:
-            pipeline.announce(CertainHits(certain))
+    if hits and not drops_hits and (len(hits) <= query.k or _keeps_best(context)):
+        pipeline.announce(CertainHits(hits[: query.k]))
 
 
 def _keeps_best(context: SearchContext) -> bool:
@@ -85,12 +83,12 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     if scoring is not None:
         bounds = yield from _memory_bounds(context, scoring, candidates, seeds, bounds)
         rivals = _rivals(bounds, seeds, unknown)
-        certain = [hit for hit in seeds if rivals.get(hit.id, places) < places]
+        first = rivals.keys()
     else:
         # If there are no edges, the hits keep the order of the search.
         first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
         rivals = _best_seed(expansion, own, seeds) if expansion.uses_search_score else _rivals(bounds, seeds, unknown)
-        certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
+    certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     is_head = reranker is None and [rivals[hit.id] for hit in certain] == list(range(len(certain)))
     return CertainHits(certain, is_head)
@@ -131,17 +129,12 @@ def _memory_bounds(
         plain = {hit.id: hit.score for hit in seeds}
 
     def scored(scores: Mapping[str, float]) -> dict[str, float]:
-        return {
-            hit.id: hit.score
-            for hit in scoring([replace(h, score=scores[h.id]) for h in admitted if h.id in scores], query)
-        }
+        hits = [replace(hit, score=scores[hit.id]) for hit in admitted if hit.id in scores]
+        return {hit.id: hit.score for hit in scoring(hits, query)}
 
     def run() -> list[ScoreBounds]:
-        alone = scored(plain)
-        return [
-            *(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds),
-            ScoreBounds(alone, alone, 0.0),
-        ]
+        alone = ScoreBounds(scored(plain), scored(plain), 0.0)
+        return [*(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds), alone]
 
     scored_bounds: list[ScoreBounds] = yield from context.ask(Effect("memory", run, quick=True), [])
     return scored_bounds

@@ -245,18 +245,13 @@ class Expansion:
         at_most = getattr(self.score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
             return ranked
-        scored_seeds = self.seeds(seeds, strength)
-        seed = np.array([score for _, score in scored_seeds], np.float64)
-        one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
-        best_seed = float(seed.max(initial=0.0))
-        values = scores.path_values(
-            self.score, scores.PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed)
-        )
-        low = {id: value for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)}
+        scored_seeds = dict(self.seeds(seeds, strength))
+        best_seed = max(scored_seeds.values(), default=0.0)
+        low = self._values(scored_seeds, is_reached=True)
         others = {} if self.is_graph_only else self._unreached(strength, low)
         alone = low | {id: fused.score for id, fused in others.items()}
         similar = dict.fromkeys(own, 1.0) | {id: min(1.0, max(0.0, cosine)) for id, cosine in cosines.items()}
-        similar |= dict(scored_seeds)
+        similar |= scored_seeds
         most = max(similar.values(), default=1.0) if is_complete else 1.0
         high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
         return [*ranked, ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
@@ -269,27 +264,27 @@ class Expansion:
         cosines: Mapping[str, float],
     ) -> list[FusedCandidate]:
         """Return the candidates, with the graph scores of those that edges led to split into parts."""
-        result = []
-        for one in candidates:
-            chunk = reached_chunks.get(one.id)
-            if chunk is not None and chunk.hops:
+        result = list(candidates)
+        for place, one in enumerate(candidates):
+            if one.id in reached_chunks and (hops := reached_chunks[one.id].hops):
                 own = seeds.get(one.id, min(1.0, max(0.0, cosines.get(one.id, 0.0))))
-                result.append(one._replace(parts=scores.parts_of(self.score, one.score, chunk.hops, own)))
-            else:
-                result.append(one)
+                result[place] = one._replace(parts=scores.parts_of(self.score, one.score, hops, own))
         return result
 
     def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
         """Return the candidates that the traversal did not reach, scored by the graph score."""
+        values = self._values(strength, is_reached=False)
+        return {id: FusedCandidate(id, each, {"search": each}) for id, each in values.items() if id not in skip}
+
+    def _values(self, strength: Mapping[str, float], *, is_reached: bool) -> dict[str, float]:
+        """Return the values of hits that no edge led to: of seeds, or of hits that the traversal did not reach."""
         seed = np.array(list(strength.values()), np.float64)
-        zero = np.zeros(len(seed))
-        nowhere = np.full(len(seed), _NOWHERE)
-        features = scores.PathFeatures(
-            seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero
-        )
+        weight = np.full(len(seed), float(is_reached))
+        hops = np.full(len(seed), 0 if is_reached else _NOWHERE)
+        best = float(seed.max(initial=0.0))
+        features = scores.PathFeatures(seed, best, hops, weight, weight, weight + np.nan, seed, seed * weight)
         values = np.nan_to_num(scores.path_values(self.score, features)).tolist()
-        pairs = zip(strength, values, strict=True)
-        return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
+        return dict(zip(strength, values, strict=True))
 
 
 def _coverage(
@@ -350,22 +345,18 @@ def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> 
 
 def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
     if isinstance(edge, Edge):
-        step = {
-            "from_chunk_id": chunk,
-            "relation": edge.relation,
-            "weight": edge.weight,
-            "description": edge.description,
-        }
-        return step if edge.source == chunk else {**step, "direction": "backward"}
-    first, second = edge
-    entity = first.target
-    return {
-        "from_chunk_id": chunk,
-        "relation": first.relation,
-        "weight": first.weight * second.weight,
-        "description": f"Both mention {name_of(entity)}.",
-        "entity": entity,
-    }
+        weight, description = edge.weight, edge.description
+        details = {} if edge.source == chunk else {"direction": "backward"}
+        relation = edge.relation
+    else:
+        first, second = edge
+        relation, weight, description = (
+            first.relation,
+            first.weight * second.weight,
+            f"Both mention {name_of(first.target)}.",
+        )
+        details = {"entity": first.target}
+    return {"from_chunk_id": chunk, "relation": relation, "weight": weight, "description": description, **details}
 
 
 TRAVERSALS: Mapping[str, Callable[..., traversals.Traversal]] = MappingProxyType(
