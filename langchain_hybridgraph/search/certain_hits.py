@@ -83,7 +83,7 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     if scoring is not None:
         bounds = yield from _memory_bounds(context, scoring, candidates, seeds, bounds)
         rivals = _rivals(bounds, seeds, unknown)
-        first = rivals.keys()
+        first = set(rivals)
     else:
         # If there are no edges, the hits keep the order of the search.
         first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}

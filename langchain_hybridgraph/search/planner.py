@@ -12,16 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
-from langchain_hybridgraph.execution.llm import (
-    DATA_ONLY,
-    answer_schema,
-    list_schema,
-    model_call,
-    parse_answer,
-    parse_number,
-    prompt_messages,
-    with_schema,
-)
+from langchain_hybridgraph.execution import llm as chat
 from langchain_hybridgraph.search.conversation import (
     ExpandedQuery,
     Expander,
@@ -134,11 +125,11 @@ TIMEOUT = 20.0
 _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3
-_FORM = answer_schema(
+_FORM = chat.answer_schema(
     "QueryPlan",
     "The queries to search for; an empty list for small talk.",
     queries={"description": "0 to 5 queries."}
-    | list_schema(
+    | chat.list_schema(
         query={"type": "string", "description": "Self-contained search query."},
         context_type={"type": "string", "description": "One of the listed types."},
         intent={"type": "string", "description": "What the query should find, in a few words."},
@@ -182,7 +173,7 @@ class QueryPlanner:
     ) -> None:
         if timeout is not None:
             check_number("timeout", timeout, gt=0)
-        self._model = with_schema(llm, _FORM, "QueryPlanner", method)
+        self._model = chat.with_schema(llm, _FORM, "QueryPlanner", method)
         self._types = {name.casefold(): name for name in types}
         self._instructions = _instructions(types)
         self.timeout = timeout
@@ -206,12 +197,12 @@ class QueryPlanner:
             ],
             "message": shorten(query, _LONGEST_MESSAGE),
         }
-        question, model = prompt_messages(self._instructions, material), self._model
+        question, model = chat.prompt_messages(self._instructions, material), self._model
         try:
             (answer,) = yield from effects.ask_or_raise(
-                model_call("planner", self, model.invoke, model.ainvoke, question)
+                chat.model_call("planner", self, model.invoke, model.ainvoke, question)
             )
-            return QueryPlan(self._queries(parse_answer(answer)))
+            return QueryPlan(self._queries(chat.parse_answer(answer)))
         except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
             return QueryPlan.raw(query, error)
 
@@ -226,7 +217,7 @@ class QueryPlanner:
         text = item.get("query") if isinstance(item, Mapping) else None
         if not isinstance(text, str) or not text.strip():
             return None
-        priority = parse_number(item.get("priority"))
+        priority = chat.parse_number(item.get("priority"))
         return TypedQuery(
             shorten(" ".join(text.split()), _LONGEST_QUERY),
             self._types.get(str(item.get("context_type")).strip().casefold()),
@@ -245,7 +236,7 @@ def _instructions(types: Mapping[str, str]) -> str:
         "twice, or in a type that cannot help. If the topic has changed, follow the last message. Greetings, thanks "
         "and small talk need no query: give an empty list.\n"
         "The input is JSON: a summary of the conversation, its latest messages, and the message to answer. "
-        f"{DATA_ONLY} Answer only with JSON:\n"
+        f"{chat.DATA_ONLY} Answer only with JSON:\n"
         '{"queries": [{"query": "…", "context_type": "…", "intent": "what the query should find", "priority": 1}]}\n'
         "Priorities are from 1 (necessary for the answer) to 5 (may help)."
     )

@@ -259,7 +259,8 @@ class PathSearch:
         self._room -= len(admitted)
         size = len(self.paths.node)
         new_paths = new_paths.at(np.sort(np.concatenate([selected[~is_new], admitted])))
-        self.paths = Paths(*map(np.concatenate, zip(self.paths, new_paths, strict=True)))
+        columns: Any = map(np.concatenate, zip(self.paths, new_paths, strict=True))
+        self.paths = Paths(*columns)
         self._sort()
         return np.arange(size, len(self.paths.node))
 
