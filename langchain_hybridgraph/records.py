@@ -350,7 +350,7 @@ class Query:
 
 
 def query_error(value: object) -> ConfigurationError:
-    """Return the error for a query that is not a string. The message shows how to pass its text."""
+    """Return the error for a query that is not a string. For a mapping, the message shows how to pass its text."""
     advice = "write None only together with vector=" if value is None else "write retriever.invoke(text)"
     if isinstance(value, Mapping):
         keys = [key for key in ("query", "input", "question", *value) if isinstance(value.get(key), str)]
@@ -358,12 +358,6 @@ def query_error(value: object) -> ConfigurationError:
         advice = f'write retriever.invoke(input["{key}"]), or in a chain itemgetter("{key}") | retriever'
         if {"chat_history", "history", "messages"} & value.keys():
             advice += "; to search with the history, write AdvancedRetriever(retriever).invoke(input)"
-    elif isinstance(value, list | tuple):
-        advice = (
-            "for several questions, write retriever.batch(questions); for messages, retriever.invoke(messages[-1].text)"
-        )
-    elif hasattr(value, "content"):
-        advice = "write retriever.invoke(message.text)"
     return ConfigurationError(f"query must be a string, got {quote_value(value)}; {advice}")
 
 

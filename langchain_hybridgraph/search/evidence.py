@@ -373,17 +373,14 @@ def _reached_chunks(  # noqa: PLR0917
 
     If the graph score is combined with the search score, the path to a source may start at another source.
     """
-    ids, origins = graph.ids(evidence.node), evidence.source.tolist()
     path_starts = () if is_mixed(score) else set(sources)
-    begins, named_by_question = [], set()
-    for id, origin in zip(ids, origins, strict=True):
-        begins.append(id if origin == FROM_QUESTION or id in path_starts else sources[origin])
-        if origin == FROM_QUESTION:
-            named_by_question.add(id)
-    with_evidence = set(ids)
-    others = [id for id in seeds if id not in with_evidence]
-    ids, begins = [*ids, *others], [*begins, *others]
-    strength = np.concatenate([evidence.strength, np.zeros(len(others))])
+    origins: dict[str, str] = {}  # the source whose evidence is strongest, by chunk
+    for id, origin in zip(graph.ids(evidence.node), evidence.source.tolist(), strict=True):
+        own_path = id in path_starts
+        origins[id] = traversals.NO_SEED if origin == FROM_QUESTION else id if own_path else sources[origin]
+    origins |= {id: id for id in seeds if id not in origins}
+    ids, begins = list(origins), [origin or id for id, origin in origins.items()]
+    strength = np.append(evidence.strength, np.zeros(len(ids) - len(evidence.node)))
     has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
     seed = np.array([seeds.get(id, 0.0) for id in begins])
     own = np.array([seeds.get(id, np.nan) for id in ids])
@@ -399,8 +396,7 @@ def _reached_chunks(  # noqa: PLR0917
     reached_chunks = []
     for id, begin, value in zip(ids, begins, path_values(score, features).tolist(), strict=True):
         path = (id,) if id == begin else (begin, id)
-        seed_id = traversals.NO_SEED if id in named_by_question else begin
-        reached_chunks.append(traversals.ReachedChunk(id, value, len(path) - 1, path, seed_id))
+        reached_chunks.append(traversals.ReachedChunk(id, value, len(path) - 1, path, origins[id]))
     return tuple(sorted(reached_chunks, key=traversals.best_first))
 
 

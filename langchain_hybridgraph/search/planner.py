@@ -249,12 +249,7 @@ _HOW_TO = re.compile(
     r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one)|"
     r"(?:i|we|you|one) (?:can|could|should|would|might))|"
     r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
-    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b|"
-    # German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese
-    r"wie (?:kann|könnte|soll|muss) (?:ich|man|wir)\b|wie(?= (?!nenn)\w+ (?:ich|man|wir)\b)|"
-    r"comment (?:puis-je|peut-on|faire pour)\b|comment(?= \w+(?:er|ir|re)\b)|"
-    r"c[óo]mo (?:puedo|posso|faço para)\b|c[óo]mo(?= \w+[aei]r\b)|"
-    r"come posso\b|come(?= \w+(?:are|ere|ire)\b)|hoe (?:kan|moet) ik\b|как(?= \w+(?:ть|ти)\b)|如何|怎么|怎样",
+    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b",
     re.IGNORECASE,
 )
 _POLITE = re.compile(
@@ -283,10 +278,6 @@ _ONE_OF_US = re.compile(
     r"\b(?:i|we) (?:said|told|mentioned|asked|decided|chose|agreed|liked?|prefer(?:red)?|wanted|used|lived?|was)\b|"
     r"\b(?:about|remind|remember) (?:me|us)\b",
     re.IGNORECASE,
-)
-_OWN_ELSEWHERE = re.compile(
-    r"(?:\b(?:mein(?:e[mnrs]?)?|unser(?:e[mnrs]?)?|notre|mon|mes|mis|nuestr[oa]s?|mi[oa]|miei|nostr[oaie]|meus?|"
-    r"minhas?|noss[oa]s?|mijn|onze|mój|moja|moje|мо[йяеи]|моё|наш[аеи]?)(?![-\w])|我的|我们的|私の|내 )"
 )
 _POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|there)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;?!]|\. ")
@@ -320,8 +311,7 @@ class RulePlanner:
     - "My", "our" or "did I" adds a memory query.
     - Any other question adds its noun phrase as a resource query.
 
-    The rules are written for English. They also recognise such words in some other languages, but do not rewrite
-    queries in those languages.
+    The rules are written for English. In other languages, the plan has no further queries.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. If the completed query is
     ``sure`` and has no ``context`` (see :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`), it replaces
@@ -416,8 +406,6 @@ def _skill(question: str) -> str:
 def _memory(question: str) -> str:
     """Return a query for memories, ``user's …`` if possible, or "" if the question is not about the user."""
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
-    if _OWN_ELSEWHERE.search(question) and not _OWN.search(question):
-        return question
     if (match := _OWN.search(question) or _ONE_OF_US.search(question)) is None:
         return ""
     phrase = _CLAUSE.split(_without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()

@@ -123,8 +123,7 @@ class ScoreReranker:
     filters: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_score <= 1:
-            raise ConfigurationError(f"min_score must be a number from 0 to 1, got {self.min_score}")
+        check_number("min_score", self.min_score, ge=0, le=1)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return the score of each hit, or None for a score below ``min_score``."""

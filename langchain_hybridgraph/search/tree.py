@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import CurrentSummaries, Nodes, Weights
     from langchain_hybridgraph.stores.tree import Level, Tree
 
+
+T = TypeVar("T")
 
 # Best-first search of a tree of directories.
 #
@@ -259,10 +260,8 @@ class QueryTree:
         self.scored_nodes: set[int] = set()
         self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
         self._run, self._trace = run, run.trace
-        self._layers: CurrentSummaries | None = None
         self._are_layers_readable = True
-        with self._reading_layers():
-            self._layers = summaries_of(run.pipeline.store)
+        self._layers = self._read_layers(partial(summaries_of, run.pipeline.store))
         self._vector: Vector | None = None
         self._texts: Scores
         self._summaries: Scores | None = None
@@ -467,27 +466,23 @@ class QueryTree:
         chunks_by_id = yield from self._run.ask(call)
         if chunks_by_id is None:
             return {}
-        overviews = self._overviews([self.tree.uri(node) for node, _ in scored_nodes if node not in best])
+        uris = [self.tree.uri(node) for node, _ in scored_nodes if node not in best]
+        overviews = self._read_layers(partial(self._layers.get, uris)) if self._layers is not None and uris else None
         hits = {}
         for node, own in scored_nodes:
-            chunk = chunks_by_id.get(best[node]) if node in best else overviews.get(self.tree.uri(node))
+            chunk = chunks_by_id.get(best[node]) if node in best else (overviews or {}).get(self.tree.uri(node))
             scores = texts if node in best else self._summaries
             if chunk is not None and scores is not None:
                 hits[node] = scores.hit(chunk, own)
         return hits
 
-    def _overviews(self, uris: Sequence[str]) -> dict[str, Chunk]:
-        with self._reading_layers():
-            return {} if self._layers is None or not uris else self._layers.get(uris)
-        return {}
-
-    @contextmanager
-    def _reading_layers(self) -> Iterator[None]:
+    def _read_layers(self, read: Callable[[], T]) -> T | None:
         try:
-            yield
+            return read()
         except StoreError as error:
             self._are_layers_readable = False
             self._trace.record("layers", error, "layers-failed")
+            return None
 
 
 def summaries_of(store: object) -> CurrentSummaries | None:
