@@ -7,11 +7,17 @@ feedback, and opens the store again now and then, so the number of chunks stays 
 through the graph and for memories. Twelve times, or every five minutes in an hour, the state is printed. At the end,
 the index must contain exactly the chunks that the writers have not deleted, and ``check`` must find no problems.
 
+Before the first row, a quarter of the chunks are replaced in the same steps, because a new index has no rows of deleted
+chunks, so its files grow until they are packed for the first time. Memory is measured after the C library has returned
+freed pages to the system: what it retains depends on the order of allocations, and is no leak.
+
 The state is flat if the median of the last three rows is at most 10 % above that of the three rows after the first.
 Latency is also given in processor time, because the time of day depends on what else the machine does.
 """
 
 import argparse
+import ctypes
+import gc
 import json
 import os
 import random
@@ -36,6 +42,7 @@ WRITERS, READERS, ROWS, BATCH = 2, 3, 12, 20
 PAUSE = {"write": 0.5, "read": 0.1}
 STEPS_PER_OPENING = 50
 LIMIT = 1.1
+LIBC = ctypes.CDLL(None)
 COLUMNS = ("memory_mb", "handles", "processor_ms", "p50_ms", "p95_ms", "index_mb", "chunks", "steps")
 FLAT = ("memory_mb", "handles", "processor_ms", "index_mb")
 
@@ -54,17 +61,22 @@ def add(store, ids):
 class Writer:
     """Writer number ``name``, whose chunks are those with numbers from ``first`` up to ``end``."""
 
-    def __init__(self, name, chunks):
-        self.name, self.first, self.end = name, 0, chunks
+    def __init__(self, name, first, end):
+        self.name, self.first, self.end = name, first, end
         self.fact = None
 
-    def step(self, store, number):
+    def replace_oldest(self, store):
+        """Add twenty chunks and delete the twenty oldest, and return the ids of the new ones."""
         ids = [f"w{self.name}x{each}" for each in range(self.end, self.end + BATCH)]
         add(store, ids)
         self.end += BATCH
         store.flush()
         store.remove([f"w{self.name}x{each}" for each in range(self.first, self.first + BATCH)])
         self.first += BATCH
+        return ids
+
+    def step(self, store, number):
+        ids = self.replace_oldest(store)
         store.memory.feedback(ids[number % BATCH], random.choice(["validate", "refute", "useful", "stale"]))
         if number % 5 == 0:
             if self.fact is not None:
@@ -92,7 +104,8 @@ class Reader:
 
 def work(folder, verb, name, seconds, chunks):
     """Write or read until the time is over, and print a row of figures in each twelfth of it."""
-    worker = Writer(name, chunks // WRITERS) if verb == "write" else Reader()
+    age, share = age_of(chunks), chunks // WRITERS
+    worker = Writer(name, age, age + share) if verb == "write" else Reader()
     store = open_words(folder, read_only=verb == "read")
     begin, times, processor, row, number = time.monotonic(), [], [], 1, 0
     while row <= ROWS:
@@ -114,6 +127,9 @@ def work(folder, verb, name, seconds, chunks):
 
 def own_size():
     """Return this process's memory without mapped files, which the kernel can drop, and its number of handles."""
+    gc.collect()
+    if hasattr(LIBC, "malloc_trim"):
+        LIBC.malloc_trim(0)
     status = Path("/proc/self/status").read_text("ascii")
     anonymous = next(line for line in status.splitlines() if line.startswith("RssAnon"))
     return {"memory_mb": int(anonymous.split()[1]) / 1024, "handles": len(os.listdir("/proc/self/fd"))}
@@ -176,8 +192,13 @@ def missing_or_wrong(folder, figures):
         return problems + list(map(str, store.admin.check().problems))
 
 
+def age_of(chunks):
+    """Return the number of chunks that each writer has replaced before the first row: a quarter, in whole steps."""
+    return chunks // WRITERS // 4 // BATCH * BATCH
+
+
 def build(folder, chunks):
-    """Create the index: the writers' chunks, and a hundred that stay."""
+    """Create the index: the writers' chunks, of which a quarter are replaced, and a hundred that stay."""
     with closing(open_words(folder)) as store:
         store.add_texts([text_of(f"stays{number}") for number in range(100)], ids=[f"stays{n}" for n in range(100)])
         for writer in range(WRITERS):
@@ -185,6 +206,9 @@ def build(folder, chunks):
                 end = min(start + 1000, chunks // WRITERS)
                 add(store, [f"w{writer}x{number}" for number in range(start, end)])
         store.flush()
+        for writer in (Writer(name, 0, chunks // WRITERS) for name in range(WRITERS)):
+            while writer.first < age_of(chunks):
+                writer.replace_oldest(store)
 
 
 def listen(process, figures):
