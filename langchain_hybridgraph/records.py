@@ -544,6 +544,11 @@ class Hit(Serializable):
         """Id of the chunk."""
         return self.chunk.id
 
+    def scaled(self, factor: float) -> Hit:
+        """Return the hit with its score and the parts of its score multiplied by a factor; the score is at most 1."""
+        parts = {name: factor * part for name, part in self.parts.items()}
+        return replace(self, score=min(1.0, factor * self.score), parts=parts)
+
     def explain(self) -> str:
         """Return one line that explains the rank of this hit and the last edges through which it was found.
 
@@ -636,13 +641,7 @@ class Answerability(Serializable):
 
     def scale(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
-        scaled = []
-        for hit in hits:
-            parts = {}
-            for name, part in hit.parts.items():
-                parts[name] = self.unit * part
-            scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
-        return scaled
+        return [hit.scaled(self.unit) for hit in hits]
 
 
 class FileRecord(NamedTuple):

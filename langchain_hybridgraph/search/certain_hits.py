@@ -10,7 +10,7 @@ import numpy as np
 
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.memory_scores import Scoring
-from langchain_hybridgraph.records import FusedCandidate, Hit
+from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.search.context import (
     ALL,
     Candidates,
@@ -20,7 +20,7 @@ from langchain_hybridgraph.search.context import (
     read_hits,
     read_parents,
 )
-from langchain_hybridgraph.search.expansion import Expansion, ScoreBounds
+from langchain_hybridgraph.search.expansion import ScoreBounds
 from langchain_hybridgraph.search.verdict import assess
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 
@@ -87,7 +87,13 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     else:
         # If there are no edges, the hits keep the order of the search.
         first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
-        rivals = _best_seed(expansion, own, seeds) if expansion.uses_search_score else _rivals(bounds, seeds, unknown)
+        rivals = _rivals(bounds, seeds, unknown)
+        if expansion.uses_search_score:
+            # The traversal raises no score above the best one, so only the hit with this score is certain.
+            best = seeds[0].id
+            is_narrowed = expansion.is_graph_only and expansion.picks_seeds
+            is_beaten = any(own[id].score > own[best].score - _LEAST for id in own if id != best)
+            rivals = {} if is_narrowed or is_beaten else {best: 0}
     certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     is_head = reranker is None and [rivals[hit.id] for hit in certain] == list(range(len(certain)))
@@ -101,15 +107,6 @@ def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
     if pipeline.count is not None and implements(store, HasFastLookups) and store.has_fast_lookups:
         most = min(most, max(0, pipeline.count() - candidates))
     return most
-
-
-def _best_seed(expansion: Expansion, own: Mapping[str, FusedCandidate], seeds: Sequence[Hit]) -> dict[str, float]:
-    """Return {id of the best seed: 0} if its search score is the best one, which no other is raised above, else {}."""
-    best = seeds[0].id
-    is_narrowed = expansion.is_graph_only and expansion.picks_seeds
-    if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
-        return {}
-    return {best: 0}
 
 
 def _memory_bounds(

@@ -518,8 +518,7 @@ def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[
 def _with_weight(context: FoundContext, weight: float) -> FoundContext:
     if weight == 1 or context.hit is None:
         return context
-    parts = {name: weight * part for name, part in context.hit.parts.items()}
-    hit = replace(context.hit, score=weight * context.hit.score, parts=parts)
+    hit = context.hit.scaled(weight)
     return replace(context, score=hit.score, hit=hit)
 
 

@@ -28,15 +28,7 @@ from langchain_hybridgraph.records import (
     query_error,
 )
 from langchain_hybridgraph.search.certain_hits import announce_before_rerank, announce_seeds
-from langchain_hybridgraph.search.context import (
-    ALL,
-    Candidates,
-    Pipeline,
-    SearchContext,
-    read_hits,
-    read_parents,
-    without_copies,
-)
+from langchain_hybridgraph.search.context import ALL, Candidates, Pipeline, SearchContext, read_hits, read_parents
 from langchain_hybridgraph.search.expansion import Expansion, steps, with_context
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.search.rerankers import apply_scores, rerank_call
@@ -415,12 +407,9 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
 def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, by score, ties by id.
 
-    In a call with a filter and no query, ties stay in the store's order. With ``merges_copies``, only the best of the
-    hits with copies of one parent is returned.
+    In a call with a filter and no query, ties stay in the store's order.
     """
     resolved = yield from read_parents(context, hits)
-    if context.pipeline.merges_copies:
-        resolved = without_copies(resolved)
     if context.is_filter_only and resolved is not hits:
         positions: dict[str, int] = {}
         for position, hit in enumerate(hits):

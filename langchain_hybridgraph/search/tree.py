@@ -126,7 +126,11 @@ class Descent:
             self._queue(node, name, _UNKNOWN)
         unchanged = 0
         best: set[int] = set()
-        while unchanged < self._max_rounds and (directory := self._next()) is not None:
+        while self._waiting and unchanged < self._max_rounds:
+            directory = heapq.heappop(self._waiting)[2]
+            if directory in self._opened:
+                continue
+            self._opened.add(directory)
             level = yield from score_children(directory)
             if level is None:
                 continue
@@ -144,15 +148,6 @@ class Descent:
     def _ordered(self, nodes: Iterable[int]) -> list[ReachedNode]:
         entries = map(self._reached_nodes.__getitem__, nodes)
         return sorted(entries, key=lambda each: (-round(each.value, _DECIMALS), each.name))
-
-    def _next(self) -> int | None:
-        """Remove the best unopened directory from the queue, record it as opened, and return it, or None."""
-        while self._waiting:
-            node = heapq.heappop(self._waiting)[2]
-            if node not in self._opened:
-                self._opened.add(node)
-                return node
-        return None
 
     def _queue(self, node: int, name: str, value: float) -> None:
         """Queue a directory, unless it has been opened or is queued with a value that is at least as good."""
@@ -446,9 +441,9 @@ class QueryTree:
         hits = yield from self.hits([(each.node, each.own) for each in nodes])
         for each in nodes:
             if each.node in hits and each.directory_value is not None:
-                parts = {name: alpha * part for name, part in hits[each.node].parts.items()}
-                parts["hierarchy"] = (1 - alpha) * each.directory_value
-                hits[each.node] = replace(hits[each.node], score=each.value, parts=parts)
+                hit = hits[each.node].scaled(alpha)
+                parts = {**hit.parts, "hierarchy": (1 - alpha) * each.directory_value}
+                hits[each.node] = replace(hit, score=each.value, parts=parts)
         return [(each.node, hits[each.node]) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
