@@ -639,10 +639,6 @@ class Answerability(Serializable):
             return f"too few texts to tell whether the question is answerable: {summary}"
         return f"probably {'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {summary}"
 
-    def scale(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
-        return [hit.scaled(self.unit) for hit in hits]
-
 
 class FileRecord(NamedTuple):
     """State of a file when an ingest read it.

@@ -37,7 +37,7 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     if certain.hits:
         assert context.pipeline.announce is not None
         if (answerability := assess(context, hits, candidates)) is not None:
-            certain = certain._replace(hits=answerability.scale(certain.hits))
+            certain = certain._replace(hits=[hit.scaled(answerability.unit) for hit in certain.hits])
         context.pipeline.announce(certain)
 
 

@@ -542,9 +542,8 @@ def _describe(
     chunks_by_id |= by_source.get("catalog") or {}
     leaving: dict[str, list[Edge]] = {}
     for edge in by_source.get("graph") or ():
-        if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and is_valid(
-            edge.valid_from, edge.valid_until, scope.as_of
-        ):
+        is_current = is_valid(edge.valid_from, edge.valid_until, scope.as_of)
+        if is_current and edge.relation not in (CONTAINS, SEQUENCE, MENTIONS):
             leaving.setdefault(edge.source, []).append(edge)
 
     def described(context: FoundContext) -> FoundContext:

@@ -609,7 +609,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
-        return answerability.scale(hits)
+        return [hit.scaled(answerability.unit) for hit in hits]
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:

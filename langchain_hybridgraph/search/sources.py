@@ -330,13 +330,10 @@ class SessionSource:
         session = self.session
 
         def run() -> SourceResult:
-            newest = session.read(query)
-            return SourceResult(
-                [
-                    ScoredId(turn.id, 1 - place / len(newest), turn if session.is_foreign else None)
-                    for place, turn in enumerate(newest)
-                ]
-            )
+            newest, is_foreign = session.read(query), session.is_foreign
+            n = len(newest)
+            entries = [ScoredId(turn.id, 1 - i / n, turn if is_foreign else None) for i, turn in enumerate(newest)]
+            return SourceResult(entries)
 
         return Effect(self.name, run, quick=not session.is_foreign, owner=session.history)
 

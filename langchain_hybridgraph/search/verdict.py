@@ -139,16 +139,8 @@ def answerability(
     odds = math.fsum(map(mul, coefficients, evidence))
     value = max(exact, 1 / (1 + math.exp(-odds)))
     is_undecided = value < ANSWERABLE and odds >= -_UNDECIDED and texts < _ENOUGH
-    return Answerability(
-        ANSWERABLE if is_undecided else value,
-        similarity,
-        matched,
-        exact,
-        count,
-        coverage=coverage,
-        spread=spread,
-        is_undecided=is_undecided,
-    )
+    value = ANSWERABLE if is_undecided else value
+    return Answerability(value, similarity, matched, exact, count, 1.0, coverage, spread, is_undecided)
 
 
 # Reasons why a search has no hits.
