@@ -405,14 +405,18 @@ class Catalog:
         return [StoredChunk(*row) for row in self.query(f"SELECT {what} WHERE {where}", (known_at, *values))]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """Return a dict with the numbers of a tenant's chunks, parents, edges and entities."""
-        kinds = dict(self.query("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,)))
-        [(edges,)] = self.query("SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,))
-        [(entities,)] = self.query(
-            f"SELECT count(*) FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
-        )
-        counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
-        return {**counts, "edges": edges, "entities": entities}
+        """Return a dict with the numbers of a tenant's chunks, parents, edges, entities, sessions and retractions."""
+        of_tenant = "FROM nodes WHERE tenant = ?1 AND"
+        counts = {
+            "chunks": f"SELECT count(*) {of_tenant} kind = '{CHUNK}'",
+            "parents": f"SELECT count(*) {of_tenant} kind = '{PARENT}'",
+            "edges": "SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?1",
+            "entities": f"SELECT count(*) {of_tenant} kind = '{GRAPH}' AND {IS_MENTIONED}",
+            "sessions": f"SELECT count(DISTINCT session) {of_tenant} session NOT NULL",
+            "retracted": "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) "
+            "WHERE retracted_at NOT NULL AND tenant = ?1",
+        }
+        return {name: self.query(sql, (tenant,))[0][0] for name, sql in counts.items()}
 
     def has_parents(self, tenant: str) -> bool:
         """Return whether this tenant has any parent, or any chunk with the id of a parent."""

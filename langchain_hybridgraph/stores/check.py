@@ -23,7 +23,7 @@ from langchain_hybridgraph.errors import (
     as_path,
     quote_value,
 )
-from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
 from langchain_hybridgraph.stores.folder import CATALOG, SUMMARIES, IndexSettings, copy_index, read_facts
@@ -112,7 +112,7 @@ class Maintenance:
                 version, texts = catalog.version(), catalog.text_hashes()
                 problems += catalog.edge_faults() + self._value_faults() + self._text_faults()
                 with catalog.reading() as connection:
-                    problems += catalog_memory.faults(connection)
+                    problems += catalog_writes.memory_faults(connection)
                     orphans = catalog_writes.count_orphan_edges(connection, index.rows.tenant)
                 [(edges,)] = catalog.query("SELECT count(*) FROM edges")
             if loss := index.loss:
@@ -218,7 +218,7 @@ class Maintenance:
                 if faults:
                     catalog_writes.accept_values(connection)
                 catalog_writes.delete_lost_edges(connection)
-                rows += catalog_memory.repair(connection, self._index.clock())
+                rows += catalog_writes.repair_memories(connection, self._index.clock())
                 catalog_writes.log_changes(connection, rows)
             matrix = self._index.snapshot().generation.matrix
             if matrix is not None and not matrix.is_readable:
@@ -318,9 +318,7 @@ class Maintenance:
         with self._index.guard:
             self._index.snapshot()
             facts = self._index.catalog.facts()
-            with self._index.catalog.reading() as connection:
-                learned = catalog_memory.count(connection, self._index.rows.tenant)
-            counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
+            counts = self._index.catalog.count(self._index.rows.tenant)
         layers = 0
         with suppress(StoreError):  # check() reports damaged summaries
             if (summaries := self._summaries()) is not None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import FileRecord, check_name
-from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.chunk_rows import chunk_in
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writing import Writer
@@ -81,8 +80,8 @@ class Sessions:
 
     def counts(self) -> dict[str, int]:
         """Return the number of turns of each session, by session id."""
-        with self._index.guard, self._index.catalog.reading() as connection:
-            return catalog_memory.sessions(connection, self._index.rows.tenant)
+        sql = "SELECT session, count(*) FROM nodes WHERE tenant = ? AND session NOT NULL GROUP BY session"
+        return dict(self._index.query(sql))
 
     def delete(self, session_id: str) -> int:
         """Delete all turns of a session and return their number, which is 0 for an unknown session."""

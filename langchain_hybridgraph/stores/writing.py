@@ -14,7 +14,6 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.records import checked_edges, heaviest_edges
 from langchain_hybridgraph.stores import catalog_writes
-from langchain_hybridgraph.stores.catalog_memory import insert_or_replace
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, GRAPH, ChunkRow, StoredHashes, catalog_rows, text_hash
 from langchain_hybridgraph.stores.generations import (
     FittedEmbedding,
@@ -239,7 +238,9 @@ class Writer(Reader):
         ]
         now = self._index.clock()
         with self._index.catalog.writing() as connection:
-            insert_or_replace(connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now)
+            catalog_writes.insert_or_replace(
+                connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now
+            )
             catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now)
             if rows:
                 catalog_writes.set_facts(connection, next_row=rows[-1] + 1, **facts)
