@@ -1,16 +1,16 @@
 """Metadata as columns for fast filters.
 
 A column is built when a filter first refers to its key, and extended for new rows. For 63,666 rows, a mask takes 0.01
-to 0.2 ms; SQLite's ``json_extract`` takes 33 to 101 ms. ``$contains`` on distinct strings takes 4 ms, ``$in`` with
-hundreds of numbers 10 ms, and a comparison of distinct strings by order 20 ms.
+to 0.2 ms; SQLite's ``json_extract`` takes 33 to 101 ms. ``$contains`` on distinct strings takes 4 ms, and a
+comparison of distinct strings by order 20 ms.
 
-A column takes 4 bytes per row, 8 more with numbers, and about 80 bytes plus its size per distinct value.
+A column takes 4 bytes per row, and about 100 bytes plus its size per distinct value.
 """
 
 from __future__ import annotations
 
+import math
 import operator
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
@@ -41,7 +41,7 @@ _ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
 }
-_MISSING, _NUMBER = 0, 1  # reserved codes: a missing value, and a number, which has no code of its own
+_NAN = object()  # the key of NaN, which equals no value
 
 
 class MetadataColumns:
@@ -115,40 +115,36 @@ def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mas
 
 
 class _Column:
-    """Values of one metadata key, as one code per row: a position in a list of distinct values.
-
-    Numbers are floats in an array, NaN where missing. Integers beyond ±2**53 have codes, because floats are inexact.
-    """
+    """Values of one metadata key, as one code per row: a position in a list of distinct values."""
 
     def __init__(self, path: Path) -> None:
         self.read = value_getter(path)
         self.rows = 0
         self._lock = Lock()
         self._codes: NDArray[np.int32] = np.zeros(0, np.int32)
-        self._numbers: NDArray[np.float64] = np.zeros(0)
-        self._values: list[Any] = [None, None]  # the value of each code
+        self._values: list[Any] = [None]  # the value of each code; 0 is the code of a missing value
         self._index: dict[Any, int] = {}  # the code of each value
         self._kinds: defaultdict[type, list[int]] = defaultdict(list)  # the codes of each type of value
         self._having: defaultdict[Any, list[int]] = defaultdict(list)  # the codes of the lists with an element
-        self._instants: NDArray[np.float64] = np.full(2, np.nan)  # the time of each code, or NaN
+        self._numbers: NDArray[np.float64] = np.zeros((0, 2))  # each code as a number and as a time, or NaN
 
     def extend(self, rows: Sequence[int], values: Sequence[Any], stop: int) -> None:
         """Add the canonical values of new rows; afterwards, the column covers all rows below ``stop``."""
         with self._lock:
-            self._codes = _enlarged(self._codes, stop, _MISSING)
-            self._codes[rows] = [_NUMBER if _is_float(value) else self._code(value) for value in values]
-            if numbers := [(row, value) for row, value in zip(rows, values, strict=True) if _is_float(value)]:
-                self._numbers = _enlarged(self._numbers, len(self._codes), np.nan)
-                number_rows, floats = zip(*numbers, strict=True)
-                self._numbers[list(number_rows)] = floats
+            if stop > len(self._codes):
+                codes = np.zeros(max(stop, len(self._codes) * 3 // 2), np.int32)
+                codes[: len(self._codes)] = self._codes
+                self._codes = codes
+            self._codes[rows] = [self._code(value) for value in values]
             self.rows = stop
 
     def _code(self, value: Any) -> int:
-        code = self._index.get(value)
+        key = _NAN if type(value) is float and math.isnan(value) else value
+        code = self._index.get(key)
         if code is None:
-            code = self._index[value] = len(self._values)
+            code = self._index[key] = len(self._values)
             self._values.append(value)
-            self._kinds[type(value)].append(code)
+            self._kinds[float if _is_exact(value) else type(value)].append(code)
             if type(value) is tuple:
                 for element in set(value):
                     self._having[element].append(code)
@@ -158,15 +154,16 @@ class _Column:
         """Return a new mask of the first ``rows`` rows, with True for each row that satisfies the comparison."""
         name = NEGATIONS.get(comparison.operator, comparison.operator)
         with self._lock:
-            mask = self._accepted(name, comparison, rows)
+            mask: Mask = np.take(self._accepted(name, comparison), self._codes[:rows])
         return ~mask if name != comparison.operator else mask
 
-    def _accepted(self, name: str, comparison: Comparison, rows: int) -> Mask:
-        operand, row_codes = comparison.operand, self._codes[:rows]
-        if name == "$exists":
-            exists: Mask = row_codes != _MISSING
-            return exists if operand else ~exists
+    def _accepted(self, name: str, comparison: Comparison) -> Mask:
+        """Return a mask of the codes whose values satisfy the comparison."""
+        operand = comparison.operand
         is_accepted = np.zeros(len(self._values), np.bool_)
+        if name == "$exists":
+            is_accepted[1:] = True
+            return is_accepted if operand else ~is_accepted
         if name in ("$eq", "$in"):
             operands = operand if name == "$in" else (operand,)
             is_accepted[[code for each in operands for code in self._equals(each)]] = True
@@ -176,19 +173,16 @@ class _Column:
         elif name == "$contains":
             is_accepted[self._accepting(tuple, comparison)] = True
         elif type(operand) in (int, float):
+            if _is_exact(operand):
+                is_accepted = _ORDERS[name](self._as_numbers()[:, 0], operand)
+            else:
+                is_accepted[self._accepting(float, comparison)] = True
             is_accepted[self._accepting(int, comparison)] = True
         elif (seconds := canonical_to_seconds(operand)) is None:
             is_accepted[self._accepting(str, comparison)] = True
         else:
-            is_accepted = _ORDERS[name](self._times(), seconds)
-        mask = np.take(is_accepted, row_codes)
-        numbers = self._numbers[:rows]
-        if name in ("$eq", "$in"):
-            exact = [each for each in operands if _is_float(each) or (type(each) is int and _has_float(each))]
-            mask[: len(numbers)] |= np.isin(numbers, np.array(exact, np.float64))
-        elif name != "$contains" and type(operand) in (int, float):
-            mask[: len(numbers)] |= _in_order(numbers, name, operand)
-        return mask
+            is_accepted = _ORDERS[name](self._as_numbers()[:, 1], seconds)
+        return is_accepted
 
     def _accepting(self, kind: type, comparison: Comparison) -> list[int]:
         accepts, values = comparison.accepts, self._values
@@ -200,38 +194,20 @@ class _Column:
             yield self._index[operand]
         seconds = canonical_to_seconds(operand)
         if type(operand) is CanonicalTime:
-            yield from np.flatnonzero(self._times() == seconds).tolist()
+            yield from np.flatnonzero(self._as_numbers()[:, 1] == seconds).tolist()
         elif seconds is not None and CanonicalTime(seconds) in self._index:
             yield self._index[CanonicalTime(seconds)]
 
-    def _times(self) -> NDArray[np.float64]:
-        """Return, for each code, its value as a time in seconds, or NaN if the value is not a time."""
-        new = [canonical_to_seconds(value) for value in self._values[len(self._instants) :]]
-        self._instants = np.concatenate([self._instants, np.array(new, np.float64)])
-        return self._instants
+    def _as_numbers(self) -> NDArray[np.float64]:
+        """Return, for each code, its value as a number and as a time in seconds, NaN if it is not one."""
+        new = [
+            (value if _is_exact(value) else None, canonical_to_seconds(value))
+            for value in self._values[len(self._numbers) :]
+        ]
+        self._numbers = np.concatenate([self._numbers, np.array(new, np.float64).reshape(-1, 2)])
+        return self._numbers
 
 
-def _in_order(floats: NDArray[np.float64], name: str, operand: float) -> Mask:
-    """Return a mask of the floats that the operator ``name`` accepts, exact for any integer."""
-    compare = _ORDERS[name]
-    if _is_float(operand):
-        return np.asarray(compare(floats, operand))
-    return np.array([compare(each, operand) for each in floats.tolist()], np.bool_)
-
-
-def _has_float(integer: int) -> bool:
-    return abs(integer) <= sys.float_info.max and float(integer) == integer
-
-
-def _is_float(value: Any) -> bool:
-    kind = type(value)
-    return kind is float or (kind is int and -_EXACT <= value <= _EXACT)
-
-
-def _enlarged(values: NDArray[Any], size: int, fill: float) -> NDArray[Any]:
-    """Return the array, if necessary extended by ``fill`` to at least ``size`` and 1.5 times its length."""
-    if size <= len(values):
-        return values
-    larger = np.full(max(size, len(values) * 3 // 2), fill, values.dtype)
-    larger[: len(values)] = values
-    return larger
+def _is_exact(value: Any) -> bool:
+    """Return whether a value is a number that a float represents exactly."""
+    return type(value) is float or (type(value) is int and -_EXACT <= value <= _EXACT)
