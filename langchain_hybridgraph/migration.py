@@ -20,7 +20,7 @@ from langchain_hybridgraph.execution.processes import Progress, report, showing
 from langchain_hybridgraph.ingestion.edges.base import slices
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.check import list_tenants
-from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
+from langchain_hybridgraph.stores.index import IndexSettings, read_facts
 from langchain_hybridgraph.stores.milvus.connection import Address, check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore

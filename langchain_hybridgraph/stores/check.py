@@ -24,13 +24,12 @@ from langchain_hybridgraph.errors import (
     quote_value,
 )
 from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
-from langchain_hybridgraph.stores.folder import CATALOG, SUMMARIES, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
-from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.index import CATALOG, SUMMARIES, IndexFolder, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.vectors import sync_path
-from langchain_hybridgraph.stores.writing import Writer
 
 logger = logging.getLogger(__name__)
 

@@ -15,12 +15,11 @@ from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory_scores import MemoryColumns, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores import catalog_writes, chunk_rows
+from langchain_hybridgraph.stores.access import Reader, Writer
 from langchain_hybridgraph.stores.catalog_writes import StoredMemory
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows, json_list
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
-from langchain_hybridgraph.stores.reading import Reader
-from langchain_hybridgraph.stores.writing import Writer
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.times import iso_time, parse_time
 

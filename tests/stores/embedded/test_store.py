@@ -23,7 +23,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
-from langchain_hybridgraph.stores import catalog_writes, index, reading, vectors
+from langchain_hybridgraph.stores import access, catalog_writes, index, vectors
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.suite import HashedWords, StoreSuite
@@ -529,7 +529,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
     crash(store)
-    monkeypatch.setattr(reading, "BEHIND_SECONDS", -1.0)
+    monkeypatch.setattr(access, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
     assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
     result = opened().keyword_search(Query("text", 9), 9)
