@@ -1,4 +1,4 @@
-"""SQL statements that write to the catalog, and those for the state of memories."""
+"""SQL statements for changes and memories in the catalog."""
 
 from __future__ import annotations
 
@@ -311,8 +311,9 @@ _NAMES = (
     "valid_from, valid_until, learned_at, retracted_at, expires_at, confidence, utility, active_count, used_at, "
     "updated_at, created_at, memory_type, provenance_depth"
 )
-_STATELESS = "kind <> 'graph' AND node NOT IN (SELECT node FROM learned)"
-_OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
+MEMORY_TABLES = ("learned", "past_validity", "past_trust")
+STATELESS = "kind <> 'graph' AND node NOT IN (SELECT node FROM learned)"
+OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
 
 
 # A join to the first change after the time ?1, which has the values known at that time.
@@ -477,31 +478,16 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
     }
 
 
-def memory_faults(connection: sqlite3.Connection) -> list[str]:
-    """Return one message for each kind of fault in the tables of learned values; [] if there are none."""
-    missing, orphans = connection.execute(
-        f"SELECT (SELECT count(*) FROM nodes WHERE {_STATELESS}), (SELECT count(*) FROM learned WHERE {_OWNERLESS}) "
-        f"+ (SELECT count(*) FROM past_validity WHERE {_OWNERLESS}) "
-        f"+ (SELECT count(*) FROM past_trust WHERE {_OWNERLESS})"
-    ).fetchone()
-    faults = []
-    if missing:
-        faults.append(f"{missing} chunks have no learned values, so searches miss them; repair() restores initial ones")
-    if orphans:
-        faults.append(f"{orphans} learned values belong to no chunk; repair() deletes them")
-    return faults
-
-
 def repair_memories(connection: sqlite3.Connection, now: float) -> list[int]:
     """Restore missing learned values from the metadata and delete orphaned ones; return the rows of restored chunks."""
-    unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {_STATELESS}").fetchall()
+    unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {STATELESS}").fetchall()
     connection.executemany(
         f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(MemoryValues._fields)})",
         ((node, *_initial(ParsedMetadata.of(parse_metadata(metadata) or {}), now)) for node, _, metadata in unlearned),
     )
     connection.executemany("INSERT INTO learned_changes (node) VALUES (?)", ((node,) for node, _, _ in unlearned))
-    for table in ("learned", "past_validity", "past_trust"):
-        connection.execute(f"DELETE FROM {table} WHERE {_OWNERLESS}")
+    for table in MEMORY_TABLES:
+        connection.execute(f"DELETE FROM {table} WHERE {OWNERLESS}")
     return [row for _, row, _ in unlearned if row is not None]
 
 

@@ -109,9 +109,8 @@ class Maintenance:
             index.snapshot()
             with catalog.snapshot():
                 version, texts = catalog.version(), catalog.text_hashes()
-                problems += catalog.edge_faults() + self._value_faults() + self._text_faults()
+                problems += catalog.record_faults() + self._value_faults() + self._text_faults()
                 with catalog.reading() as connection:
-                    problems += catalog_writes.memory_faults(connection)
                     orphans = catalog_writes.count_orphan_edges(connection, index.rows.tenant)
                 [(edges,)] = catalog.query("SELECT count(*) FROM edges")
             if loss := index.loss:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -30,58 +30,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.chunk_rows import RowStates
 
 
-class RowTimes(NamedTuple):
-    """Periods in which each row is valid and known, in Unix seconds; missing limits are ±infinity."""
-
-    valid_from: NDArray[np.float64]
-    valid_until: NDArray[np.float64]
-    learned_at: NDArray[np.float64]
-    retracted_at: NDArray[np.float64]
-
-
-_ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
-
-
-class ValidityHistory(NamedTuple):
-    """Earlier validity periods of rows, as believed until ``known_until``, latest first."""
-
-    row: NDArray[np.int64]
-    known_until: NDArray[np.float64]
-    valid_from: NDArray[np.float64]
-    valid_until: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
-        """Create the history from the catalog's records: (row, known until, valid from, valid until)."""
-        columns = np.array(list(entries), np.float64).reshape(-1, 4).T
-        return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
-
-    def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> ValidityHistory:
-        """Return a history in which ``entries`` replace all entries of these rows."""
-        others = ~np.isin(self.row, np.array(rows, np.int64))
-        if not entries and others.all():
-            return self
-        remaining = (column[others] for column in self)
-        columns: Any = map(np.concatenate, zip(remaining, ValidityHistory.of(entries), strict=True))
-        return ValidityHistory(*columns)._ordered()
-
-    def _ordered(self) -> Self:
-        order = np.argsort(-self.known_until, kind="stable")
-        return self._replace(**{name: column[order] for name, column in self._asdict().items()})
-
-    def at(self, known_at: float, times: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return every row's start and end of validity as known at ``known_at``; ``times`` are the current ones."""
-        first, last = times.valid_from, times.valid_until
-        is_later = self.known_until > known_at
-        if is_later.any():
-            first, last = first.copy(), last.copy()
-            # The earliest change after that time has the values of that time. It is last in the order, so it overwrites
-            # later changes.
-            first[self.row[is_later]] = self.valid_from[is_later]
-            last[self.row[is_later]] = self.valid_until[is_later]
-        return first, last
-
-
 class Rows:
     """Maps ids to rows, and records which rows exist and when each is valid and known, for one tenant.
 
@@ -98,12 +46,14 @@ class Rows:
         self._alive: Mask = np.zeros(0, np.bool_)
         self._visible = self._alive  # mask of the rows that exist and are not retracted
         self._timed = False
-        self._past = ValidityHistory.of([])
+        # Earlier validity of rows, one line each: row, known until, valid from, valid until; latest first.
+        self._past = np.zeros((0, 4))
         # The following are shared with earlier and later states: new rows are appended, and a change to a row's times
         # copies the columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._times = RowTimes(*np.zeros((4, 0)))
+        # Valid from, valid until, learned at and retracted at, in Unix seconds; missing limits are ±infinity.
+        self._times = np.zeros((4, 0))
 
     def __len__(self) -> int:
         return self._end
@@ -140,8 +90,10 @@ class Rows:
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
-        table._visible = table._alive & (table._times.retracted_at == np.inf)
-        table._past = self._past.updated(touched, list(past))
+        table._visible = table._alive & (table._times[3] == np.inf)
+        unchanged = self._past[~np.isin(self._past[:, 0], touched)]
+        entries = np.concatenate([unchanged, np.array(list(past), np.float64).reshape(-1, 4)])
+        table._past = entries[np.argsort(-entries[:, 1], kind="stable")]
         return table
 
     def alive(self) -> Mask:
@@ -150,27 +102,26 @@ class Rows:
 
     def valid_rows(self, as_of: float | None, known_at: float | None = None) -> Mask:
         """Return a new mask of existing rows known at ``known_at`` (None: now) and valid at ``as_of`` (None: any)."""
-        end, times = self._end, self._times
-        mask = (self._visible if known_at is None else self._alive)[:end].copy()
-        first, last = times.valid_from, times.valid_until
+        mask = (self._visible if known_at is None else self._alive)[: self._end].copy()
+        first, last, learned_at, retracted_at = self._times[:, : self._end]
         is_timed = self._timed
         if known_at is not None:
-            mask &= times.learned_at[:end] <= known_at
-            mask &= times.retracted_at[:end] > known_at
-            first, last = self._past.at(known_at, times)
-            is_timed = is_timed or len(self._past.row) > 0
+            mask &= (learned_at <= known_at) & (retracted_at > known_at)
+            later = self._past[self._past[:, 1] > known_at]
+            if len(later):
+                is_timed, first, last = True, first.copy(), last.copy()
+                # The earliest change after that time has the values of that time. It is last in the order, so it
+                # overwrites later changes.
+                rows = later[:, 0].astype(np.int64)
+                first[rows], last[rows] = later[:, 2], later[:, 3]
         if is_timed and as_of is not None:
-            mask &= first[:end] <= as_of
-            mask &= last[:end] >= as_of
+            mask &= (first <= as_of) & (last >= as_of)
         return mask
 
     def overlapping(self, first: float, last: float) -> Mask:
         """Return a new mask of the rows that exist, are not retracted, and are valid at some time in this period."""
-        mask, times = self._visible[: self._end].copy(), self._times
-        if self._timed:
-            mask &= times.valid_from[: self._end] <= last
-            mask &= times.valid_until[: self._end] >= first
-        return mask
+        valid_from, valid_until = self._times[:2, : self._end]
+        return self._visible[: self._end] & (valid_from <= last) & (valid_until >= first)
 
     def rows(self, ids: Iterable[str]) -> list[int]:
         """Return the rows of these ids, in the same order; ids without a row are left out."""
@@ -198,18 +149,12 @@ class Rows:
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float | None]]) -> None:
-        rows = np.array(row_list, np.int64)
-        times = [np.array(values, np.float64) for values in time_lists]  # None becomes NaN
-        for column, fill in zip(times, _ALWAYS, strict=True):
-            column[np.isnan(column)] = fill
+    def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float]]) -> None:
+        rows, times = np.array(row_list, np.int64), np.array(time_lists, np.float64)
         was_alive = self._alive[rows]
-        if any(
-            (column[rows[was_alive]] != new[was_alive]).any() for column, new in zip(self._times, times, strict=True)
-        ):
-            self._times = RowTimes(*(column.copy() for column in self._times))
-        for column, new in zip(self._times, times, strict=True):
-            column[rows] = new
+        if (self._times[:, rows[was_alive]] != times[:, was_alive]).any():
+            self._times = self._times.copy()
+        self._times[:, rows] = times
         self._timed = self._timed or bool((times[0] > -np.inf).any() or (times[1] < np.inf).any())
         self._alive[rows] = True
         for row, id in zip(row_list, ids, strict=True):
@@ -223,10 +168,9 @@ class Rows:
 
     def _grow(self, end: int) -> None:
         if end > len(self._alive):
-            size = max(end, 2 * len(self._alive), 1024)
-            more = size - len(self._alive)
-            columns = zip(self._times, _ALWAYS, strict=True)
-            self._times = RowTimes(*(np.concatenate([column, np.full(more, fill)]) for column, fill in columns))
+            more = max(end, 2 * len(self._alive), 1024) - len(self._alive)
+            always = np.repeat([[-np.inf], [np.inf], [-np.inf], [np.inf]], more, axis=1)
+            self._times = np.concatenate([self._times, always], axis=1)
             self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end
