@@ -121,7 +121,8 @@ class Rows:
     def overlapping(self, first: float, last: float) -> Mask:
         """Return a new mask of the rows that exist, are not retracted, and are valid at some time in this period."""
         valid_from, valid_until = self._times[:2, : self._end]
-        return self._visible[: self._end] & (valid_from <= last) & (valid_until >= first)
+        mask: Mask = self._visible[: self._end] & (valid_from <= last) & (valid_until >= first)
+        return mask
 
     def rows(self, ids: Iterable[str]) -> list[int]:
         """Return the rows of these ids, in the same order; ids without a row are left out."""

@@ -191,6 +191,12 @@ class EmbeddedStore(Writer):
 
     def _assemble(self, index: IndexFolder) -> None:
         """Create the store's attributes; none refers back to the store, so that an unused one is freed immediately."""
+        self.path: Path | None = index.settings.path
+        """Folder of the index; None for a store in memory."""
+        self.name: str = index.settings.name
+        """Name of the embedding model."""
+        self.tenant: str | None = index.settings.tenant
+        """Tenant whose data the store can access; None for a folder without tenants."""
         self._tree = DirectoryTree(index)
         self.summaries = Summaries(index, self._tree)
         super().__init__(index, after_flush=self.summaries.carry_over)
@@ -214,21 +220,6 @@ class EmbeddedStore(Writer):
     def lacks(self) -> Mapping[str, str]:
         """Names of the features that this store does not have (see docs/engines.md), mapped to the reasons."""
         return LACKS_IN_MEMORY if self.path is None else LACKS
-
-    @property
-    def path(self) -> Path | None:
-        """Folder of the index; None for a store in memory."""
-        return self._index.settings.path
-
-    @property
-    def name(self) -> str:
-        """Name of the embedding model."""
-        return self._index.settings.name
-
-    @property
-    def tenant(self) -> str | None:
-        """Tenant whose data the store can access; None for a folder without tenants."""
-        return self._index.settings.tenant
 
     @property
     def language(self) -> str:
