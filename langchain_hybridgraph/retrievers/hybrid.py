@@ -37,7 +37,7 @@ from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores import protocols
-from langchain_hybridgraph.stores.folder import CATALOG
+from langchain_hybridgraph.stores.index import CATALOG
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
