@@ -120,7 +120,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 adapter = self._adapter(None)
                 if adapter.freshness is not None:
                     shared.adapters[key] = adapter
-            elif adapter.freshness.adapter.is_in_memory:
+                return adapter
+            assert adapter.freshness is not None, "others are not shared"
+            if adapter.freshness.adapter.is_in_memory:
                 adapter.freshness.refresh()
             else:
                 adapter.freshness.bring_up_to_date()
