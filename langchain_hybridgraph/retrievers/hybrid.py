@@ -208,8 +208,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "new folder, such as index={'path': 'keyword-index'}"
             )
         try:
-            chosen = options.model_dump(include={"language", "id_key", "equal_texts"})
-            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **chosen)
+            index_options = options.model_dump(include={"language", "id_key", "equal_texts"})
+            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **index_options)
             freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except ConfigurationError:
             raise
