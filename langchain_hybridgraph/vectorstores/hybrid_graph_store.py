@@ -307,7 +307,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         arguments = settings.arguments("store")
         if isinstance(settings.store_embedding, Mapping):
             language = read_facts(settings.store_path).get("language", settings.store_language or "english")
-            arguments["embedding"] = _configured(settings.store_embedding, language)
+            arguments["embedding"] = configured_embedding(settings.store_embedding, language)
         return cls(**arguments)
 
 
@@ -322,7 +322,7 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
     return str(made_with)
 
 
-def _configured(form: Mapping[str, Any], language: str = "english") -> Embeddings:
+def configured_embedding(form: Mapping[str, Any], language: str = "english") -> Embeddings:
     """Return the embedding that a mapping describes; LSA gets the language of the index or settings."""
     options = dict(form)
     return resolve_embedding(options.pop("type"), language=language, **options)
@@ -376,5 +376,5 @@ def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | Mil
         return HybridGraphStore.from_settings(settings)
     embedding = options.pop("embedding", None)
     if isinstance(embedding, Mapping):
-        embedding = _configured(embedding)
+        embedding = configured_embedding(embedding)
     return open_store(uri, embedding, **options)
