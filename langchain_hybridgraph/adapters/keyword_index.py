@@ -252,9 +252,9 @@ _SPARE = 16
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
-    The metadata of the store's texts are in memory, with one row per text. At first, these are the rows ``scoped``, with
-    the row of each id in ``row_of``, and ``documents``. Added and deleted texts are detected when the number of texts
-    in the store changes, and changed metadata only when a Document is read again. Thread-safe.
+    The metadata of the store's texts are in memory, with one row per text. At first, these are the rows ``scoped``,
+    with the row of each id in ``row_of``, and ``documents``. Added and deleted texts are detected when the number of
+    texts in the store changes, and changed metadata only when a Document is read again. Thread-safe.
     """
 
     def __init__(
