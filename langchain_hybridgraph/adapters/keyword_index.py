@@ -142,11 +142,7 @@ class DocumentIndex:
         yield
 
     def change(
-        self,
-        add: Sequence[Chunk],
-        remove: Collection[str] = (),
-        stored: Mapping[str, int] = MappingProxyType({}),
-        deleted: Collection[str] = (),
+        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
     ) -> None:
         """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
         with self._changing:

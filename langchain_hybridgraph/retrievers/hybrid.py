@@ -146,12 +146,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     stacklevel=6,
                 )
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
+        is_given = documents is not None
         build = partial(
-            DocumentIndex,
-            engine=options.engine,
-            language=options.language,
-            id_key=options.id_key,
-            is_given=documents is not None,
+            DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
         )
         contents = index_refresh.StoreContents()
         reading = contents.reading(adapter) if adapter.can_list else iter(())
