@@ -49,14 +49,13 @@ def test_names_and_objects():
     assert repr(resolve_embedding("lsa", language="french")) == "LSAEmbeddings(language='french', not fitted)"
     embedding = DeterministicFakeEmbedding(size=4)
     assert resolve_embedding(embedding) is embedding
-    with pytest.raises(ConfigurationError, match="batch_size"):
-        resolve_embedding(embedding, batch_size=4)
+    with pytest.raises(ConfigurationError, match="size"):
+        resolve_embedding(embedding, size=4)
 
 
 def test_options_go_to_the_factory():
-    """Keyword options are passed to a user's factory and to MiniLM."""
+    """Keyword options are passed to a user's factory."""
     assert resolve_embedding("mine:make", model="m").model == "m"
-    assert resolve_embedding("minilm", batch_size=4).batch_size == 4
 
 
 @pytest.mark.parametrize(
