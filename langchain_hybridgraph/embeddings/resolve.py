@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.embeddings.lsa import LSAModel
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    HybridGraphError,
-    describe_error,
-    quote_value,
-)
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value
 from langchain_hybridgraph.execution.threads import keep_alive_forever
 from langchain_hybridgraph.registry import imported_factory
 
@@ -202,7 +197,7 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     except Exception as error:
         arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ConfigurationError(
-            f"embedding {name!r} could not be created by calling it with ({arguments}): {describe_error(error)}"
+            f"embedding {name!r} could not be created by calling it with ({arguments}): {errors.describe_error(error)}"
         ) from error
     if not isinstance(embedding, Embeddings):
         raise ConfigurationError(
@@ -224,7 +219,7 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
     if made_with is None:
         return "lsa"
     if made_with not in _BUILT_IN:
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
             "pass it as embedding=…"
         )
