@@ -112,15 +112,6 @@ def test_the_error_of_an_unavailable_model_explains_what_to_do(nothing_cached):
     assert isinstance(caught.value, HybridGraphError)
 
 
-def test_the_error_of_a_damaged_model_explains_what_to_do(cached):
-    """The error for a damaged model is one line that names the folder and says to delete it."""
-    (cached / "model.onnx").write_bytes(b"half a model")
-    with pytest.raises(ModelUnavailableError, match="deleting that folder") as caught:
-        OnnxMiniLMEmbeddings().embed_query("foo")
-    assert str(cached) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_auto_downloads_an_available_model(serve):
     """The choice "auto" is minilm if the model can be downloaded, with Chroma's own code and into its cache."""
     serve(content=archive())

@@ -9,7 +9,6 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_hybridgraph.embeddings.resolve import (
     LSAEmbeddings,
     OnnxMiniLMEmbeddings,
-    choose_embedding,
     embedding_name,
     resolve_embedding,
 )
@@ -87,15 +86,6 @@ def test_unknown_options_are_named(spec):
     """The error for an unknown option contains its name and value."""
     with pytest.raises(ConfigurationError, match="colour='red'"):
         resolve_embedding(spec, colour="red")
-
-
-@pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:make"])
-def test_a_requested_name_stays(spec):
-    """An embedding that is requested by name is chosen, and the reason says that it was requested."""
-    name, why = choose_embedding(spec)
-    assert name == spec
-    assert why.startswith(f"{spec}: ")
-    assert why.endswith("as requested")
 
 
 @pytest.mark.parametrize(
