@@ -79,7 +79,7 @@ class FileDocuments(Iterator["Document"]):
     def __init__(
         self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool, as_text: Sequence[str] = ()
     ) -> None:
-        from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
+        from langchain_hybridgraph.stores.index import CATALOG, LOCK  # imports the engines
 
         self.as_text = as_text
         self.may_be_empty = not paths
