@@ -93,15 +93,6 @@ def test_wiki_links_reach_documents_of_earlier_ingests(link):
     assert before == targets(store, "a.md#0") == ["p/My_Notes.md#0" if link == "my notes" else "p/1.md#0"]
 
 
-def test_a_wiki_link_to_a_heading_of_an_earlier_document():
-    """A wiki link with a heading leads to this section of an earlier document, and its description has the title."""
-    store = HybridGraphStore(None)
-    ingest([page("# Cee\n\nx\n\n## Two\n\ny", "notes/c.md")], store, edges=[LinkEdges()])
-    ingest([page("[[Cee#Two]]", "a.md")], store, edges=[LinkEdges()])
-    (edge,) = store.edges(["a.md#0"])
-    assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
-
-
 def test_an_ambiguous_title_of_earlier_documents_is_not_resolved():
     """A wiki link by a title that two earlier documents have leads to neither of them."""
     store = HybridGraphStore(None)
