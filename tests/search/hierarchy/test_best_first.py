@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from langchain_hybridgraph.execution.effects import drive
 from langchain_hybridgraph.search.tree import Descent, ScoredLevel
@@ -86,21 +84,3 @@ def test_ties_are_ordered_by_name():
     """Nodes with equal values are ordered by name."""
     _, values, _ = descend_tree({"root": "DBCA"}, dict.fromkeys("ABCD", 0.5), k=4)
     assert list(values) == list("ABCD")
-
-
-@given(st.dictionaries(st.sampled_from([*OWN]), st.floats(0, 1)), st.floats(0, 1), st.integers(1, 5))
-def test_values_are_between_own_and_the_directory(own, alpha, k):
-    """Values are above the threshold, in descending order, and not below both a node's own score and its directory's
-    value.
-    """
-    descent, values, _ = descend_tree(TREE, own | {"A": 0.5}, k=k, alpha=alpha)
-    assert all(0 < value <= 1 + 1e-12 for value in values.values())
-    assert [round(value, 12) for value in values.values()] == sorted(
-        (round(value, 12) for value in values.values()), reverse=True
-    )
-    assert descent.nodes
-    for each in descent.nodes:
-        if each.directory_value is None:
-            assert each.value == each.own
-        else:
-            assert each.value >= min(each.own, each.directory_value) - 1e-12

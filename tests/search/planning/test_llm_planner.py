@@ -80,14 +80,10 @@ def test_missing_fields_have_defaults(answer, plan):
     "answer",
     [
         "I would look for the price of the roadster.",
-        "",
-        '"price"',
         {"answer": "200"},
         {"queries": [7, None, {"query": " "}]},
         {"queries": 7},
-        {"queries": ["price"]},
         ConnectionError("refused"),
-        "[" * 50_000,
     ],
 )
 def test_an_unusable_answer_gives_the_raw_query(answer):
@@ -175,9 +171,6 @@ async def test_over_http(method, streaming):
     "reply",
     [
         Reply("rate limit", 429),
-        Reply("broken", 500),
-        Reply("who are you?", 401),
-        Reply(raw=b'{"choices": ['),
         Reply(raw=b"<html>bad gateway</html>"),
         Reply({}, arguments='{"queries": [{"query": "pri'),
         Reply("I cannot help with that."),
