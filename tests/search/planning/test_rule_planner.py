@@ -222,13 +222,8 @@ def test_a_long_text_is_not_small_talk():
 
 ENDS = """
 Thanks, that's all! | Thank you, that will be all. | No more questions, thanks! | I'm done, thanks
-Thanks for everything! | Thank you, you've been very helpful.
-Danke, das war's! | Vielen Dank für deine Hilfe, tschüss! | Merci, c'est tout !
-Merci pour votre aide | Gracias, eso es todo. | Muchas gracias por tu ayuda | Obrigado, é só isso. | Grazie, è tutto
-Bedankt, dat was alles | Tack, det var allt | Tak, det var alt | Kiitos, siinä kaikki | Dziękuję, to wszystko
-Děkuji, to je vše | Teşekkürler, hepsi bu kadar | Спасибо, это всё! | Большое спасибо за помощь | 谢谢，就这些
-谢谢你的帮助 | ありがとうございました、以上です。 | 감사합니다, 이상입니다 | شكرا، هذا كل شيء | धन्यवाद, बस इतना ही
-cảm ơn, vậy thôi
+Thank you, you've been very helpful. | Danke, das war's! | Merci, c'est tout ! | Gracias, eso es todo. | Grazie, è tutto
+Bedankt, dat was alles | Спасибо, это всё! | 谢谢，就这些 | ありがとうございました、以上です。 | شكرا، هذا كل شيء
 """
 
 
