@@ -1,7 +1,5 @@
 """Questions rewritten by a model, also one that is called through langchain-openai."""
 
-import threading
-
 import openai
 import pytest
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
@@ -54,16 +52,6 @@ def test_an_answer_that_is_not_a_question_is_an_error(answer):
     """Empty and overlong answers raise ValueError."""
     with pytest.raises(ValueError, match="the model returned no question"):
         LLMRewrite(FakeListChatModel(responses=[answer]))("and?", CARS)
-
-
-def test_a_model_that_hangs_is_not_waited_for():
-    """A model that hangs raises TimeoutError after the configured number of seconds."""
-    go = threading.Event()
-    try:
-        with pytest.raises(TimeoutError):
-            LLMRewrite(RunnableLambda(lambda _: go.wait(PATIENCE)), timeout=0.05)("and?", CARS)
-    finally:
-        go.set()
 
 
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
