@@ -38,6 +38,7 @@ def test_hop_decay_of_seeds():
     assert values(HopDecay(seed_bonus=False), own=[0.9, 0.5]) == near(0.63, 0.35)
     assert values(HopDecay(), hops=1, weight=0.8, own=0.4) == near(0.448)
     assert values(HopDecay(vector_weight=1, graph_weight=1), hops=[0, 1], own=[0.9, 0.5]) == near(0.95, 0.6)
+    assert values(HopDecay(vector_weight=0.5, graph_weight=0.2), own=0.9) == near(0.65)
 
 
 def test_hop_decay_without_the_similarity_of_expanded_chunks():
