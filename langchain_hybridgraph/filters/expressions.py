@@ -487,9 +487,9 @@ class Dialect(ABC, Generic[Condition]):
         comparison is passed as ``$in``. The operand of ``$exists`` is always True.
         """
 
-    @abstractmethod
     def fails(self, key: str, operator: str, operand: Any) -> Condition | None:
         """Return a condition that is true for all values that fail the comparison, and possibly for others."""
+        return None
 
     @abstractmethod
     def every(self, parts: list[Condition]) -> Condition:

@@ -28,6 +28,7 @@ from langchain_hybridgraph.records import (
     Ranking,
     Scope,
     SourceResult,
+    in_scope,
     passes_filter,
 )
 from langchain_hybridgraph.search.expansion import Expansion
@@ -301,13 +302,18 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
     """Return the best n admitted candidates as hits.
 
     A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Copies of another
-    store's chunks are first looked up in that store. In the trace, the time is added to the stage ``admit``. The result
+    store's chunks are first looked up in that store. Messages of a session that is not in the store belong to every
+    tenant. In the trace, the time is added to the stage ``admit``. The result
     is empty if the catalog cannot be read and ``on_error`` is "empty".
     """
     store, scope, fused = context.pipeline.store, context.query.scope, candidates.fused_candidates
     chunks_from_sources: dict[str, Chunk] = {}
-    for result in candidates.results.values():
-        chunks_from_sources |= result.chunks
+    messages: dict[str, Chunk] = {}  # of a session that is not in the store
+    for source, result in candidates.results.items():
+        if source.name == "session":
+            messages |= {id: each for id, each in result.chunks.items() if in_scope(each, replace(scope, tenant=None))}
+        else:
+            chunks_from_sources |= result.chunks
     hits: list[Hit] = []
     start = 0
     with context.trace.stage("admit"):
@@ -326,7 +332,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
                 (admitted,) = context.replace_failures((yield [call]), is_required=True)
                 if admitted is None:
                     return []
-                chunks = {**chunks, **admitted}
+                chunks = {**chunks, **{id: messages[id] for id in ids if id in messages}, **admitted}
             hits += hits_from(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)

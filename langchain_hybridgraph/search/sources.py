@@ -14,7 +14,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, forget
-from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, content_id, in_scope
+from langchain_hybridgraph.records import Query, ScoredId, SourceResult, content_id
 from langchain_hybridgraph.search.conversation import turns
 from langchain_hybridgraph.stores import protocols
 
@@ -278,40 +278,6 @@ class SessionTurns:
         if self.is_foreign or not protocols.implements(store, protocols.HasVectors):
             return self._vectors
         return store.vectors([turn.id for turn in self.turns])
-
-
-class StoreWithMessages:
-    """View of a store that also contains the messages of a session, which can be read and filtered like chunks."""
-
-    def __init__(self, store: protocols.ReadsChunks, session: SessionTurns) -> None:
-        self.store = store
-        self.session = session
-
-    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.ReadsChunks`."""
-        messages = {turn.id: turn for turn in self.session.turns if in_scope(turn, replace(scope, tenant=None))}
-        chunks = self.store.read(ids, scope, {id: chunk for id, chunk in result_chunks.items() if id not in messages})
-        return {id: chunks.get(id) or messages[id] for id in ids if id in chunks or id in messages}
-
-    def originals(self, ids: Sequence[str]) -> dict[str, Chunk | None]:
-        """Return the wrapped store's originals; none if it does not keep copies of another store's chunks."""
-        return self.store.originals(ids) if protocols.implements(self.store, protocols.HasOriginals) else {}
-
-    @property
-    def has_parents(self) -> bool:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
-        return protocols.implements(self.store, protocols.HasParents) and self.store.has_parents
-
-    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
-        """Implement :class:`~langchain_hybridgraph.stores.protocols.HasParents`."""
-        assert protocols.implements(self.store, protocols.HasParents)
-        return self.store.read_parents(ids, scope)
-
-    def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
-        """Return the wrapped store's vectors; zeros for messages, or for all if it has none."""
-        if not protocols.implements(self.store, protocols.HasVectors):
-            return np.zeros((len(ids), 1), np.float32)
-        return self.store.vectors(ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
