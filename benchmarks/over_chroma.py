@@ -7,7 +7,8 @@ All retrievers search the same texts of the evaluation sets, with the same ready
 k = 10. They answer each question in turn, under the same load, after a warm-up with other questions. A ratio is the
 median of one retriever divided by the median of the store's own retriever; with a filter, which 10 % of the texts
 match, of the store's own filtered search. "time" is wall-clock time, and "processor" is the processor time of all
-threads. With ``--folder``, Chroma keeps the collection in a folder instead of in memory. The store pgvector needs the
+threads. With ``--folder``, Chroma keeps the collection in a folder instead of in memory, and construction is measured
+in new processes in turn, after a first retriever over two texts has loaded all modules. The store pgvector needs the
 URL of a PostgreSQL database with the extension ``vector``, whose collection ``texts`` is replaced. Its texts cannot be
 listed, so the retriever gets the Documents.
 """
@@ -18,6 +19,8 @@ import argparse
 import asyncio
 import gc
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -29,6 +32,7 @@ from _corpus import Corpus, ReadyEmbeddings, enlarge_corpus
 from langchain_chroma import Chroma
 from langchain_classic.retrievers import EnsembleRetriever
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 
@@ -50,7 +54,11 @@ def main() -> None:
     options.add_argument("--stores", nargs="+", default=stores, choices=[*stores, "pgvector"])
     options.add_argument("--postgres", help="URL of the database for pgvector, such as postgresql+psycopg://me@/texts")
     options.add_argument("--folder", action="store_true", help="keep the Chroma collection in a folder")
+    options.add_argument("--construct", nargs=2, help=argparse.SUPPRESS)
     arguments = options.parse_args()
+    if arguments.construct:
+        print(*construct(*arguments.construct))
+        return
     if "pgvector" in arguments.stores and arguments.postgres is None:
         options.error("the store pgvector needs --postgres URL, such as postgresql+psycopg://me@/texts")
     for size in arguments.sizes:
@@ -108,6 +116,8 @@ def run(name: str, corpus: Corpus, place: str | None, questions: int) -> None:
     }
     if name != "pgvector":  # its own ainvoke needs a store that was opened for asynchronous calls
         table({each: [clocked(work) for _ in range(ROUNDS)] for each, work in bursts.items()})
+    if name == "chroma" and place is not None:
+        table(new_processes(place))
     print(f"construction: {ours_seconds / bm25_seconds:.2f} × BM25Retriever.from_documents", end="")
     print(
         f" ({bm25_seconds:.2f} s); second retriever {again_seconds / bm25_seconds:.2f} ×; with Documents, whose words",
@@ -146,6 +156,32 @@ def filled_store(name: str, corpus: Corpus, documents: Sequence[Document], place
     for start in range(0, len(documents), BATCH):
         chroma.add_documents(list(documents[start : start + BATCH]))
     return chroma, FILTER
+
+
+def new_processes(place: str) -> dict[str, list[tuple[float, float]]]:
+    """Return the wall-clock and processor milliseconds of constructions, each in a new process."""
+    names = {"bm25": "BM25Retriever.from_documents, new process", "hybrid": "HybridRetriever(chroma), new process"}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in names.values()}
+    for _ in range(ROUNDS):
+        for kind, name in names.items():
+            command = [sys.executable, __file__, "--construct", kind, place]
+            wall, processor = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+            times[name].append((float(wall), float(processor)))
+    return times
+
+
+def construct(kind: str, place: str) -> tuple[float, float]:
+    """Return the wall-clock and processor milliseconds of one construction over the collection in a folder."""
+    embedding = DeterministicFakeEmbedding(size=384)
+    two = Chroma.from_texts(["a first text", "a second text"], embedding, collection_name="two")
+    HybridRetriever(two)
+    store = Chroma(embedding_function=embedding, persist_directory=place)
+    if kind == "hybrid":
+        return clocked(lambda: HybridRetriever(store))
+    rows = store.get()
+    documents = list(map(Document, rows["documents"]))
+    BM25Retriever.from_documents(documents[:2])
+    return clocked(lambda: BM25Retriever.from_documents(documents))
 
 
 def in_turn(
