@@ -459,7 +459,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     ("place", "expected"), [("disk", (["a"], "keyword-fallback")), ("memory", ([], "no-keyword-index"))]
 )
 def test_texts_that_are_not_indexed_yet_are_reported(opened, folder, place, expected):
-    """Before the first flush, keyword search scans the texts of a folder, or reports that there is no index."""
+    """Before the first flush, keyword search scans the texts of a folder, or reports a missing index."""
     store = opened(folder if place == "disk" else None)
     store.upsert([chunk("a")])
     result = store.keyword_search(Query("text", 1), 1)
