@@ -36,7 +36,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     text_hash,
 )
 from langchain_hybridgraph.stores.generations import (
-    Embedding,
     FittedEmbedding,
     Generation,
     TransformsFitted,
@@ -206,7 +205,10 @@ class Reader:
                     [], reason="no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
                 )
             embedding = snapshot.generation.embedding
-            vector = self._query_vector(query, embedding)
+            if query.vector is None and query.text is None:
+                raise ValueError("a query needs text or a vector, got neither")
+            vector: Vector = unit(embedding.embed_query(query.text or "") if query.vector is None else query.vector)
+            self._index.check_width(vector.shape[-1])
             if not vector.any():
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             assert matrix is not None, "chunks with vectors have a matrix"
@@ -282,14 +284,6 @@ class Reader:
             table = self._index.rows
             scores = self._index.keywords.query(lambda index: index.scores(text, table.rows(ids)))
             return dict(zip(table.ids(scores), scores.values(), strict=True))
-
-    def _query_vector(self, query: Query, embedding: Embedding) -> Vector:
-        if query.vector is None and query.text is None:
-            raise ValueError("a query needs text or a vector, got neither")
-        values = embedding.embed_query(query.text or "") if query.vector is None else query.vector
-        vector: Vector = unit(values)
-        self._index.check_width(vector.shape[-1])
-        return vector
 
 
 class Writer(Reader):
