@@ -385,7 +385,7 @@ def serve_mcp(
     embedding: options.Model = None,
 ) -> None:
     """Serve tools for agents over the Model Context Protocol."""
-    from langchain_hybridgraph.server.access import Tokens, check_host, read_tokens
+    from langchain_hybridgraph.server.access import Limits, Tokens, check_host, read_tokens
     from langchain_hybridgraph.server.mcp import create_server
 
     if http is None and tokens is not None:
@@ -399,7 +399,8 @@ def serve_mcp(
     def open_store(name: str | None) -> Any:
         return existing_store(index, embedding=embedding, tenant=name, config=config)
 
-    permissions = Tokens(accepted, tenant)
+    limits = Limits()
+    permissions = Tokens(accepted, tenant, limits)
     with open_store(permissions.tenants[0]):
         server = create_server(
             open_store, permissions, url=f"http://[{host}]:{http}" if ":" in host else f"http://{host}:{http}"
@@ -407,7 +408,11 @@ def serve_mcp(
     if http is None:
         server.run("stdio")
     else:
-        server.run("streamable-http", host=host, port=http)
+        from langchain_hybridgraph.cli.serve import log_as_json, run
+        from langchain_hybridgraph.server.mcp import http_app
+
+        log_as_json()
+        run(http_app(server, permissions, limits, host), host, http)
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from langchain_hybridgraph.records import Scope, passes_filter
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.server.access import Access, Right, Tokens
+from langchain_hybridgraph.server.access import Access, Limits, Right, Tokens
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -40,6 +40,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -114,6 +116,21 @@ def create_server(
         tools.document_resource
     )
     return server
+
+
+def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) -> Starlette:
+    """Return an ASGI application that serves ``/mcp`` over streamable HTTP, with the guard of the service."""
+    from prometheus_client import CollectorRegistry
+    from starlette.routing import Route
+
+    from langchain_hybridgraph.server.guard import Guard
+
+    app = server.streamable_http_app(host=host, max_request_body_size=limits.body)
+    for route in app.routes:
+        assert isinstance(route, Route)
+        route.methods = {"POST", "DELETE"}  # a GET would wait, without a deadline, for messages that are never sent
+    app.add_middleware(Guard, tokens=tokens, limits=limits, registry=CollectorRegistry())
+    return app
 
 
 class _Verifier:

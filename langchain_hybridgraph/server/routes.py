@@ -19,10 +19,10 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.server.access import Access
+from langchain_hybridgraph.server.access import Access, Refusal
 from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
-from langchain_hybridgraph.server.service import Refusal, Service
+from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.sessions import LONGEST_TTL
 
 # -- bodies ---------------------------------------------------------------------------------------------------
@@ -372,7 +372,10 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}})
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Search with the retriever ``memory``, as ``/search`` does; documents that are not memories count less."""
-        return Json((await _search(service, {"retriever": "memory", **body}, access, request)).to_dict())
+        if body.setdefault("retriever", "memory") != "memory":
+            message = "retriever must be 'memory' here, or left out; POST /search takes all retrievers"
+            raise InvalidRequestError(Problem(("retriever",), message))
+        return Json((await _search(service, body, access, request)).to_dict())
 
     @router.post("/memory/feedback", **memory)
     async def feedback(body: Feedback, access: CanWrite) -> Response:

@@ -20,13 +20,16 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
-from langchain_hybridgraph.server.service import Refusal, Service, refusal_for
+from langchain_hybridgraph.server.access import Refusal
+from langchain_hybridgraph.server.guard import CLIENT_CLOSED
+from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
+from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
-LOGGER = logging.getLogger("langchain_hybridgraph.server")
 SHUTDOWN_SECONDS = 30.0
+FIRST_INEXACT = 2**53  # a Struct has only floats, in which this number and the next one are the same
 _CODES = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
@@ -59,23 +62,26 @@ def grpc_server(service: Service) -> grpc.aio.Server:
     )
 
     async def stream_retrieve(message: RetrieveRequest, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-        started, status, access = time.perf_counter(), 200, None
+        started, status, access = time.perf_counter(), CLIENT_CLOSED, None
+        fields: dict[str, Any] = {"method": "StreamRetrieve"}
         try:
-            access = service.admit(_authorization(context))
+            access = service.tokens.admit(_authorization(context))
             async with aclosing(service.events(access, service.read(_body(message)))) as events:
                 async for name, data in events:
                     if name == "error":
                         raise Refusal(data["status"], data["detail"])
-                    yield ParseDict({name: data}, RetrieveEvent(), ignore_unknown_fields=True)
+                    yield ParseDict({name: _without_large(data)}, RetrieveEvent(), ignore_unknown_fields=True)
+            status = 200
         except Exception as error:  # noqa: BLE001 - the client receives a status
             refusal = refusal_for(error)
             status = refusal.status
+            fields |= error_fields(error) if status >= 500 else {}
             await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), _text(refusal.detail))
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
             token, tenant = (None, None) if access is None else (access.name, access.tenant)
-            caller = {"token": token, "tenant": tenant}
-            LOGGER.info("rpc", extra={"method": "StreamRetrieve", "status": status, "took_ms": took_ms, **caller})
+            fields |= {"status": status, "took_ms": took_ms, "token": token, "tenant": tenant}
+            LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "rpc", extra=fields)
 
     handler = grpc.unary_stream_rpc_method_handler(
         stream_retrieve,
@@ -105,7 +111,21 @@ def _with_integers(value: Any) -> Any:
         return {key: _with_integers(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_with_integers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if not (isinstance(value, float) and value.is_integer()):
+        return value
+    if abs(value) >= FIRST_INEXACT:
+        message = f"gRPC's numbers are exact only below 2**53, got {value:.0f}: use a smaller one, or POST /search"
+        raise InvalidRequestError(Problem(("options",), message))
+    return int(value)
+
+
+def _without_large(value: Any) -> Any:
+    """Return an event in which integers that a Struct cannot represent are strings."""
+    if isinstance(value, dict):
+        return {key: _without_large(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_large(each) for each in value]
+    return str(value) if isinstance(value, int) and abs(value) > FIRST_INEXACT else value
 
 
 def _text(detail: Any) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
-from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import FileRecord, check_name
 from langchain_hybridgraph.stores import catalog_memory
 from langchain_hybridgraph.stores.chunk_rows import chunk_in
@@ -60,7 +60,7 @@ class Sessions:
         check_name(session_id, "session_id")
         lifetime = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
         if lifetime is not None and not 0 < lifetime <= LONGEST_TTL:
-            raise ValueError(
+            raise ConfigurationError(
                 f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}"
             )
         with self._index.writer():
