@@ -360,8 +360,9 @@ def _embedding(embed: Any) -> Embeddings | str | None:
     try:
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
         raise ConfigurationError(
-            f"index['embed'] is {quote_value(embed)}, which cannot be used ({error}): write 'auto', 'lsa', 'minilm', "
+            f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "
             "'package.module:factory' or LangChain's 'provider:model', or pass an Embeddings object or a function"
         ) from error
     return embeddings

@@ -402,9 +402,7 @@ def serve_mcp(
     limits = Limits()
     permissions = Tokens(accepted, tenant, limits)
     with open_store(permissions.tenants[0]):
-        server = create_server(
-            open_store, permissions, url=f"http://[{host}]:{http}" if ":" in host else f"http://{host}:{http}"
-        )
+        server = create_server(open_store, permissions)
     if http is None:
         server.run("stdio")
     else:

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -99,7 +99,8 @@ class Tokens:
 
     def __init__(self, tokens: Iterable[Token] = (), tenant: str | None = None, limits: Limits | None = None) -> None:
         self._open = Access(tenant)
-        self._rates = RateLimiter(limits or Limits())
+        self._limits = limits or Limits()
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and the time at which they were counted
         self._accesses: dict[bytes, Access] = {}
         for token in tokens:
             name = token.name or token.digest.hex()[:8]
@@ -138,8 +139,12 @@ class Tokens:
         access = self.access(authorization)
         if access is None:
             raise Refusal(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
-        if wait := self._rates.wait(access.name):
-            headers = {"Retry-After": str(max(1, round(wait)))}
+        rate, burst, now = self._limits.rate, self._limits.burst, time.monotonic()
+        left, since = self._buckets.get(access.name, (float(burst), now))
+        left = min(burst, left + (now - since) * rate)
+        self._buckets[access.name] = (left - 1 if left >= 1 else left, now)
+        if left < 1:
+            headers = {"Retry-After": str(max(1, round((1 - left) / rate)))}
             raise Refusal(429, "too many requests for this token", headers)
         return access
 
@@ -235,25 +240,3 @@ class Limits:
             check_whole_number(name, getattr(self, name), least=1)
         check_number("rate", self.rate, gt=0)
         check_number("deadline", self.deadline, gt=0)
-
-
-@dataclass
-class RateLimiter:
-    """Limit on the number of requests per second of each token (a token bucket)."""
-
-    limits: Limits
-    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def wait(self, name: str, now: float | None = None) -> float:
-        """Count a request. Return 0 if it may run, or else the number of seconds to wait.
-
-        >>> limiter = RateLimiter(Limits(rate=2, burst=1))
-        >>> limiter.wait("ada", 0.0), limiter.wait("ada", 0.0), limiter.wait("bo", 0.0), limiter.wait("ada", 0.5)
-        (0.0, 0.5, 0.0, 0.0)
-        """
-        now = time.monotonic() if now is None else now
-        left, since = self._buckets.get(name, (float(self.limits.burst), now))
-        left = min(self.limits.burst, left + (now - since) * self.limits.rate)
-        may_run = left >= 1
-        self._buckets[name] = (left - 1 if may_run else left, now)
-        return 0.0 if may_run else (1 - left) / self.limits.rate

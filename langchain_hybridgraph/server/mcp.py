@@ -66,17 +66,16 @@ Where = Annotated[
 ]
 
 
-def create_server(
-    open_store: Callable[[str | None], Store], tokens: Tokens, *, url: str | None = None, **options: Any
-) -> MCPServer[Any]:
+def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **options: Any) -> MCPServer[Any]:
     """Return an MCP server with the tools search, search_graph, read_document, remember, recall and forget.
 
     ``open_store`` returns the store of a tenant; it is called once per tenant. Over HTTP, a bearer token determines the
-    tenant, the rights and the filter of each call, and ``url`` is the public address of the server. Without tokens, as
-    over stdio, every call has all rights. ``options`` are passed to the retrievers.
+    tenant, the rights and the filter of each call. Without tokens, as over stdio, every call has all rights.
+    ``options`` are passed to the retrievers.
 
     A caller cannot see texts of other tenants. An error about an argument is returned to the model.
     """
+    issuer: Any = "http://127.0.0.1"  # required, but never contacted
     tools = _Tools(lru_cache(maxsize=None)(open_store), tokens, options)
     server: MCPServer[Any] = MCPServer(
         "hybridgraph",
@@ -84,13 +83,7 @@ def create_server(
         title="Hybrid and graph search",
         instructions=INSTRUCTIONS,
         token_verifier=_Verifier(tokens) if tokens else None,
-        auth=AuthSettings(
-            issuer_url=url or "http://127.0.0.1",  # type: ignore[arg-type]  # pydantic parses the URL
-            resource_server_url=None,
-            required_scopes=[],
-        )
-        if tokens
-        else None,
+        auth=AuthSettings(issuer_url=issuer, resource_server_url=None, required_scopes=[]) if tokens else None,
     )
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)

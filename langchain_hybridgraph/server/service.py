@@ -115,21 +115,16 @@ class ServedStore:
         """Return the store to serve, from an open store (which stays open) or from settings."""
         if isinstance(store, ServedStore):
             return store
-        if isinstance(store, HybridGraphSettings):
-            settings = store
-
-            def open_from_settings(tenant: str | None) -> DocumentStore:
-                return store_from_settings(settings.model_copy(update={"store_tenant": tenant} if tenant else {}))
-
-            return cls(open_from_settings, settings.store_tenant)
-        own = getattr(store, "tenant", None)
+        own = store.store_tenant if isinstance(store, HybridGraphSettings) else getattr(store, "tenant", None)
 
         def open_one(tenant: str | None) -> DocumentStore:
+            if isinstance(store, HybridGraphSettings):
+                return store_from_settings(store.model_copy(update={"store_tenant": tenant} if tenant else {}))
             if tenant != own:
                 raise TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
             return store
 
-        return cls(open_one, own, is_own=False)
+        return cls(open_one, own, is_own=isinstance(store, HybridGraphSettings))
 
 
 class Service:
