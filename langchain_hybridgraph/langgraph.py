@@ -272,13 +272,11 @@ class HybridGraphMemory(BaseStore):
         scores = {stored.id: score for stored, score in ranked}
         items = [stored for stored, _ in ranked]
         if len(items) < end:
-            items += [each for each in self._matching(op) if not (is_ranked and each.fields["texts"])]
+            others = (each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter))
+            items += [each for each in others if not (is_ranked and each.fields["texts"])]
         page = items[op.offset : end]
         self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
         return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
-
-    def _matching(self, op: SearchOp) -> list[_Stored]:
-        return [each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter)]
 
     def _ranked(self, op: SearchOp, n: int) -> list[tuple[_Stored, float]]:
         """Return the best ``n`` matching items with their best scores.

@@ -284,11 +284,8 @@ def stats(
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.admin.stats()
     width = max(map(len, facts))
-    values = {
-        name: "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-        for name, value in facts.items()
-    }
-    print_answer(facts, "\n".join(f"{name:<{width}}  {value}" for name, value in values.items()), as_json)
+    lines = (f"{name:<{width}}  {'–' if value is None else value}" for name, value in facts.items())
+    print_answer(facts, "\n".join(lines), as_json)
 
 
 @app.command()

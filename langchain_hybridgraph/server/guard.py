@@ -57,11 +57,6 @@ class Json(Response):
         return encode(content)
 
 
-def refused(refusal: Refusal) -> Json:
-    """Return the response to a refused request."""
-    return Json({"detail": refusal.detail}, refusal.status, refusal.headers)
-
-
 class Guard:
     """ASGI middleware that checks tokens and limits, and logs and counts each request."""
 
@@ -89,11 +84,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = {"x-request-id": request_id, "x-content-type-options": "nosniff", "cache-control": "no-store"}
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in headers.items()),
-                ]
+                own = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *own]
             await send(message)
 
         try:
@@ -102,7 +94,8 @@ class Guard:
         except Exception as raised:  # noqa: BLE001 - the service keeps running; the error is logged
             error = raised
             if not status:
-                await refused(refusal_for(raised))(scope, receive, send_counted)
+                refusal = refusal_for(raised)
+                await Json({"detail": refusal.detail}, refusal.status, refusal.headers)(scope, receive, send_counted)
         finally:
             status = status or CLIENT_CLOSED
             route = _route(scope)

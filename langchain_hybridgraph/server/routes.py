@@ -125,23 +125,14 @@ class Successor(_Model, json_schema_extra=_example(old_id="home", document={"pag
 
 # -- searches --------------------------------------------------------------------------------------------------
 
-_EXAMPLES = {
-    "hybrid": {"summary": "Hybrid search", "value": {"query": "How long does a parcel take?", "k": 5}},
-    "graph": {
-        "summary": "Graph search with a filter",
-        "value": {"retriever": "graph", "query": "Who wrote it?", "filter": {"year": {"$gte": 2020}}},
-    },
-    "memory": {
-        "summary": "Memories as of a time",
-        "value": {"retriever": "memory", "query": "Where does Ada live?", "as_of": "2024-05-01"},
-    },
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "hybrid": {"query": "How long does a parcel take?", "k": 5},
+    "graph": {"retriever": "graph", "query": "Who wrote it?", "filter": {"year": {"$gte": 2020}}},
+    "memory": {"retriever": "memory", "query": "Where does Ada live?", "as_of": "2024-05-01"},
     "advanced": {
-        "summary": "Follow-up question",
-        "value": {
-            "retriever": "advanced",
-            "query": "and its price?",
-            "conversation_history": ["User: Which car is red?", "Assistant: The roadster."],
-        },
+        "retriever": "advanced",
+        "query": "and its price?",
+        "conversation_history": ["User: Which car is red?", "Assistant: The roadster."],
     },
 }
 
@@ -155,7 +146,7 @@ def _search_schema(service: Service, *names: str) -> dict[str, Any]:
         schema["properties"]["retriever"] = {"const": name}
         required = [] if name == "hybrid" or len(names) == 1 else ["retriever"]
         schemas.append(schema | {"required": required, "additionalProperties": False})
-    examples = {name: _EXAMPLES[name] for name in names or _EXAMPLES}
+    examples = {name: {"value": _EXAMPLES[name]} for name in names or _EXAMPLES}
     content = {"application/json": {"schema": {"oneOf": schemas}, "examples": examples}}
     return {"requestBody": {"content": content}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,7 @@ def grpc_server(service: Service) -> grpc.aio.Server:
                 async for name, data in events:
                     if name == "error":
                         raise Refusal(data["status"], data["detail"])
-                    yield ParseDict({name: _without_large(data)}, RetrieveEvent(), ignore_unknown_fields=True)
+                    yield ParseDict({name: _converted(data, _as_number)}, RetrieveEvent(), ignore_unknown_fields=True)
             status = 200
         except Exception as error:  # noqa: BLE001 - the client receives a status
             refusal = refusal_for(error)
@@ -102,15 +102,19 @@ def _body(message: RetrieveRequest) -> dict[str, Any]:
     """Return the body of a search request. A Struct has only floats, so whole numbers become integers again."""
     body = {name: value for name, value in (("query", message.query), ("retriever", message.retriever)) if value}
     number = {"k": message.k} if message.HasField("k") else {}
-    options: dict[str, Any] = _with_integers(MessageToDict(message.options))
+    options: dict[str, Any] = _converted(MessageToDict(message.options), _as_integer)
     return options | number | body
 
 
-def _with_integers(value: Any) -> Any:
+def _converted(value: Any, convert: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
-        return {key: _with_integers(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_with_integers(each) for each in value]
+        return {key: _converted(each, convert) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_converted(each, convert) for each in value]
+    return convert(value)
+
+
+def _as_integer(value: Any) -> Any:
     if not (isinstance(value, float) and value.is_integer()):
         return value
     if abs(value) >= FIRST_INEXACT:
@@ -119,12 +123,8 @@ def _with_integers(value: Any) -> Any:
     return int(value)
 
 
-def _without_large(value: Any) -> Any:
-    """Return an event in which integers that a Struct cannot represent are strings."""
-    if isinstance(value, dict):
-        return {key: _without_large(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_large(each) for each in value]
+def _as_number(value: Any) -> Any:
+    """Return a value that a Struct can represent; an integer that is too large becomes a string."""
     return str(value) if isinstance(value, int) and abs(value) > FIRST_INEXACT else value
 
 
