@@ -287,13 +287,7 @@ class ParsedMetadata(NamedTuple):
             raise ConfigurationError(
                 f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]"
             )
-        values = {}
-        for key, read in _KEYS.items():
-            try:
-                values[key] = None if metadata.get(key) is None else read(metadata[key])
-            except ValueError as error:
-                raise ConfigurationError(f"{key}: {error}") from error
-        parsed_metadata = cls(**values)
+        parsed_metadata = cls(*(_read(metadata, key, read, is_strict=True) for key, read in _KEYS.items()))
         if parsed_metadata.never_valid:
             raise ConfigurationError(_never_valid(metadata))
         return parsed_metadata
@@ -477,13 +471,13 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
+def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any], *, is_strict: bool = False) -> Any:
     value = metadata.get(key)
-    if value is None:
-        return None
     try:
-        return read(value)
+        return None if value is None else read(value)
     except ValueError as error:
+        if is_strict:
+            raise ConfigurationError(f"{key}: {error}") from error
         _warn_once(key, f"metadata {key!r} is not used: {error}")
         return None
 

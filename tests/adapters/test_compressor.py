@@ -153,12 +153,6 @@ async def test_async_uses_the_compressors_async_method():
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
 
 
-def test_a_compressor_class_is_rejected():
-    """Passing a compressor class instead of an instance raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker"):
-        as_reranker(Both)
-
-
 def test_as_reranker():
     """as_reranker returns a reranker unchanged and wraps a compressor or a function."""
     threshold = ScoreReranker(0.3)
