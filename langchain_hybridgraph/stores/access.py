@@ -304,17 +304,24 @@ class Writer(Reader):
         parents: Sequence[Chunk] = (),
         edges: Sequence[Edge] = (),
         vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
+        removed: Sequence[str] = (),
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
 
         The heavier of equal edges is kept, even if it is the stored one. With ``vectors``, texts are not embedded.
+        Chunks with the ids ``removed`` are deleted in the same transaction.
 
         Raises StoreLockedError after ``write_timeout``, ValueError or TypeError for values that cannot be stored, and
         StoreError if the disk is full. Then nothing is written.
         """
         batch = catalog_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
-        return self.write_rows(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
+        vectors_by_id = None if vectors is None else self._vectors_by_id(chunks, vectors)
+
+        def remove(connection: sqlite3.Connection) -> Iterable[int]:
+            return catalog_writes.delete_ids(connection, self._index.rows.tenant, removed)[1]
+
+        return self.write_rows(batch, edges, vectors_by_id, remove if removed else None)
 
     def write_rows(
         self,
