@@ -77,7 +77,6 @@ API: Mapping[str, tuple[str, str, list[str]]] = {
             "created_before",
             "exclude_document",
             "has_labels",
-            "FilterTranslator",
         ],
     ),
     "conversations": (

@@ -20,8 +20,8 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
-from langchain_hybridgraph.stores.columns import MetadataColumns
 from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
+from langchain_hybridgraph.stores.row_table import MetadataColumns
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.chroma import ChromaAdapter
@@ -247,9 +247,6 @@ FEW = 300
 # needed, the store searches only among the matches (30 ms).
 MOST_REQUESTED = 1_500
 _SPARE = 16
-# If the metadata were not read before the first search with a filter, they are read then, unless the store has more
-# texts than this.
-MOST_READ = 50_000
 
 
 class FilteredSearch:
@@ -283,25 +280,6 @@ class FilteredSearch:
             self._living[list(self._row_of.values())] = True
             for id, row in self._row_of.items():
                 self._ids[row] = id
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the metadata have been read, or can be read quickly."""
-        return len(self._row_of) > 0 or self._adapter.count() <= MOST_READ
-
-    def search(self, vector: Vector, n: int, scope: Scope) -> list[tuple[Document, float]]:
-        """Return the n nearest Documents in the scope, as they are in the store now, with their cosines, best first."""
-
-        def search() -> list[tuple[Document, float]]:
-            self._note_new_matches(scope)
-            nearest = self._nearest(vector, n, scope)
-            documents = self._adapter.get(list(nearest))
-            if self.note(documents):
-                nearest = self._nearest(vector, n, scope)
-                documents = self._adapter.get(list(nearest))
-            return [(document, nearest[str(document.id)]) for document in documents]
-
-        return self._caught_up(search)
 
     def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
         """Return the n nearest ids in the scope with their cosines.

@@ -32,7 +32,7 @@ from langchain_core.callbacks import (
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
@@ -324,16 +324,6 @@ class ObservedRetriever(StreamingRetriever):
             return list(await self._arun(prepared_search))
         finally:
             await events.areport_stages(run_manager, prepared_search.trace)
-
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        params = super()._get_ls_params(**kwargs)
-        store = getattr(self, "vector_store", None)
-        embedding = getattr(store, "embeddings", None)
-        if store is not None:
-            params["ls_vector_store_provider"] = type(store).__name__
-        if embedding is not None:
-            params["ls_embedding_provider"] = type(embedding).__name__
-        return params
 
 
 def _display_value(value: Any) -> Any:

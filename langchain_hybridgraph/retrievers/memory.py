@@ -33,7 +33,6 @@ from langchain_hybridgraph.search.scores import NoisyOr
 from langchain_hybridgraph.search.sources import (
     SessionSource,
     SessionTurns,
-    StoreWithMessages,
     TimedVectorSource,
     VectorSource,
 )
@@ -138,8 +137,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = self._source_weights(options).get("session", 0.0)
         if session is not None and weight:
             sources.append(SessionSource(session, weight))
-            if session.is_foreign:
-                pipeline = replace(pipeline, store=StoreWithMessages(pipeline.store, session))
         if protocols.implements(store, protocols.ReadsIndex) and (expansion is None or not expansion.is_graph_only):
             pipeline = replace(pipeline, newest=lambda scope: store.find(scope)[-MOST_RECENT:])
         return replace(pipeline, sources=tuple(sources), scoring=self._scoring(options, session, weight))

@@ -15,12 +15,11 @@ from langchain_hybridgraph.errors import ConfigurationError, as_path, check_numb
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
-from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import NoEmbedding
+from langchain_hybridgraph.stores.index import IndexSettings, read_facts
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
 from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
-from langchain_hybridgraph.stores.sessions import Sessions
-from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.store import EmbeddedStore, Sessions
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.admission import Admission, admit
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
+    from langchain_hybridgraph.stores.access import Writer
     from langchain_hybridgraph.stores.index import IndexFolder
-    from langchain_hybridgraph.stores.writing import Writer
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 
@@ -308,7 +307,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
         arguments = settings.arguments("store")
         if isinstance(settings.store_embedding, Mapping):
             language = read_facts(settings.store_path).get("language", settings.store_language or "english")
-            arguments["embedding"] = _configured(settings.store_embedding, language)
+            arguments["embedding"] = configured_embedding(settings.store_embedding, language)
         return cls(**arguments)
 
 
@@ -323,7 +322,7 @@ def _language(language: str | None, made_with: Any, path: Path | None) -> str:
     return str(made_with)
 
 
-def _configured(form: Mapping[str, Any], language: str = "english") -> Embeddings:
+def configured_embedding(form: Mapping[str, Any], language: str = "english") -> Embeddings:
     """Return the embedding that a mapping describes; LSA gets the language of the index or settings."""
     options = dict(form)
     return resolve_embedding(options.pop("type"), language=language, **options)
@@ -377,5 +376,5 @@ def store_from_settings(settings: HybridGraphSettings) -> HybridGraphStore | Mil
         return HybridGraphStore.from_settings(settings)
     embedding = options.pop("embedding", None)
     if isinstance(embedding, Mapping):
-        embedding = _configured(embedding)
+        embedding = configured_embedding(embedding)
     return open_store(uri, embedding, **options)
