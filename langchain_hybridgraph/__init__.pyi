@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from langchain_hybridgraph.adapters.documents import FilterTranslator as FilterTranslator
 from langchain_hybridgraph.adapters.documents import index as index
 from langchain_hybridgraph.chunks import Chunk as Chunk
 from langchain_hybridgraph.embeddings import OnnxMiniLMEmbeddings as OnnxMiniLMEmbeddings

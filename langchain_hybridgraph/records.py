@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 def check_name(value: Any, what: str) -> None:
     """Raise ValueError unless the value can be an id: a non-empty string of valid Unicode without NUL characters."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
+        raise ConfigurationError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
     if replace_surrogates(value) != value:
-        raise ValueError(
+        raise ConfigurationError(
             f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
             'value.encode("utf-8", "replace").decode() replaces such characters'
         )
     if "\0" in value:
-        raise ValueError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
+        raise ConfigurationError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
 
 
 def check_ids(values: Any, name: str) -> None:
@@ -142,15 +142,15 @@ class Edge(Serializable):
             is_number = isinstance(weight, Real) and not isinstance(weight, bool)
             object.__setattr__(self, "weight", float(weight) if is_number else math.nan)
         if not 0.0 < self.weight <= 1.0:
-            raise ValueError(
+            raise ConfigurationError(
                 f"{_label(self)} has weight {quote_value(weight)}; pass one above 0 and up to 1, such as weight=0.5"
             )
         if self.source == self.target:
-            raise ValueError(f"{_label(self)} points to itself; connect two different ids")
+            raise ConfigurationError(f"{_label(self)} points to itself; connect two different ids")
         if self.valid_from is not None or self.valid_until is not None:
             start, end = _seconds(self, "valid_from", parse_time), _seconds(self, "valid_until", parse_end)
             if start is not None and end is not None and end < start:
-                raise ValueError(
+                raise ConfigurationError(
                     f"{_label(self)} has valid_until ({quote_value(self.valid_until)}) before valid_from "
                     f"({quote_value(self.valid_from)}): the edge would never be valid; swap the two times, or leave "
                     "one out"
@@ -183,7 +183,7 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
     try:
         return parse(value)
     except ValueError as error:
-        raise ValueError(f"{_label(edge)}, {name}: {error}") from error
+        raise ConfigurationError(f"{_label(edge)}, {name}: {error}") from error
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
@@ -214,7 +214,7 @@ def _storable(edge: Edge) -> Edge:
     for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
         check_name(value, f"an edge's {name}")
     if not isinstance(edge.description, str):
-        raise ValueError(
+        raise ConfigurationError(
             f"the description of the edge {quote_value(edge.source)} → {quote_value(edge.target)} ({edge.relation}) is "
             f'{quote_value(edge.description)}; it must be a string; pass description="" for none'
         )
@@ -350,7 +350,7 @@ class Query:
 
 
 def query_error(value: object) -> ConfigurationError:
-    """Return the error for a query that is not a string. The message shows how to pass its text."""
+    """Return the error for a query that is not a string. For a mapping, the message shows how to pass its text."""
     advice = "write None only together with vector=" if value is None else "write retriever.invoke(text)"
     if isinstance(value, Mapping):
         keys = [key for key in ("query", "input", "question", *value) if isinstance(value.get(key), str)]
@@ -358,12 +358,6 @@ def query_error(value: object) -> ConfigurationError:
         advice = f'write retriever.invoke(input["{key}"]), or in a chain itemgetter("{key}") | retriever'
         if {"chat_history", "history", "messages"} & value.keys():
             advice += "; to search with the history, write AdvancedRetriever(retriever).invoke(input)"
-    elif isinstance(value, list | tuple):
-        advice = (
-            "for several questions, write retriever.batch(questions); for messages, retriever.invoke(messages[-1].text)"
-        )
-    elif hasattr(value, "content"):
-        advice = "write retriever.invoke(message.text)"
     return ConfigurationError(f"query must be a string, got {quote_value(value)}; {advice}")
 
 
@@ -550,6 +544,11 @@ class Hit(Serializable):
         """Id of the chunk."""
         return self.chunk.id
 
+    def scaled(self, factor: float) -> Hit:
+        """Return the hit with its score and the parts of its score multiplied by a factor; the score is at most 1."""
+        parts = {name: factor * part for name, part in self.parts.items()}
+        return replace(self, score=min(1.0, factor * self.score), parts=parts)
+
     def explain(self) -> str:
         """Return one line that explains the rank of this hit and the last edges through which it was found.
 
@@ -639,16 +638,6 @@ class Answerability(Serializable):
         if self.is_undecided:
             return f"too few texts to tell whether the question is answerable: {summary}"
         return f"probably {'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {summary}"
-
-    def scale(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
-        scaled = []
-        for hit in hits:
-            parts = {}
-            for name, part in hit.parts.items():
-                parts[name] = self.unit * part
-            scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
-        return scaled
 
 
 class FileRecord(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,8 +20,8 @@ from langchain_hybridgraph.adapters.documents import Identity, content_key, to_d
 from langchain_hybridgraph.adapters.index_refresh import Freshness, Refresh
 from langchain_hybridgraph.adapters.keyword_index import (
     FEW,
-    DocumentIndex,
     FilteredSearch,
+    ScopedRows,
     chunk_of,
     with_user_metadata,
 )
@@ -37,7 +37,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, tree_of_chunks
@@ -81,55 +80,45 @@ class VectorStoreAdapter:
 
     A filter is applied in the first of these ways that the vector store supports:
 
-    - If the store can return ids without texts (Chroma), the filter is evaluated in memory on the metadata of all
-      texts.
+    - If the store can return ids without texts (Chroma) and there is a keyword index, the filter is evaluated in memory
+      on the metadata of all texts.
     - If the store accepts a function or can express the filter in its own language, the store applies the filter.
     - Otherwise, more and more results are requested until enough of them match.
 
     The metadata of every hit are checked against the filter afterwards. A text's tenant is under ``tenant``.
 
     The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
-    ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index (``texts`` is None).
+    ``freshness`` has the keyword index and keeps it up to date. ``identity`` and ``extra_chunks``, chunks by assigned
+    id, are used only without it. ``documents`` are the Documents in the store, if the index is of the user's Documents.
     """
 
     def __init__(
         self,
         vector_store: VectorStore,
-        texts: DocumentIndex | None,
         *,
-        id_key: str | None = None,
+        freshness: Freshness | None = None,
         identity: Identity | None = None,
         extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
-        freshness: Freshness | None = None,
         documents: Iterable[Document] = (),
     ) -> None:
         self.vector_store = vector_store
-        self.texts = texts
-        self.id_key = id_key
         self.freshness = freshness
-        self._identity = identity
+        self.texts = None if freshness is None else freshness.texts
+        self._identity = identity or Identity([])
         self._extra_chunks = extra_chunks
         self._ids_by_origin: dict[tuple[str, str], str] | None = None
-        self._adapter = adapter_of(vector_store)
+        self._adapter = adapter_of(vector_store) if freshness is None else freshness.adapter
         self._brings_parents = False
         self._tree: tuple[int, TreeState, TreeRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
-        if isinstance(self._adapter, ChromaAdapter):
-            own_texts = None if texts is None or texts.is_given else texts
-            self._filtered = None if freshness is None else freshness.filtered
-            if self._filtered is None:
-                self._filtered = FilteredSearch(self._adapter, self._chunk, documents, own_texts)
-            if freshness is not None:
-                freshness.filtered = self._filtered
+        if freshness is not None and isinstance(self._adapter, ChromaAdapter):
+            rows = (ScopedRows(), {}) if freshness.texts.is_given else freshness.texts.rows_of_store()
+            self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, *rows, documents)
 
     @property
     def identity(self) -> Identity:
         """The current assignment of ids to texts. It is replaced when all texts in the index are replaced."""
-        if self.texts is not None:
-            return self.texts.identity
-        if self._identity is None:
-            self._identity = Identity([], id_key=self.id_key)
-        return self._identity
+        return self._identity if self.texts is None else self.texts.identity
 
     @property
     def has_fast_keyword_search(self) -> bool:
@@ -156,11 +145,6 @@ class VectorStoreAdapter:
         if self._ids_by_origin is None:
             self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
-
-    @property
-    def stored_ids(self) -> Set[str]:
-        """Ids of all texts that were read from the vector store, including copies that are not in the keyword index."""
-        return set() if self.freshness is None else self.freshness.stored_ids
 
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
         """Return, for chunks with copies in the vector store, the id of the copy that is in the keyword index."""
@@ -200,9 +184,6 @@ class VectorStoreAdapter:
             with suppress(Exception):  # a store that cannot be listed or read by id now may still be searched
                 if (result := self._nearest_ids(vector, n, query)) is not None:
                     return result
-                if self._filtered is not None and not _is_free(query.scope) and self._filtered.is_ready:
-                    nearest = NearestDocuments(self._filtered.search(vector, n, query.scope))
-                    return self._best_in_scope(nearest, query, n, vector)
         where = self._pushed_down(query.scope)
         is_applied = where is not None or _is_free(query.scope)
         fetched = n if is_applied else 2 * n
@@ -219,7 +200,7 @@ class VectorStoreAdapter:
         More ids are requested if most of them belong to copies of a text.
         """
         texts, scope = self.texts, query.scope
-        if texts is None or (self.freshness is not None and self.freshness.error is not None):
+        if texts is None:
             return None
         if self._filtered is None and (texts.is_given or texts.allowed_rows(scope) is not None):
             return None
@@ -418,13 +399,13 @@ class FreshKeywordSource(KeywordSource):
             return result if reason is None else result._replace(reason=reason, remark=remark)
 
         quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*options))
-        return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
+        return Effect(self.name, run, quick=quick, owner=store)
 
 
-def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:
+def pipeline_store(vector_store: VectorStore, **options: Any) -> VectorStoreAdapter:
     """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`."""
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
-    return kind(vector_store, texts, **options)
+    return kind(vector_store, **options)
 
 
 def _is_free(scope: Scope) -> bool:

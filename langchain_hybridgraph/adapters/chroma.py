@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.documents import Document
@@ -115,9 +114,6 @@ class ChromaAdapter(StoreAdapter):
     gives_vectors = True
     can_list = True
 
-    # Objects that access the same collection share the data, by its id, which is unique, and the database's state.
-    _memories: ClassVar[WeakValueDictionary[tuple[object, object], CollectionMemory]] = WeakValueDictionary()
-
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
@@ -131,16 +127,6 @@ class ChromaAdapter(StoreAdapter):
     def collection(self) -> str:
         """Implement :meth:`StoreAdapter.collection`; a collection that is made again has another id."""
         return f"Chroma {self._store._collection.name} {self._store._collection.id}"
-
-    def has_same_texts(self, other: StoreAdapter) -> bool:
-        """Implement :meth:`StoreAdapter.has_same_texts`, also for other objects that use the same client."""
-        if not isinstance(other, ChromaAdapter):
-            return False
-        try:
-            ours, theirs = self._store._collection, other._store._collection
-        except ValueError:  # it was deleted
-            return False
-        return ours._client is theirs._client and bool(ours.id == theirs.id)
 
     def translate(self, filter: Any) -> Any:
         return chroma_where(filter)
@@ -207,8 +193,7 @@ class ChromaAdapter(StoreAdapter):
         """Return the data in memory, dropped after a change, and whether they are certain to be up to date."""
         state, collection = self._state(), self._store._collection.id
         if self._memory.collection != collection or (state is not None and state != self._memory.state):
-            new = CollectionMemory(collection, state)
-            self._memory = new if state is None else self._memories.setdefault((collection, state), new)
+            self._memory = CollectionMemory(collection, state)
         return self._memory, state is not None
 
     def _state(self) -> object:
@@ -360,26 +345,12 @@ class _ChromaDialect(MongoDialect):
             texts, truths, numbers = by_kind(operand)
             if len(texts) + len(truths) + len(numbers) < len(operand):
                 return None
-            return self.any_of([{key: part} for part in self._lists("$in", operand)])
+            floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+            # The elements of a list in Chroma must have the same type.
+            lists = [values for values in (texts, truths, floats) if values]
+            return self.any_of([{key: {"$in": values} if len(values) > 1 else {"$eq": values[0]}} for values in lists])
         if operator in ORDERINGS and is_number(operand):
             # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
             return {key: {inclusive: operand}}
         return None
-
-    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
-        if operator != "$in":
-            return None
-        whole = [each for each in operand if not is_number(each) or float(each).is_integer()]
-        return self.all_of([{key: expressible} for expressible in self._lists("$nin", whole)])
-
-    def _lists(self, operator: str, operands: Sequence[Any]) -> list[dict[str, Any]]:
-        """Return one condition per type, because the elements of a list in Chroma must have the same type."""
-        texts, truths, numbers = by_kind(operands)
-        floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
-        single = {"$in": "$eq", "$nin": "$ne"}[operator]
-        return [
-            {operator: values} if len(values) > 1 else {single: values[0]}
-            for values in (texts, truths, floats)
-            if values
-        ]

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import re
 import secrets
 import shutil
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import orjson
@@ -26,7 +25,7 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import in_pages
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError, describe_error
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
 
 Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
-# Number of texts that are compared with those of the store when an index is opened from a folder.
-SAMPLED_TEXTS = 64
+UNREAD = -1
 _HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 logger = logging.getLogger(__name__)
@@ -55,13 +53,12 @@ class RefreshReport(NamedTuple):
 class StoreContents:
     """All Documents of a store by id, with hashes of their contents, and their number just before they were read.
 
-    If reading them failed, ``error`` describes why.
+    The number is :data:`UNREAD` if reading them failed.
     """
 
     documents: dict[str, Document] = field(default_factory=dict)
     hashes: dict[str, int] = field(default_factory=dict)
     size: int | None = None
-    error: str | None = None
 
     @classmethod
     def of(cls, adapter: StoreAdapter) -> Self:
@@ -95,9 +92,8 @@ class Freshness:
     is detected only by :meth:`refresh`. If the user passed Documents, other texts that were in the store then are never
     added.
 
-    ``error`` describes why the store's texts could not be listed, until they have been listed once. With
-    ``merges_copies``, equal texts with equal metadata have one row in the index. ``filtered`` is the filtered search
-    that receives all Documents that are read again.
+    With ``merges_copies``, equal texts with equal metadata have one row in the index. ``filtered`` is the filtered
+    search that receives all Documents that are read again.
     """
 
     def __init__(
@@ -110,56 +106,45 @@ class Freshness:
     ) -> None:
         self.texts = texts
         self.adapter = adapter
-        self.error: str | None = None
         self.filtered: FilteredSearch | None = None
         self._merges_copies = merges_copies
         self._ids_of_copies: dict[int, str] = {}  # by content
         self._size: int | None = None  # number of texts in the store when it was last read
+        self._is_behind = False
         if store_contents is not None:
             self._remember(store_contents)
         self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
         self._checked_at: float | None = None
-        self._is_behind = False
 
     @classmethod
     def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, *, merges_copies: bool = False) -> Self:
         """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
-        It is built if it is missing, damaged, or of another collection. Changed texts are found if the store's texts
-        are in memory, or if one of a sample of texts was changed. Otherwise, only added and deleted texts are found.
+        It is built if it is missing, damaged, or of another collection. Changed texts are found only if the store's
+        texts are in memory.
         """
         freshness = cls(texts, adapter, None, merges_copies=merges_copies)
-        with texts.exclusive():
+        with texts.locked():
             try:
-                texts.open()
-                freshness._note_copies(freshness._first_copies(texts.contents))
-                freshness._follow_store()
+                with texts.exclusive():
+                    freshness._note_copies(freshness._first_copies(texts.contents))
+                    if adapter.is_in_memory:
+                        freshness._compare(StoreContents.of(adapter))
+                    else:
+                        freshness._catch_up()
             except UnusableIndex as error:
-                if str(error):
+                if (texts.path / _CURRENT).exists():
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
                 contents = StoreContents.of(adapter)
                 documents = list(contents.documents.values())
-                texts.create(Identity(documents, documents, texts.id_key))
-                freshness._compare(contents)
-                texts.publish()
+                with texts.replaced(Identity(documents, documents, texts.id_key)):
+                    freshness._compare(contents)
         return freshness
 
-    def _follow_store(self) -> None:
-        """Apply the changes since the index was written. Raises UnusableIndex if it has none of the store's texts."""
-        self._size, contents = self.adapter.count(), self.texts.contents or {}
-        sample = self.adapter.get(random.sample(list(contents), min(SAMPLED_TEXTS, len(contents))))
-        if contents and not sample:
-            raise UnusableIndex("it contains none of the texts in the collection")
-        is_changed = any(contents.get(str(document.id)) != _content(document) for document in sample)
-        if is_changed or self.adapter.is_in_memory:
-            self._compare(StoreContents.of(self.adapter))
-        else:
-            self._compare_ids()
-
     @property
-    def stored_ids(self) -> Set[str]:
-        """Ids of the texts that the store contained when it was last read."""
-        return (self.texts.contents or {}).keys()
+    def is_unread(self) -> bool:
+        """Whether reading the store's texts has failed since the retriever was created."""
+        return self._size == UNREAD
 
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
         """Return, for chunks with copies in the store, the id of the copy that is in the keyword index."""
@@ -182,43 +167,39 @@ class Freshness:
         or ``"never"`` to detect changes without applying them. ``started_at`` is the time at which the search started,
         by default now.
 
-        Returns (``keyword-stale``, remark) if the index is out of date afterwards, (``no-keyword-index``, remark) if
-        the store has failed whenever it was read, otherwise (None, None).
+        Returns (``keyword-stale``, remark) if the index is out of date afterwards, (``no-keyword-index``, remark) if it
+        also has no texts, otherwise (None, None).
         """
         started_at = time.monotonic() if started_at is None else started_at
-        if self.error is not None:
-            return self._read_again(refresh, started_at)
         if not self._check(refresh, started_at):
             return None, None
+        reason = STALE if self.texts.chunks else "no-keyword-index"
         if refresh == "never" or not self.adapter.can_list:
-            return STALE, "the store has changed since its texts were read: refresh() applies the changes"
+            return reason, "the store has changed since its texts were read: refresh() applies the changes"
         try:
             with self._refreshing, self.texts.exclusive():
                 self._catch_up()
         except Exception as error:  # noqa: BLE001 - a server may fail with anything; the present index is used
-            return STALE, f"the store has changed, and reading it failed ({describe_error(error)})"
+            return (
+                reason,
+                f"the index does not have the store's latest texts: updating it failed ({describe_error(error)})",
+            )
         return None, None
 
     def is_up_to_date(self, refresh: Refresh, started_at: float) -> bool:
         """Return whether the index is up to date; False if finding out would require a request to a server."""
         needs_request = self._is_due(refresh, started_at) and not self.adapter.is_local
-        return self.error is None and not needs_request and not self._check(refresh, started_at)
+        return not needs_request and not self._check(refresh, started_at)
 
-    def refresh(self, documents: Sequence[Document] | None = None) -> RefreshReport:
-        """Apply the store's changes to the index, or replace all texts in the index with ``documents``.
-
-        Raises ConfigurationError if ``documents`` is None and the store cannot be listed.
-        """
+    def refresh(self) -> RefreshReport:
+        """Apply the store's changes to the index. Raises ConfigurationError if the store cannot be listed."""
+        if not self.adapter.can_list:
+            raise ConfigurationError(
+                "the texts of this vector store cannot be listed: call refresh(documents) "
+                "with all texts for the keyword index"
+            )
         with self._refreshing, self.texts.exclusive():
-            store_contents = StoreContents.of(self.adapter) if self.adapter.can_list else None
-            if documents is not None:
-                return self._replace(documents, store_contents)
-            if store_contents is None:
-                raise ConfigurationError(
-                    "the texts of this vector store cannot be listed: call refresh(documents) "
-                    "with all texts for the keyword index"
-                )
-            return self._compare(store_contents)
+            return self._compare(StoreContents.of(self.adapter))
 
     # -- checking -----------------------------------------------------------------------------------------------
 
@@ -231,20 +212,6 @@ class Freshness:
                     self._is_behind = self.adapter.count() != self._size
                 self._checked_at = checked_at
             return self._is_behind
-
-    def _read_again(self, refresh: Refresh, started_at: float) -> tuple[str | None, str | None]:
-        if refresh != "never" and self._is_due(refresh, started_at):
-            self._checked_at = time.monotonic()
-            try:
-                self.refresh()
-            except Exception as error:  # noqa: BLE001 - a server may fail with anything; the vector search continues
-                self.error = describe_error(error)
-        if self.error is None:
-            return None, None
-        return "no-keyword-index", (
-            f"the texts of the vector store could not be listed ({self.error}); refresh() tries again, or pass "
-            "documents=[…] to the retriever"
-        )
 
     def _is_due(self, refresh: Refresh, started_at: float) -> bool:
         checked_at = self._checked_at
@@ -331,24 +298,10 @@ class Freshness:
         copied = (content for content, count in counts.items() if count > 1 and content in first)
         self._ids_of_copies = {content: identity.id_of(first[content]) or first[content] for content in copied}
 
-    def _replace(self, documents: Sequence[Document], store_contents: StoreContents | None) -> RefreshReport:
-        texts = self.texts
-        stored = None if store_contents is None else list(store_contents.documents.values())
-        identity = Identity(documents, stored, texts.id_key)
-        chunks = {id: chunk_of(document, id) for document, id in zip(documents, identity.ids, strict=True)}
-        added = [chunk for id, chunk in chunks.items() if id not in texts.chunks]
-        changed = [chunk for id, chunk in chunks.items() if id in texts.chunks and chunk != texts.chunks[id]]
-        removed = texts.chunks.keys() - chunks.keys()
-        texts.identity = identity
-        texts.change([*added, *changed], removed)
-        if store_contents is not None:
-            self._remember(store_contents)
-        return RefreshReport(len(added), len(changed), len(removed))
-
     def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
         contents = store_contents.hashes if contents is None else contents
         self.texts.contents = contents
-        self._size, self.error, self._is_behind = store_contents.size, store_contents.error, False
+        self._size, self._is_behind = store_contents.size, store_contents.size == UNREAD
         self._note_copies(self._first_copies(contents))
         if self.filtered is not None:
             self.filtered.note(store_contents.documents.values())
@@ -375,8 +328,8 @@ _KEYWORDS, _CHANGES = "keywords", "changes.jsonl"
 _GENERATION = re.compile("[0-9a-f]{16}")
 
 
-class UnusableIndex(Exception):
-    """The index in a folder cannot be used; the message is the reason, or empty if there is no index yet."""
+class UnusableIndex(StoreError):
+    """The index in a folder cannot be used."""
 
 
 class KeptIndex(DocumentIndex):
@@ -389,16 +342,17 @@ class KeptIndex(DocumentIndex):
     - ``keywords``: Tantivy's index. Its commit ends a change: its version is the number of changes that are valid.
 
     A process changes the folder only while it holds the folder's lock, and first loads what other processes have
-    written (:meth:`exclusive`). If the folder cannot be used or written to, the index continues in memory.
+    written (:meth:`exclusive`). After a change that failed, it opens the folder again.
     """
 
     def __init__(self, path: Path, *, collection: str, language: str, id_key: str | None, equal_texts: str) -> None:
-        from langchain_hybridgraph.stores.writer_lock import WriterLock
+        from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock
 
+        if path.exists() and not path.is_dir():
+            raise ConfigurationError(f"the path of a keyword index must be a folder, but {str(path)!r} is a file")
+        path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._generation: Path | None = None
-        self._is_in_memory = False
-        self._obstacle = ""  # why the folder cannot be written to at the moment
+        self.locked = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
         self._about = {
             "format": FORMAT,
             "collection": collection,
@@ -407,53 +361,62 @@ class KeptIndex(DocumentIndex):
             "equal_texts": equal_texts,
         }
         self._language = language
-        self._lock = WriterLock(path / _LOCK)
-        self._loaded, self._end = 0, 0  # number of changes that were loaded or written, and where the last one ends
+        self._folder = path  # of the files
+        self._is_loaded = False  # whether the files in it are loaded
         super().__init__((), language=language, id_key=id_key, is_given=False)
-        if path.exists() and not path.is_dir():
-            raise ConfigurationError(f"the path of a keyword index must be a folder, but {str(path)!r} is a file")
 
-    # -- opening ------------------------------------------------------------------------------------------------
+    def clear(self, identity: Identity) -> None:
+        """Forget all texts."""
+        super().clear(identity)
+        self.contents = {}
+        self._loaded, self._end = 0, 0  # number of changes that were loaded or written, and where the last one ends
 
-    def open(self) -> None:
-        """Open the index in the folder. Raises UnusableIndex if there is none, or if it is damaged or another one."""
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the folder's lock, with the latest changes loaded.
+
+        Raises UnusableIndex if the folder has no index, or if it is damaged or another one.
+        """
+        with self.locked():
+            try:
+                folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
+            except FileNotFoundError as error:
+                raise UnusableIndex("there is no index yet") from error
+            try:
+                if self._is_loaded and folder == self._folder:
+                    self.index.reload()
+                else:
+                    self._open(folder)
+                self._load_changes()
+                if len(self.index) != len(self.row_of):
+                    raise ValueError(f"it has {len(self.index)} texts instead of {len(self.row_of)}")
+            except UnusableIndex:
+                raise
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
+                raise UnusableIndex(f"it is damaged ({error})") from error
+            self._is_loaded = True
+            yield
+
+    def _open(self, folder: Path) -> None:
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
-        name = self._current_name()
-        if name is None:
-            raise UnusableIndex("")
-        folder = self.path / name
-        self.clear(Identity([], id_key=self.id_key))
-        try:
-            with (folder / _CHANGES).open("rb") as changes:
-                header = changes.readline()
-            about = orjson.loads(header)
-            for key, value in self._about.items():
-                if (before := about.get(key)) != value:
-                    what = "it belongs to" if key == "collection" else "it was built with"
-                    raise UnusableIndex(f"{what} another {key} ({before} instead of {value})")
-            (folder / _KEYWORDS / "meta.json").stat()  # otherwise Tantivy would create an empty index
-            self.index = TantivyIndex(folder / _KEYWORDS, self._language, writable=os.access(folder, os.W_OK))
-            if files := self.index.damaged_files():
-                raise ValueError(f"the checksum of {files[0]} is wrong")
-            self._end = len(header)
-            self._load_changes(folder)
-            if len(self.index) != len(self.row_of):
-                raise ValueError(f"it has {len(self.index)} texts instead of {len(self.row_of)}")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
-            raise UnusableIndex(f"it is damaged ({error})") from error
-        self._generation = folder
-
-    def _current_name(self) -> str | None:
-        try:
-            name = (self.path / _CURRENT).read_text("ascii", "replace").strip()
-        except OSError:
-            return None
-        return name if _GENERATION.fullmatch(name) else "damaged"
-
-    def _load_changes(self, folder: Path) -> None:
-        """Load the changes that are part of the index in ``folder``, but not yet in memory."""
         with (folder / _CHANGES).open("rb") as changes:
+            header = changes.readline()
+        about = orjson.loads(header)
+        for key, value in self._about.items():
+            if (before := about.get(key)) != value:
+                what = "it belongs to" if key == "collection" else "it was built with"
+                raise UnusableIndex(f"{what} another {key} ({before} instead of {value})")
+        (folder / _KEYWORDS / "meta.json").stat()  # otherwise Tantivy would create an empty index
+        index = TantivyIndex(folder / _KEYWORDS, self._language, writable=True)
+        if files := index.damaged_files():
+            raise ValueError(f"the checksum of {files[0]} is wrong")
+        self.clear(Identity([], id_key=self.id_key))
+        self.index, self._folder, self._end = index, folder, len(header)
+
+    def _load_changes(self) -> None:
+        """Load the changes that are part of the index, but not yet in memory."""
+        with (self._folder / _CHANGES).open("rb") as changes:
             changes.seek(self._end)
             while self._loaded < self.index.applied_version:
                 line = changes.readline()
@@ -468,119 +431,56 @@ class KeptIndex(DocumentIndex):
                 self._end += len(line)
                 self._loaded += 1
 
-    # -- writing ------------------------------------------------------------------------------------------------
-
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the folder's lock, with the latest changes loaded. If this fails, the next change is in memory."""
-        from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
-
-        if self._is_in_memory:
-            yield
-            return
-        with ExitStack() as stack:
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(self._lock.turn(WRITE_TIMEOUT))
-            except (HybridGraphError, OSError) as error:
-                self._obstacle = str(error)
-            if self._generation is not None:
-                try:
-                    if self._current_name() != self._generation.name:
-                        raise ValueError("another process or retriever has built it again")
-                    self.index.reload()
-                    self._load_changes(self._generation)
-                except (HybridGraphError, OSError, ValueError) as error:
-                    self._continue_in_memory(str(error))
-            try:
-                yield
-            finally:
-                self._obstacle = ""
-
-    def create(self, identity: Identity) -> None:
-        """Begin a new index in the folder; :meth:`publish` completes it."""
+    def replaced(self, identity: Identity) -> Iterator[None]:
+        """Begin a new index, which replaces the one in the folder after the ``with`` block."""
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 
+        self._is_loaded = False
+        self._folder = self.path / secrets.token_hex(8)
         self.clear(identity)
-        if self._obstacle:
-            self._continue_in_memory(self._obstacle)
-            return
-        self._generation = self.path / secrets.token_hex(8)
         try:
-            self._generation.mkdir(parents=True)
-            self._end = _write(self._generation / _CHANGES, 0, orjson.dumps(self._about) + b"\n")
-            self.index = TantivyIndex(self._generation / _KEYWORDS, self._language, writable=True)
-        except (OSError, HybridGraphError) as error:
-            self._continue_in_memory(str(error))
-
-    def clear(self, identity: Identity) -> None:
-        """Forget all texts."""
-        super().clear(identity)
-        self.contents, self._loaded, self._end = {}, 0, 0
-
-    def publish(self) -> None:
-        """Let the index that was begun by :meth:`create` replace the one in the folder, and delete the old files."""
-        if self._generation is None:
-            return
-        try:
+            self._folder.mkdir()
+            self._end = _write(self._folder / _CHANGES, 0, orjson.dumps(self._about) + b"\n")
+            self.index = TantivyIndex(self._folder / _KEYWORDS, self._language, writable=True)
+            yield
             unfinished = self.path / f"{_CURRENT}.new"
-            _write(unfinished, 0, self._generation.name.encode())
+            _write(unfinished, 0, self._folder.name.encode())
             unfinished.replace(self.path / _CURRENT)
-        except OSError as error:
-            self._continue_in_memory(str(error))
-            return
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         for old in self.path.iterdir():
-            if _GENERATION.fullmatch(old.name) and old != self._generation:
+            if _GENERATION.fullmatch(old.name) and old != self._folder:
                 shutil.rmtree(old, ignore_errors=True)
 
     def change(
-        self,
-        add: Sequence[Chunk],
-        remove: Collection[str] = (),
-        stored: Mapping[str, int] = MappingProxyType({}),
-        deleted: Collection[str] = (),
+        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
     ) -> None:
         """Implement :meth:`DocumentIndex.change`; the change is also written to the folder."""
-        if self._generation is not None:
-            try:
-                if self._obstacle:
-                    raise OSError(self._obstacle)
-                change = {
-                    "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
-                    "removed": list(remove),
-                    "stored": dict(stored),
-                    "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
-                    "deleted": list(deleted),
-                }
-                line = _encode(change)
-                self._end = _write(self._generation / _CHANGES, self._end, line)
-            except (OSError, TypeError, ValueError) as error:
-                self._continue_in_memory(str(error))
-        try:
-            super().change(add, remove, stored, deleted)
-            self._loaded += 1
-        except HybridGraphError as error:  # for example because the disk is full
-            self._continue_in_memory(str(error))
-
-    def _continue_in_memory(self, reason: str) -> None:
-        logger.warning("the keyword index in %s is not used, but kept in memory: %s", self.path, reason)
-        generation, self._generation, self._is_in_memory = self._generation, None, True
-        memory, self.reason = self.empty_index("tantivy", self._language)
-        memory.apply(1, ((row, (text := self.chunks[id]).text, text.headings) for id, row in self.row_of.items()), [])
-        self.index = memory
-        if generation is not None and self._current_name() != generation.name:
-            shutil.rmtree(generation, ignore_errors=True)  # it was not published
+        change = {
+            "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
+            "removed": list(remove),
+            "stored": dict(stored),
+            "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
+            "deleted": list(deleted),
+        }
+        self._is_loaded = False
+        self._end = _write(self._folder / _CHANGES, self._end, _encode(change))
+        super().change(add, remove, stored, deleted)
+        self._loaded += 1
+        self._is_loaded = True
 
 
 def _encode(change: Mapping[str, Any]) -> bytes:
-    """Return a change as a line with a checksum. Raises an error if JSON would change the metadata of a text."""
+    """Return a change as a line with a checksum. Raises StoreError if JSON would change the metadata of a text."""
     try:
         content = orjson.dumps(change)
     except TypeError as error:
-        raise TypeError(f"the metadata of a text cannot be stored as JSON ({error})") from error
+        raise StoreError(f"the metadata of a text cannot be stored as JSON ({error})") from error
     for before, after in zip(change["texts"], orjson.loads(content)["texts"], strict=True):
         if before != after:
-            raise ValueError(
+            raise StoreError(
                 f"the metadata of {before[0]!r} would be changed by storing it as JSON: {before[2]!r:.200}"
             )
     return b"%08x %b\n" % (zlib.crc32(content + b"\n"), content)

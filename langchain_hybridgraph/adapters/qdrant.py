@@ -16,7 +16,6 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores import (
     PAGE,
-    SAMPLED,
     NearestDocuments,
     StoreAdapter,
     is_number,
@@ -93,12 +92,6 @@ class QdrantAdapter(StoreAdapter):
     def ids(self) -> Iterator[str]:
         return (str(point.id) for point in self._scroll(with_payload=False))
 
-    def sample(self) -> Sequence[Vector]:
-        points, _ = self._store.client.scroll(
-            self._store.collection_name, limit=SAMPLED, with_payload=False, with_vectors=True
-        )
-        return [vector for point in points if (vector := self._vector(point)) is not None]
-
     def _document(self, point: Any) -> Document:
         payload = point.payload or {}
         metadata = dict(payload.get(self._store.metadata_payload_key) or {})
@@ -169,16 +162,6 @@ class _QdrantDialect(Dialect[Any]):
             return self._in_time(key, operator, seconds)
         return self._range(key, **{operator[1:]: operand}) if is_number(operand) else None
 
-    def fails(self, key: str, operator: str, operand: Any) -> Any | None:
-        if operator == "$exists":
-            return self._empty(key)
-        if operator == "$in":
-            expressible = [each for each in self._grouped(operand) if not isinstance(each, CanonicalTime)]
-            return self.all_of([self._not(key, self._equal, each) for each in expressible])
-        if operator in ORDERINGS and is_number(operand):
-            return self._not(key, lambda name, bound: self._range(name, **{operator[1:]: bound}), operand)
-        return None
-
     def _grouped(self, operands: Sequence[Any]) -> list[Any]:
         texts = [operand for operand in operands if is_text(operand)]
         others = [operand for operand in operands if not is_text(operand)]
@@ -193,11 +176,6 @@ class _QdrantDialect(Dialect[Any]):
             times = [self._in_time(key, operator, operand.seconds) for operator in ("$gte", "$lte")]
             return self.all_of(times)
         return self._range(key, gte=operand, lte=operand) if is_number(operand) else None
-
-    def _not(self, key: str, condition: Any, operand: Any) -> Any | None:
-        """Return a condition for rows with a list or not matching ``condition``, or None if this is impossible."""
-        value, element = condition(key, operand), condition(f"{key}[]", operand)
-        return None if value is None else self._models.Filter(should=[self._models.Filter(must_not=[value]), element])
 
     def _contains(self, key: str, operand: Any) -> Any | None:
         if isinstance(operand, CanonicalTime):

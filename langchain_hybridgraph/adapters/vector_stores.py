@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -33,8 +32,8 @@ FilterArgument = Literal["document", "metadata"]
 #
 # A translated filter matches everything that the original filter matches, and possibly more, because stores have
 # different rules for comparison, order and missing values. So ``filter.matches`` is always applied to the returned
-# metadata afterwards. A translation of None means that every hit has to be fetched and checked. The dialect of each
-# store is in the module of its adapter.
+# metadata afterwards. A translation of None means that every hit has to be fetched and checked. Negations, which
+# usually match most texts, are not translated. The dialect of each store is in the module of its adapter.
 
 _EXACT = 2**53  # every smaller integer can be represented exactly as a float
 _MOST_OPERANDS = 10_000  # SQLite in Chroma allows 32,766 variables, and an operand takes two
@@ -142,10 +141,6 @@ class StoreAdapter:
         """Name of the collection, which tells it from others as far as possible."""
         return f"{type(self._store).__name__} {getattr(self._store, 'collection_name', '')}".rstrip()
 
-    def has_same_texts(self, other: StoreAdapter) -> bool:
-        """Return whether the other adapter certainly accesses the same collection."""
-        return self._store is other._store
-
     # -- searching ----------------------------------------------------------------------------------------------
 
     def embedded(self, query: Query) -> Vector | None:
@@ -215,7 +210,7 @@ class StoreAdapter:
 
     def sample(self) -> Sequence[Vector]:
         """Return a sample of the stored vectors, or () if the store does not return vectors."""
-        return ()
+        return list(self.vectors(list(islice(self.ids(), SAMPLED))).values()) if self.gives_vectors else ()
 
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
@@ -454,15 +449,6 @@ class MilvusAdapter(StoreAdapter):
         key = self._store._primary_field
         return (str(entity[key]) for entity in self._all([key]))
 
-    def sample(self) -> Sequence[Vector]:
-        if self._store.col is None or not self.searches_by_vector:
-            return ()
-        field = self._store._vector_field
-        answer = self._store.client.query(
-            self._store.collection_name, filter="", limit=SAMPLED, output_fields=[self._store._primary_field, field]
-        )
-        return [entity[field] for entity in answer]
-
     def _document(self, entity: dict[str, Any]) -> Document:
         id = str(entity[self._store._primary_field])
         document: Document = self._store._parse_document(dict(entity))
@@ -538,8 +524,7 @@ def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
 class _PGVectorDialect(MongoDialect):
     """Filter language of PGVector.
 
-    Comparisons also match elements of lists. If the stored value has another type, the result is NULL instead of false,
-    so a negation misses the row. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
+    Comparisons also match elements of lists. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
     """
 
     def key(self, path: Path) -> str | None:
@@ -556,14 +541,6 @@ class _PGVectorDialect(MongoDialect):
         if seconds is not None:
             return self._around(key, operator, seconds)
         return {key: {operator: operand}} if is_text(operand) or is_number(operand) else None
-
-    def fails(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
-        missing: list[dict[str, Any]] = [{key: {"$exists": False}}, {key: {"$eq": None}}]
-        if operator == "$exists":
-            return self.some(missing)
-        # $nin compares strings, so it would also exclude a number, bool or list with the same string representation.
-        excluded = [text for text in operand if is_text(text) and not _is_json(text)] if operator == "$in" else []
-        return self.some([*missing, {key: {"$nin": excluded}}]) if excluded else None
 
     def _is_one_of(self, key: str, operands: Sequence[Any]) -> dict[str, Any] | None:
         texts, truths, numbers = by_kind(operands)
@@ -592,13 +569,3 @@ class _PGVectorDialect(MongoDialect):
             return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
-    except ValueError:
-        return False
-    except RecursionError:
-        return True
-    return True

@@ -32,7 +32,7 @@ from langchain_core.callbacks import (
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
@@ -50,9 +50,8 @@ from langchain_hybridgraph.options.arguments import (
     check_vector,
     unknown_options,
 )
-from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
+from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_value, group_field, is_plain
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
-from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
@@ -326,16 +325,6 @@ class ObservedRetriever(StreamingRetriever):
         finally:
             await events.areport_stages(run_manager, prepared_search.trace)
 
-    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        params = super()._get_ls_params(**kwargs)
-        store = getattr(self, "vector_store", None)
-        embedding = getattr(store, "embeddings", None)
-        if store is not None:
-            params["ls_vector_store_provider"] = type(store).__name__
-        if embedding is not None:
-            params["ls_embedding_provider"] = type(embedding).__name__
-        return params
-
 
 def _display_value(value: Any) -> Any:
     if isinstance(value, OptionGroup):
@@ -487,7 +476,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             **selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)},
             store=store,
             sources=self._sources(options, callbacks),
-            fusion=self.fusion if self.fusion is not None else self._default_fusion,
+            fusion=self._fusion,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
@@ -510,6 +499,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
                 check_value(type(self), name, value)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
+
+    @property
+    def _fusion(self) -> Any:
+        return self._default_fusion if self.fusion is None else self.fusion
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         max_tokens = options.get("max_tokens")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
-from langchain_hybridgraph.display.picture import NODES, WIDTH
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.options.arguments import GRAPH_ONLY, CallSettings, Options, check_texts
+from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options, check_texts
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
@@ -59,7 +58,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        if name == "edges":
+        if name in ("edges", "index"):
             self._graph_store = self._graph_of_edges()
 
     def _graph_of_edges(self) -> HasGraph | None:
@@ -71,27 +70,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
             return self.edges.for_store(lambda ids, scope: store.read(ids, scope, {}), cosines)
         graph: HasGraph = self.edges
         return graph
-
-    # -- drawing ----------------------------------------------------------------------------------------------
-
-    def picture(
-        self,
-        query: str | None,
-        k: int | None = None,
-        *,
-        width: float = WIDTH,
-        nodes: int = NODES,
-        **options: Unpack[CallSettings],
-    ) -> Any:
-        """Draw the k best hits and the edges that led to them.
-
-        Returns a matplotlib Figure (see :func:`~langchain_hybridgraph.display.draw`). Options and errors are those of
-        :meth:`retrieve`; ConfigurationError also if the size is invalid, or without
-        ``langchain-hybridgraph[notebook]``.
-        """
-        from langchain_hybridgraph import display
-
-        return display.draw(self.retrieve(query, k, **options), width=width, nodes=nodes)
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -25,12 +24,12 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import Options, check_documents, check_first, documents_of
-from langchain_hybridgraph.options.groups import groups_of
+from langchain_hybridgraph.options.base import groups_of
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.search.context import Pipeline
@@ -38,7 +37,7 @@ from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores import protocols
-from langchain_hybridgraph.stores.folder import CATALOG
+from langchain_hybridgraph.stores.index import CATALOG
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
@@ -84,28 +83,24 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
-        vector_store = self.vector_store
+        vector_store, is_default = self.vector_store, self.index == models.IndexOptions()
         if isinstance(vector_store, protocols.SearchesVectors) and isinstance(vector_store, protocols.ReadsChunks):
-            if documents is not None:
+            if documents is not None or not is_default:
                 raise ConfigurationError(
-                    f"{type(vector_store).__name__} has a keyword index of its own: add the documents to it "
-                    "with add_documents() or ingest(), and leave documents= out"
-                )
-            if self.index != models.IndexOptions():
-                raise ConfigurationError(
-                    f"index= is for vector stores without a keyword index, got {self.index!r}; "
-                    f"{type(vector_store).__name__} keeps its own index up to date, in the language that was chosen "
-                    "when the store was created: leave index= out"
+                    f"{type(vector_store).__name__} has a keyword index of its own, in the language that was chosen "
+                    "when the store was created: leave documents= and index= out, and add documents with "
+                    f"add_documents() or ingest(); got {f'index={self.index!r}' if documents is None else 'documents='}"
                 )
             return
-        if documents is not None and self.keyword_retriever is not None:
+        ways = {
+            "documents=": documents is not None,
+            "keyword_retriever=": self.keyword_retriever is not None,
+            "index={'path': …}": self.index.path is not None,
+        }
+        if sum(ways.values()) > 1:
             raise ConfigurationError(
-                "documents= and keyword_retriever= both define the keyword search: pass only one of them"
-            )
-        if self.index.path is not None and (documents is not None or self.keyword_retriever is not None):
-            raise ConfigurationError(
-                f"index={{'path': {str(self.index.path)!r}}} keeps a keyword index of the texts in the vector store: "
-                f"leave {'documents=' if documents is not None else 'keyword_retriever='} out, or leave the path out"
+                f"{' and '.join(name for name in ways if ways[name])} both define the keyword search: pass only one of "
+                "them"
             )
         built = self.index.adapter
         if documents is not None or self.keyword_retriever is not None:
@@ -114,28 +109,20 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             self.index = self.index.built(self._shared_adapter())
 
     def _shared_adapter(self) -> VectorStoreAdapter:
-        """Return the up-to-date adapter that retrievers of this vector store, or surely the same collection, share."""
-        store, options = self.vector_store, self.index
+        """Return the up-to-date adapter that retrievers of this vector store share."""
+        options = self.index
         path = None if options.path is None else str(options.path.expanduser().resolve())
         key = options.engine, language_name(options.language), options.id_key, options.equal_texts, path
-        shared = _SharedAdapters.of(store)
+        shared = _SharedAdapters.of(self.vector_store)
         with shared.lock:
             adapter = shared.adapters.get(key)
             freshness = None if adapter is None else adapter.freshness
-            if adapter is None:
-                own = adapter_of(store)
-                indexes = list(_shared_indexes.items())
-                same = (each for each, options in indexes if options == key and own.has_same_texts(each.adapter))
-                freshness = next(same, None)
-            if freshness is None:
-                adapter = self._adapter(None)
+            if adapter is None or freshness is None:
+                adapter = shared.adapters[key] = self._adapter(None)
+            elif freshness.adapter.is_in_memory:
+                freshness.refresh()
             else:
-                freshness.refresh() if freshness.adapter.is_in_memory else freshness.bring_up_to_date()
-                if adapter is None:
-                    adapter = pipeline_store(store, freshness.texts, id_key=options.id_key, freshness=freshness)
-            if adapter.freshness is not None:
-                shared.adapters[key] = adapter
-                _shared_indexes[adapter.freshness] = key
+                freshness.bring_up_to_date()
             return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
@@ -145,9 +132,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
             identity = Identity(own_documents, _stored_of(own_documents, adapter), options.id_key)
             chunks = {id: chunk_of(document, id) for document, id in zip(own_documents, identity.ids, strict=True)}
-            return pipeline_store(
-                self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
-            )
+            return pipeline_store(self.vector_store, identity=identity, extra_chunks=chunks)
         merges_copies = options.equal_texts == "once"
         if options.path is not None:
             with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
@@ -160,46 +145,41 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
                     stacklevel=6,
                 )
-            return pipeline_store(self.vector_store, None, id_key=options.id_key)
+            return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
+        is_given = documents is not None
         build = partial(
-            DocumentIndex,
-            engine=options.engine,
-            language=options.language,
-            id_key=options.id_key,
-            is_given=documents is not None,
+            DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
         )
         contents = index_refresh.StoreContents()
-        reading = _until_failure(contents, adapter) if adapter.can_list else iter(())
-        is_read = True
+        reading = contents.reading(adapter) if adapter.can_list else iter(())
+        is_read = adapter.can_list
         if documents is None:
-            indexed = contents.without_copies(reading) if merges_copies else reading
-            # ``contents`` grows while the index is built.
-            texts = build(indexed, stored_documents=contents.documents.values())
-            if contents.error is not None:
+            try:
+                # ``contents`` grows while the index is built.
+                indexed = contents.without_copies(reading) if merges_copies else reading
+                texts = build(indexed, stored_documents=contents.documents.values())
+            except Exception as error:  # noqa: BLE001 - a server may fail with anything
+                contents = index_refresh.StoreContents(size=index_refresh.UNREAD)
                 texts = build(())
                 warnings.warn(
-                    f"the texts of {type(self.vector_store).__name__} could not be listed ({contents.error}), so only "
-                    "the vector search finds texts until a later search can list them; to search by keyword without "
-                    f"listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
+                    f"the texts of {type(self.vector_store).__name__} could not be listed ({describe_error(error)}), "
+                    "so only the vector search finds texts until a later search can list them; to search by keyword "
+                    f"without listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
                     stacklevel=6,
                 )
         else:
-            deque(reading, maxlen=0)
-            is_read = adapter.can_list and contents.error is None
+            try:
+                deque(reading, maxlen=0)
+            except Exception:  # noqa: BLE001 - a server may fail with anything
+                contents, is_read = index_refresh.StoreContents(), False
             stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
             texts = build(documents, stored_documents=stored)
-        return pipeline_store(
-            self.vector_store,
-            texts,
-            id_key=options.id_key,
-            freshness=index_refresh.Freshness(
-                texts, adapter, contents if is_read else None, merges_copies=merges_copies
-            ),
-            documents=() if documents is None else contents.documents.values(),
-        )
+        freshness = index_refresh.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
+        stored_documents = () if documents is None else contents.documents.values()
+        return pipeline_store(self.vector_store, freshness=freshness, documents=stored_documents)
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
-        """Return the adapter with the keyword index in this folder, or None if the store fails."""
+        """Return the adapter with the keyword index in this folder, or None if the folder or the store fails."""
         options = self.index
         if not adapter.can_list:
             raise ConfigurationError(
@@ -213,42 +193,28 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
                 "new folder, such as index={'path': 'keyword-index'}"
             )
-        folder_index = index_refresh.KeptIndex(
-            folder,
-            collection=adapter.collection,
-            language=options.language,
-            id_key=options.id_key,
-            equal_texts=options.equal_texts,
-        )
         try:
+            index_options = options.model_dump(include={"language", "id_key", "equal_texts"})
+            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **index_options)
             freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
-        except HybridGraphError:
+        except ConfigurationError:
             raise
-        except Exception:  # a server may fail with anything; the texts are listed again below
-            logger.warning("the keyword index in %s is not used: the store failed", path, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a full disk, a write-protected folder, or a server that fails
+            logger.warning("the keyword index is in memory, not in %s: %s", path, describe_error(error))
             return None
-        return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
+        return pipeline_store(self.vector_store, freshness=freshness)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option, except those of the built index; ``vector_store`` only if neither store needs an index."""
-        if name == "vector_store" and (
-            self.index.adapter is not None or not isinstance(value, protocols.SearchesVectors)
-        ):
+        """Set an option, except ``index``; ``vector_store`` only if neither store needs an index."""
+        is_refused = name == "index" and getattr(value, "adapter", None) is None
+        if name == "vector_store":
+            is_refused = self.index.adapter is not None or not isinstance(value, protocols.SearchesVectors)
+        if is_refused:
             raise ConfigurationError(
-                f"vector_store cannot be set to a {type(value).__name__}: the store's texts are read when the "
-                f"retriever is created, so create another retriever: {type(self).__name__}(vector_store)"
+                f"{name} cannot be set to {value!r:.80}: the store's texts are read when the retriever is created, so "
+                f"create another retriever: {type(self).__name__}(vector_store)"
             )
-        before = self.index
         super().__setattr__(name, value)
-        if name == "index" and before.adapter is not None and self.index.adapter is None:
-            changed = self.index
-            self.index = before
-            if dict(changed) | {"refresh": before.refresh} != dict(before):
-                raise ConfigurationError(
-                    f"the index was built with {before!r}, of which only refresh can be changed, got {changed!r}: "
-                    f"create another retriever, {type(self).__name__}(vector_store, …)"
-                )
-            self.index = changed.built(before.adapter)
 
     @field_validator("vector_store", mode="before")
     @classmethod
@@ -356,23 +322,24 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         keyword index, and with ``keyword_retriever=``.
         """
         adapter = self.index.adapter
-        freshness: index_refresh.Freshness | None = None if adapter is None else adapter.freshness
-        if freshness is None:
+        if adapter is None or adapter.freshness is None:
             raise ConfigurationError(
                 "there is no keyword index to refresh: a HybridGraphStore keeps its own index up to date, and a "
                 "keyword_retriever= manages its own texts"
             )
         if documents is None:
-            return freshness.refresh()
+            report: index_refresh.RefreshReport = adapter.freshness.refresh()
+            return report
         if self.index.path is not None:
             raise ConfigurationError(
                 "refresh(documents) cannot replace a keyword index that is kept in a folder, which contains the texts "
                 "of the vector store: call refresh()"
             )
-        if freshness in _shared_indexes:  # other retrievers keep the store's texts
-            self.index = self.index.built(self._adapter(None))
-            return self.refresh(documents)
-        return freshness.refresh(check_documents(documents))
+        self.index = self.index.built(self._adapter(check_documents(documents)))
+        before, after = adapter.texts.chunks, self.index.adapter.texts.chunks
+        added, removed = after.keys() - before.keys(), before.keys() - after.keys()
+        changed = [id for id in after.keys() - added if before[id] != after[id]]
+        return index_refresh.RefreshReport(len(added), len(changed), len(removed))
 
     async def arefresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
@@ -407,11 +374,11 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         adapter = index.adapter
         if adapter is None:
             return pipeline
-        unread = adapter.freshness is not None and adapter.freshness.error is not None
+        is_unread = adapter.freshness is not None and adapter.freshness.is_unread
         return replace(
             pipeline,
             listing=partial(adapter.list_chunks, refresh=index.refresh),
-            count=None if adapter.texts is None or unread else partial(len, adapter.texts.chunks),
+            count=None if adapter.texts is None or is_unread else partial(len, adapter.texts.chunks),
             merges_copies=index.equal_texts == "once",
         )
 
@@ -452,15 +419,6 @@ class _SharedAdapters:
 
 
 _SHARED = "_hybridgraph_adapters"
-_shared_indexes: WeakKeyDictionary[index_refresh.Freshness, Any] = WeakKeyDictionary()
-
-
-def _until_failure(contents: index_refresh.StoreContents, adapter: StoreAdapter) -> Iterator[Document]:
-    """Yield the texts of the store. If it fails, ``contents`` has only the error."""
-    try:
-        yield from contents.reading(adapter)
-    except Exception as error:  # noqa: BLE001 - a server may fail with anything
-        contents.documents, contents.hashes, contents.size, contents.error = {}, {}, None, describe_error(error)
 
 
 def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, labels_of
-from langchain_hybridgraph.errors import check_number, describe_error, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     SILENT,
@@ -213,7 +213,9 @@ def admit(
     """
     check_number("near_duplicate", near_duplicate, gt=0, le=1)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
-        raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember")
+        raise ConfigurationError(
+            f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember"
+        )
     metadata = [ParsedMetadata.check(chunk.metadata) for chunk in chunks]
     all_vectors = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None

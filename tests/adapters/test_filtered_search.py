@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
@@ -231,22 +230,14 @@ def test_chroma_reads_no_more_texts_than_it_returns(over_chroma, requests, filte
 # -- changes -------------------------------------------------------------------------------------------------------
 
 
-class Nothing(BaseRetriever):
-    """Keyword retriever that finds nothing, so no text is read when the retriever is created."""
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        return []
-
-
-@pytest.fixture(params=["texts were read", "vectors alone", "in memory"])
+@pytest.fixture(params=["in a folder", "in memory"])
 def changing(request, tmp_path):
     """Return a collection of 40 texts and a retriever that has already searched it."""
     folder = None if request.param == "in memory" else str(tmp_path)
     store = Chroma.from_documents(
         documents()[:40], Numbered(), collection_name=f"texts-{uuid4()}", persist_directory=folder
     )
-    only_vectors = {"keyword_retriever": Nothing()} if request.param == "vectors alone" else {}
-    retriever = HybridRetriever(store, **only_vectors)
+    retriever = HybridRetriever(store)
     nearest(retriever, by_document("d1"), 3, 5)
     return store, retriever
 

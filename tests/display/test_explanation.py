@@ -6,7 +6,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.display import explain_result
+from langchain_hybridgraph.display import draw, explain_result
 from langchain_hybridgraph.display.explanation import excerpt, matches, quote, title
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge
@@ -121,11 +121,10 @@ def test_the_plan_uses_the_names_of_the_settings(store):
 
 
 def test_a_picture_shows_the_hits(store):
-    """A picture of a retriever has the k hits with their ranks, at the requested width."""
+    """A picture of a result has the k hits with their ranks, at the requested width."""
     pytest.importorskip("matplotlib")
-    figure = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}).picture(
-        QUESTION, k=2, width=8
-    )
+    retriever = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1})
+    figure = draw(retriever.retrieve(QUESTION, k=2), width=8)
     labels = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
     assert {"1\xa0\xa0Ada wrote the first program.", "2\xa0\xa0A machine of brass and steam."} <= {*labels}
     assert figure.get_figwidth() == 8

@@ -55,16 +55,6 @@ def test_paragraphs_are_kept_whole_while_they_fit():
     ]
 
 
-def test_a_long_paragraph_is_cut_at_sentences():
-    """A paragraph that does not fit is split between sentences."""
-    text = " ".join(sentence(n) for n in range(6))  # 11.7 tokens each
-    assert texts(RecursiveSplitter(24, 0), text) == [
-        f"{sentence(0)} {sentence(1)}",
-        f"{sentence(2)} {sentence(3)}",
-        f"{sentence(4)} {sentence(5)}",
-    ]
-
-
 def test_the_overlap_is_whole_sentences_where_they_fit():
     """A piece starts with the last sentences of the previous piece, as many as fit into the overlap."""
     text = " ".join(sentence(n) for n in range(6))
@@ -83,6 +73,18 @@ def test_small_sections_share_a_piece():
     assert texts(splitter, "\n\n".join([small] * 4)) == ["\n\n".join([small] * 2)] * 2
 
 
+@pytest.mark.parametrize("overlap", [0, 10])
+def test_a_heading_stays_with_its_table(overlap):
+    """A heading is in one piece with the first rows of a table that almost fills a piece."""
+    rows = "".join(f"| part {row} | {row} EUR |\n" for row in range(12))
+    text = f"# Guide\n\nShort.\n\n## All the parts\n\n| part | price |\n|---|---|\n{rows}"
+    for size in range(40, 140):
+        for splitter in (RecursiveSplitter(size, overlap), ParentChildSplitter(children=RecursiveSplitter(size, 0))):
+            children = [child for piece in split(splitter, text) for child in piece.children or (piece,)]
+            (with_heading,) = [child.text for child in children if "## All" in child.text]
+            assert "| part 1 |" in with_heading
+
+
 def test_comments_of_code_are_not_headings():
     """In a source file where # starts a comment, no line is a heading."""
     assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]
@@ -99,6 +101,8 @@ def test_impossible_sizes(size, overlap):
     """A size that is not larger than the overlap, or a negative overlap, raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match=r"size must be|overlap must be"):
         RecursiveSplitter(size, overlap)
+    with pytest.raises(ConfigurationError, match="percentile must be"):
+        SemanticSplitter(None, percentile=250)
 
 
 @given(prose, st.integers(4, 40), st.integers(0, 3))
@@ -201,12 +205,6 @@ def test_a_failing_embedding_falls_back_with_a_note():
     assert notes == ["semantic splitting fell back to recursive splitting for 'a.md': RuntimeError: no model"]
 
 
-def test_an_invalid_percentile():
-    """A percentile above 100 raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="percentile must be"):
-        SemanticSplitter(Topics(), percentile=250)
-
-
 # -- any splitter ---------------------------------------------------------------------------------------------------
 
 
@@ -219,12 +217,6 @@ def test_langchain_splitters_cut_as_they_do_alone():
         pieces = split(as_splitter(theirs), text)
         assert [piece.text for piece in pieces] == theirs.split_text(text)
         assert all(text[piece.start : piece.start + len(piece.text)] == piece.text for piece in pieces)
-
-
-def test_a_function_is_a_splitter():
-    """A function that returns a list of strings is a splitter; blank strings are dropped."""
-    assert texts(as_splitter(lambda text: text.split(",")), "a,b, ,a") == ["a", "b", "a"]
-    assert [p.start for p in split(as_splitter(lambda text: text.split(",")), "a,b, ,a")] == [0, 2, 6]
 
 
 def test_names_of_strategies():

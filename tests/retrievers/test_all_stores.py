@@ -15,6 +15,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.suite import HashedWords
 
 pytest.importorskip("milvus_lite")
@@ -60,8 +61,6 @@ RETRIEVERS = {
     "advanced": lambda store: AdvancedRetriever(HybridRetriever(store, k=3)),
     "hierarchical": lambda store: HierarchicalRetriever(store, k=3),
 }
-# Stores with the same search engines as the store in memory; Milvus has its own word statistics.
-SAME = ("folder",)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +74,7 @@ def stores(tmp_path_factory):
         opened = {
             "memory": HybridGraphStore(None, model),
             "folder": HybridGraphStore(place / "index", model),
-            "milvus": MilvusStore(f"milvus:{place / 'lite.db'}", model),
+            "milvus": MilvusStore(f"milvus:{place / 'lite.db'}", model, timeout=PATIENCE),
         }
         for store in opened.values():
             stack.callback(store.close)
@@ -89,12 +88,11 @@ def ids_of_hits(retriever, **options):
 
 
 @pytest.mark.parametrize("name", RETRIEVERS)
-@pytest.mark.parametrize("place", SAME)
-def test_hits_equal_those_of_the_store_in_memory(stores, name, place):
+def test_hits_equal_those_of_the_store_in_memory(stores, name):
     """A store in a folder gives the same hits as a store in memory, in the same order."""
     expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
     assert expected[0][0].startswith("garden-0") or name == "hierarchical"
-    assert ids_of_hits(RETRIEVERS[name](stores[place])) == expected
+    assert ids_of_hits(RETRIEVERS[name](stores["folder"])) == expected
 
 
 @pytest.mark.parametrize("name", RETRIEVERS)
@@ -123,6 +121,9 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     """Searching an index without texts reports empty-index, in a folder and in Milvus."""
     from langchain_hybridgraph import MilvusStore
 
-    for store in (HybridGraphStore(tmp_path / "index"), MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words())):
+    for store in (
+        HybridGraphStore(tmp_path / "index"),
+        MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE),
+    ):
         with store:
             assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded

@@ -138,7 +138,7 @@ def test_the_own_store_keeps_equal_texts():
     """In a HybridGraphStore, equal texts with different ids are different hits; the option is refused."""
     store = HybridGraphStore.from_texts(["The ant sleeps."] * 2, "lsa", ids=["a", "b"])
     assert sorted(document.id for document in HybridRetriever(store).invoke("ant")) == ["a", "b"]
-    with pytest.raises(ValueError, match="index= is for vector stores without a keyword index"):
+    with pytest.raises(ValueError, match="a keyword index of its own"):
         HybridRetriever(store, index={"equal_texts": "each"})
 
 

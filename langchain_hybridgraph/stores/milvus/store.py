@@ -306,9 +306,11 @@ class MilvusChunkStore:
                 cosines = {id: float(vectors[id] @ vector) for id in ids if id in vectors}
                 return sorted(cosines, key=lambda id: -cosines[id])[:n]
 
-            tree = tree_of_chunks({number: row.chunk for number, row in enumerate(rows)}, len(rows), nearest)
+            chunks = {number: row.chunk for number, row in enumerate(rows)}
+            tree = tree_of_chunks(chunks, len(rows), nearest)
             index.tree = read_at, rows, tree
-        return Tree(*tree, np.array([row.is_in(scope) for row in rows], np.bool_))
+        state, tree_rows = tree
+        return Tree(state, tree_rows, np.array([row.is_in(scope) for row in rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
