@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.records import EdgeFilter, Scope
-    from langchain_hybridgraph.stores.protocols import HasGraph, Nodes, Weights
+    from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
     Integers = NDArray[np.integer]
 
@@ -452,7 +453,9 @@ class InMemoryGraph:
         self.ids: list[str] = []
         self.node_of: dict[str, int] = {}
         self.edges: dict[Pair, dict[str, Edge]] = {}  # by relation
-        self._state: GraphState | None = None  # None after a change
+        self._states: list[GraphState] = []  # the latest state; empty after a change
+        self.visible: Visible | None = None
+        self.cosines: Cosines | None = None
         self._lock = Lock()
         self.add(edges)
 
@@ -479,33 +482,38 @@ class InMemoryGraph:
                 by_relation = self.edges.setdefault((self.node_of[edge.source], self.node_of[edge.target]), {})
                 if edge.weight > by_relation.setdefault(edge.relation, edge).weight:
                     by_relation[edge.relation] = edge
-            self._state = None
+            self._states.clear()
 
     def remove(self, ids: Iterable[str]) -> int:
         """Delete every edge that starts or ends at one of these ids; return the number of deleted edges."""
         with self._lock:
             nodes = {self.node_of[id] for id in ids if id in self.node_of}
             pairs = [pair for pair in self.edges if not nodes.isdisjoint(pair)]
-            self._state = None
+            self._states.clear()
             return sum(len(self.edges.pop(pair)) for pair in pairs)
 
-    def scoped_graph(
-        self, scope: Scope, edge_filter: EdgeFilter, visible: Visible | None = None, cosines: Cosines | None = None
-    ) -> ScopedGraph:
+    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
         """Return the part of the current graph that a call with this scope and edge filter may traverse.
 
-        ``visible(ids, scope)`` returns the visible ids (default: all), ``cosines(vector, ids)`` the known cosines by id
-        (default: none).
+        Without :meth:`for_store`, all chunks are visible, and no cosines are known.
         """
         with self._lock:
-            state = self._state = self._state or self._latest_state()
+            if not self._states:
+                self._states.append(self._latest_state())
+            [state] = self._states
         is_chunk: Mask = state.row >= 0
-        is_unknown = is_chunk.copy() if visible is not None else np.zeros_like(is_chunk)
-        return _ListedGraph(state, scope, edge_filter, self, visible, cosines, is_chunk, is_unknown)
+        is_unknown = is_chunk.copy() if self.visible is not None else np.zeros_like(is_chunk)
+        return _ListedGraph(state, scope, edge_filter, self, is_chunk, is_unknown)
 
-    def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
-        """Return this graph with a store's visibility and cosines."""
-        return _GraphOfStore(self, visible, cosines)
+    def for_store(self, visible: Visible | None, cosines: Cosines | None) -> InMemoryGraph:
+        """Return this graph, including later changes, with a store's visibility and cosines.
+
+        ``visible(ids, scope)`` returns the visible ids (None: all), ``cosines(vector, ids)`` the known cosines by id
+        (None: none).
+        """
+        graph = copy(self)
+        graph.visible, graph.cosines = visible, cosines
+        return graph
 
     def _latest_state(self) -> GraphState:
         codes, infinity = {MENTIONS: MENTIONS_CODE}, np.inf
@@ -528,28 +536,11 @@ class InMemoryGraph:
         return GraphState.of(np.array(rows, np.int64).reshape(-1, 3), EdgeColumns.of(arcs, codes), codes)
 
 
-class _GraphOfStore(NamedTuple):
-    edges: InMemoryGraph
-    visible: Visible
-    cosines: Cosines | None
-
-    @property
-    def has_graph(self) -> bool:
-        """Whether the graph currently has any edges."""
-        return self.edges.has_graph
-
-    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
-        """Return the part of the current graph that a call with this scope and edge filter may traverse."""
-        return self.edges.scoped_graph(scope, edge_filter, self.visible, self.cosines)
-
-
 @dataclass(frozen=True)
 class _ListedGraph(ScopedGraph):
     """Part of a list of edges. Each chunk's visibility is looked up at most once."""
 
     graph: InMemoryGraph
-    visible: Visible | None
-    cosines_of: Cosines | None
     known_visible: Mask
     is_unknown: Mask
 
@@ -567,16 +558,16 @@ class _ListedGraph(ScopedGraph):
         return [self.graph.ids[node] for node in nodes.tolist()]
 
     def is_visible(self, nodes: Integers) -> Mask:
-        if self.visible is not None and (unknown := np.unique(nodes[self.is_unknown[nodes]])).size:
+        if self.graph.visible is not None and (unknown := np.unique(nodes[self.is_unknown[nodes]])).size:
             ids = self.ids(unknown.astype(np.int64))
-            visible_ids = self.visible(ids, self.scope)
+            visible_ids = self.graph.visible(ids, self.scope)
             self.known_visible[unknown], self.is_unknown[unknown] = [id in visible_ids for id in ids], False
         is_visible: Mask = self.known_visible[nodes]
         return is_visible
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         ids = self.ids(nodes)
-        cosine_of = self.cosines_of(vector, ids) if self.cosines_of is not None and ids else {}
+        cosine_of = self.graph.cosines(vector, ids) if self.graph.cosines is not None and ids else {}
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
     def edges_between(self, pairs: Iterable[Pair]) -> Iterable[tuple[int, int, Edge]]:

@@ -246,12 +246,6 @@ class _Candidate(NamedTuple):
     def confidence(self) -> float:
         return CONFIDENCE if self.metadata.confidence is None else self.metadata.confidence
 
-    def period(self, now: float) -> tuple[float, float]:
-        """Return the start (or else the creation, or else ``now``) and the end of the memory's validity."""
-        values = self.metadata
-        begins = [time for time in (values.valid_from, values.created_at, now) if time is not None]
-        return begins[0], inf if values.valid_until is None else values.valid_until
-
 
 class _Plan:
     """Rows to write for new memories. Each one is compared with the stored memories and the new ones before it."""
@@ -312,10 +306,10 @@ class _Plan:
         """Return (id, cosine) of matching memories with overlapping validity: ``n`` nearest stored, then new ones."""
         if new.vector is None:
             return []
-        first, last = new.period(self._now)
+        first, last = _period(new.metadata, self._now)
         neighbours = self._store.nearest(new.vector, n, (first, last), filter)
         for other in self.added.values():
-            begin, end = other.period(self._now)
+            begin, end = _period(other.metadata, self._now)
             is_in = filter is None or filter.matches(other.chunk.metadata)
             if other.vector is not None and is_in and begin <= last and end >= first:
                 neighbours.append((other.chunk.id, float(other.vector @ new.vector)))
@@ -324,7 +318,8 @@ class _Plan:
     def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
         if cosine < self._near_duplicate:
             return False
-        old, (first, last), (begin, end) = self._chunk(id), self._period(id), new.period(self._now)
+        old, (begin, end) = self._chunk(id), _period(new.metadata, self._now)
+        first, last = _period(self._values(id), self._now if id in self.added else -inf)
         if old.id == new.chunk.id and new.metadata.valid_from is None and new.metadata.created_at is None:
             begin = first
         is_later = begin == first if _are_events(new.chunk, old) else begin >= first
@@ -397,12 +392,8 @@ class _Plan:
     def _chunk(self, id: str) -> Chunk:
         return self.added[id].chunk if id in self.added else self._store.get([id])[0]
 
-    def _period(self, id: str) -> tuple[float, float]:
-        if id in self.added:
-            return self.added[id].period(self._now)
-        state = self._store.states([id], Scope()).get(id, MemoryState())
-        begins = [time for time in (state.valid_from, state.created_at) if time is not None]
-        return begins[0] if begins else -inf, inf if state.valid_until is None else state.valid_until
+    def _values(self, id: str) -> ParsedMetadata | MemoryState:
+        return self.added[id].metadata if id in self.added else self._store.states([id], Scope()).get(id, MemoryState())
 
     def _credibility(self, memory: _Candidate) -> float:
         source = _source(memory.chunk)
@@ -412,15 +403,19 @@ class _Plan:
         change = self.changes.get(id)
         if change is not None and change.confidence is not None:
             return change.confidence
-        if id in self.added:
-            return self.added[id].confidence
-        confidence = self._store.states([id], Scope()).get(id, MemoryState()).confidence
+        confidence = self._values(id).confidence
         return CONFIDENCE if confidence is None else confidence
 
     def _change(self, id: str, confidence: float | None, uses: int = 0) -> None:
         before = self.changes.get(id, MemoryChange(id))
         new_confidence = before.confidence if confidence is None else confidence
         self.changes[id] = MemoryChange(id, new_confidence, before.uses + uses)
+
+
+def _period(values: ParsedMetadata | MemoryState, default: float) -> tuple[float, float]:
+    """Return the start (or else the creation, or else ``default``) and the end of a memory's validity."""
+    begins = [time for time in (values.valid_from, values.created_at, default) if time is not None]
+    return begins[0], inf if values.valid_until is None else values.valid_until
 
 
 def _are_events(one: Chunk, other: Chunk) -> bool:

@@ -173,7 +173,8 @@ def test_a_store_decides_which_chunks_are_visible():
         return {id for id in ids if id != "b"}
 
     edges = [mention("a", ADA, 0.5), mention("b", ADA, 0.8), Edge("a", "c", "cites", 0.3)]
-    graph = InMemoryGraph(edges).scoped_graph(Scope(), EdgeFilter(), visible, lambda vector, ids: {"a": 0.5})
+    edges_of_store = InMemoryGraph(edges).for_store(visible, lambda vector, ids: {"a": 0.5})
+    graph = edges_of_store.scoped_graph(Scope(), EdgeFilter())
     assert ends(graph, "a") == {"c"}
     assert set(hops(graph, ADA, links=True)) == {(ADA, "a")}
     assert graph.nodes(["b", "nowhere"]).tolist() == [-1, -1]

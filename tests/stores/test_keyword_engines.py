@@ -148,15 +148,16 @@ def test_applying_twice_changes_nothing(make):
     assert (index.applied_version, index.rows(), search(index, "ada wrote")) == once
 
 
-def test_a_batch_that_breaks_off_leaves_no_trace(make):
-    """An error while reading a batch is raised unchanged, and none of the batch is ever indexed."""
+@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
+def test_a_batch_that_breaks_off_leaves_no_trace(make, error):
+    """An error or interruption while reading a batch is raised unchanged, and none of the batch is ever indexed."""
 
     def breaks_off():
         yield 5, "zebra"
-        raise LookupError("no more texts")
+        raise error("no more texts")
 
     index = make("ada")
-    with pytest.raises(LookupError, match="no more texts"):
+    with pytest.raises(error, match="no more texts"):
         index.apply(2, breaks_off(), [0])
     assert (index.applied_version, index.rows()) == (1, {0})
     index.apply(3, [(1, "charles")], [])

@@ -143,20 +143,6 @@ def test_a_panic_is_a_store_error(folder, capfd):
     assert search(index, "ada") == [0]
 
 
-def test_an_interrupted_batch_leaves_no_trace(folder):
-    """A batch interrupted with Ctrl-C writes nothing, and the next batch works."""
-
-    def interrupted():
-        yield 5, "zebra"
-        raise KeyboardInterrupt
-
-    index = TantivyIndex(folder, writable=True)
-    with pytest.raises(KeyboardInterrupt):
-        index.apply(2, interrupted(), [0])
-    index.apply(3, [(6, "ada")], [])
-    assert (index.applied_version, index.rows()) == (3, {0, 1, 6})
-
-
 # -- crashes ---------------------------------------------------------------------------------------------------
 
 

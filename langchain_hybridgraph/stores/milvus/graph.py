@@ -116,10 +116,9 @@ class FetchedGraph:
 
     def _view(self, *, is_checked: bool = True) -> Graph:
         """Return the edges read so far as a graph. If ``is_checked`` is False, every chunk is treated as visible."""
-        if not is_checked:
-            return self._memory.scoped_graph(self._scope, self._edge_filter)
-        view = self._memory.scoped_graph(self._scope, self._edge_filter, self._visible, self._cosines)
-        return view if self._ends is None else view.restricted_to(self._ends)
+        graph = self._memory.for_store(self._visible, self._cosines) if is_checked else self._memory
+        view = graph.scoped_graph(self._scope, self._edge_filter)
+        return view if self._ends is None or not is_checked else view.restricted_to(self._ends)
 
     def _has_relation(self, name: str) -> bool:
         if self._is_complete or name in self._view().relations:

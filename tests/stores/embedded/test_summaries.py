@@ -110,15 +110,6 @@ def test_a_change_hides_a_summary_at_once(tmp_path, change):
         assert sorted(reader.summaries.current().get(["cars", "pets"])) == ["cars", "pets"]
 
 
-def test_a_change_hides_the_summaries_above():
-    """Deleting a chunk also hides the summaries of the directories above its own, since they may repeat its text."""
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-    store.upsert([Chunk(uri, "It is so.", {"uri": uri}, uri) for uri in ("a/b/c/deep", "a/x/y", "z/end")])
-    build_layers(store)
-    store.remove(["a/b/c/deep"])
-    assert sorted(store.summaries.current().get(["a", "a/b", "a/b/c", "a/x", "z"])) == ["a/x", "z"]
-
-
 def test_a_text_that_expires_hides_the_summary(monkeypatch):
     """A summary is hidden once a text below it has expired, even without a write."""
     stop_the_clock(monkeypatch)

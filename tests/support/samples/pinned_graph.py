@@ -17,7 +17,7 @@ SEEDS = [("A", 0.9), ("B", 0.5)]
 def traverse(edges, traversal, score, *, seeds=SEEDS, own=None):
     """Return the result of a traversal of these edges; ``own`` maps ids to cosines, and other ids have none."""
     cosines = None if own is None else lambda vector, ids: {id: own[id] for id in ids if id in own}
-    graph = InMemoryGraph(edges).scoped_graph(Scope(), traversal.edge_filter, None, cosines)
+    graph = InMemoryGraph(edges).for_store(None, cosines).scoped_graph(Scope(), traversal.edge_filter)
     return traversal.traverse(graph, seeds, score, None if own is None else np.ones(1, np.float32))
 
 
