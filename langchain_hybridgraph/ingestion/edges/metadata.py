@@ -183,7 +183,7 @@ class MetadataEdges(EdgeBuilder):
         ingested = {holder.id: holder for holders in self._documents.values() for holder in holders}
         if not ingested:
             return
-        stored = {holder.id: holder for holder in self._stored_holders() if holder.document not in self._documents}
+        stored = {holder.id: holder for holder in self._stored_holders()}
         holders = {**stored, **ingested}
         circles: dict[_Value, dict[str, _Holder]] = {}  # first chunk with the value in each document, in order
         for holder in sorted(holders.values(), key=lambda each: (each.document, each.position, each.id)):
