@@ -16,6 +16,8 @@ from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchEr
 from langchain_hybridgraph.settings_file import has_settings
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -59,7 +61,25 @@ def _open_milvus(
             "set it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
         )
     limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
-    return MilvusStore(uri, embedding or "minilm", tenant=tenant, language=language, **limits, **server)
+    return MilvusStore(uri, _model(embedding) or "minilm", tenant=tenant, language=language, **limits, **server)
+
+
+def _model(embedding: str | None, language: str = "english") -> Embeddings | str | None:
+    """Return the embedding that a JSON object describes as in a settings file; names are returned unchanged."""
+    if embedding is None or not embedding.startswith("{"):
+        return embedding
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import configured_embedding
+
+    try:
+        form = json.loads(embedding)
+    except ValueError:
+        form = {}
+    if "type" not in form:
+        raise ConfigurationError(
+            f"embedding {embedding} is not a JSON object with a type, such as "
+            '{"type": "langchain_openai:OpenAIEmbeddings", "model": "text-embedding-3-small"}'
+        )
+    return configured_embedding(form, language)
 
 
 def existing(
@@ -84,7 +104,8 @@ def existing(
         from langchain_hybridgraph.stores.check import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
-    return HybridGraphStore(index, embedding, tenant=tenant, read_only=read_only, **_options(config))
+    model = _model(embedding, facts.get("language", "english"))
+    return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
 
 
 def existing_store(
@@ -124,6 +145,8 @@ def existing_or_new(
     if facts and ("embedding" in facts or facts["next_row"]):
         model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
         why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
+    elif embedding.startswith("{"):
+        model, why = embedding, f"{embedding}: as requested"
     else:
         from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings, choose_embedding
 
@@ -131,14 +154,14 @@ def existing_or_new(
         if model == "minilm" and not OnnxMiniLMEmbeddings.is_cached():
             OnnxMiniLMEmbeddings().load()
     language = facts.get("language") or language_name(language or "english")
-    store = _open_for_writing(index, model, language, tenant, _options(config))
+    store = _open_for_writing(index, _model(model, language), language, tenant, _options(config))
     if not quiet:
         say(f"embedding {why}")
     return store
 
 
 def _open_for_writing(
-    index: Path, embedding: str | None, language: str, tenant: str | None, options: Mapping[str, Any]
+    index: Path, embedding: Embeddings | str | None, language: str, tenant: str | None, options: Mapping[str, Any]
 ) -> EmbeddedStore:
     """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
     if embedding == "lsa":

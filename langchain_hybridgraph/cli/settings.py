@@ -51,13 +51,14 @@ NewModel = Annotated[
     str,
     typer.Option(
         metavar="MODEL",
-        help="Embedding model: auto, lsa, minilm or package.module:factory; auto keeps the model of an existing index.",
+        help="Embedding model: auto, lsa, minilm, package.module:factory, or a JSON object with type and arguments; "
+        "auto keeps the model of an existing index.",
     ),
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help=TENANT)]
 Model = Annotated[
     str | None,
-    typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, if it is a package.module:factory."),
+    typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, unless it is lsa or minilm."),
 ]
 Where = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 2020}}\'.')
@@ -94,10 +95,8 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
         return config
     settings = configured(config)
     embedding = settings.store_embedding if "store_embedding" in settings.model_fields_set else None
-    if not isinstance(embedding, str | None):
-        raise ConfigurationError(
-            f"store_embedding is {embedding!r}; the command line takes a name, such as minilm or package.module:factory"
-        )
+    if isinstance(embedding, Mapping):
+        embedding = json.dumps(embedding)
     if context.info_name != "ingest" and ":" not in (embedding or ""):
         embedding = None  # an index records the built-in model that it uses
     values = {

@@ -50,9 +50,8 @@ from langchain_hybridgraph.options.arguments import (
     check_vector,
     unknown_options,
 )
-from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
+from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_value, group_field, is_plain
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
-from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
@@ -477,7 +476,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             **selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)},
             store=store,
             sources=self._sources(options, callbacks),
-            fusion=self.fusion if self.fusion is not None else self._default_fusion,
+            fusion=self._fusion,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
@@ -500,6 +499,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
                 check_value(type(self), name, value)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
+
+    @property
+    def _fusion(self) -> Any:
+        return self._default_fusion if self.fusion is None else self.fusion
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         max_tokens = options.get("max_tokens")

@@ -153,12 +153,6 @@ async def test_async_uses_the_compressors_async_method():
     assert reranker.rerank(QUERY, hits()) == [1.0, None, None, None]
 
 
-def test_a_compressor_class_is_rejected():
-    """Passing a compressor class instead of an instance raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker"):
-        as_reranker(Both)
-
-
 def test_as_reranker():
     """as_reranker returns a reranker unchanged and wraps a compressor or a function."""
     threshold = ScoreReranker(0.3)
@@ -179,5 +173,5 @@ def test_a_reranker_by_name():
 @pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
 def test_as_reranker_refuses(value):
     """The error for a value that cannot rerank, or for a class, lists the accepted kinds."""
-    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker such as"):
+    with pytest.raises(ConfigurationError, match=r"reranker is .*; expected one of .*, or the object itself"):
         as_reranker(value)

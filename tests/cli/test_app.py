@@ -593,14 +593,18 @@ def test_a_model_that_cannot_be_loaded_leaves_no_index(docs, tmp_path, monkeypat
 
 
 def test_a_custom_embedding(docs, tmp_path, monkeypatch):
-    """--embedding package.module:factory uses a custom embedding, which later commands must name again."""
+    """--embedding uses the embedding of a factory or of a JSON object, which later commands must name again."""
     monkeypatch.syspath_prepend(str(ROOT))
     index, embedding = tmp_path / "own", ("--embedding", "tests.cli.test_app:other_model")
     assert answer("ingest", docs, "--index", index, *embedding)["embedded"] == 7
     assert answer("search", "warranty", "--index", index, *embedding)["hits"]
-    without = hybridgraph("search", "warranty", "--index", index)
-    assert without.exit_code == 2
-    assert "--embedding" in without.stderr
+    as_json = '{"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}'
+    assert answer("ingest", docs, "--index", tmp_path / "json", "--embedding", as_json)["embedded"] == 7
+    assert answer("search", "warranty", "--index", tmp_path / "json", "--embedding", as_json)["hits"]
+    for arguments in ((), ("--embedding", '{"size": 8}'), ("--embedding", "{'type': 'lsa'}")):
+        refused = hybridgraph("search", "warranty", "--index", index, *arguments)
+        assert refused.exit_code == 2
+        assert "--embedding" in refused.stderr or '"type"' in refused.stderr
 
 
 def test_a_writer_blocks_other_writers_but_not_searches(docs, index, monkeypatch):
