@@ -296,8 +296,8 @@ class MilvusChunkStore:
         """
         index = self._index
         index.check_scope(scope)
-        read_at, rows, state, tree_rows = index.tree or (-math.inf, [], None, None)
-        if state is None or index.written_at > read_at or time.monotonic() > read_at + search.FRESH:
+        read_at, rows, tree = index.tree or (-math.inf, [], None)
+        if tree is None or index.written_at > read_at or time.monotonic() > read_at + search.FRESH:
             read_at = time.monotonic()
             rows = index.all_rows(index.of_tenant(), with_vectors=True)
             vectors = {row.chunk.id: row.vector for row in rows if row.vector is not None}
@@ -307,8 +307,9 @@ class MilvusChunkStore:
                 return sorted(cosines, key=lambda id: -cosines[id])[:n]
 
             chunks = {number: row.chunk for number, row in enumerate(rows)}
-            state, tree_rows = tree_of_chunks(chunks, len(rows), nearest)
-            index.tree = read_at, rows, state, tree_rows
+            tree = tree_of_chunks(chunks, len(rows), nearest)
+            index.tree = read_at, rows, tree
+        state, tree_rows = tree
         return Tree(state, tree_rows, np.array([row.is_in(scope) for row in rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
