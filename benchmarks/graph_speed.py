@@ -30,7 +30,7 @@ from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.scores import Flow, GraphScore, HopDecay
 from langchain_hybridgraph.search.traversals import BFS, Traversal
-from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.index import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore
 
 WIDTH = 64

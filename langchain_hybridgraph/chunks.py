@@ -285,13 +285,7 @@ class ParsedMetadata(NamedTuple):
         labels = metadata.get("labels")
         if not isinstance(labels, str | list | tuple | set | frozenset | None):
             raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
-        values = {}
-        for key, read in _KEYS.items():
-            try:
-                values[key] = None if metadata.get(key) is None else read(metadata[key])
-            except ValueError as error:
-                raise ValueError(f"{key}: {error}") from error
-        parsed_metadata = cls(**values)
+        parsed_metadata = cls(*(_read(metadata, key, read, is_strict=True) for key, read in _KEYS.items()))
         if parsed_metadata.never_valid:
             raise ValueError(_never_valid(metadata))
         return parsed_metadata
@@ -475,13 +469,13 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
+def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any], *, is_strict: bool = False) -> Any:
     value = metadata.get(key)
-    if value is None:
-        return None
     try:
-        return read(value)
+        return None if value is None else read(value)
     except ValueError as error:
+        if is_strict:
+            raise ValueError(f"{key}: {error}") from error
         _warn_once(key, f"metadata {key!r} is not used: {error}")
         return None
 

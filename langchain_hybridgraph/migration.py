@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, to
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, as_path
 from langchain_hybridgraph.execution.processes import Progress, report, showing
 from langchain_hybridgraph.ingestion.edges.base import slices
-from langchain_hybridgraph.records import MemoryState, Scope
+from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.check import list_tenants
-from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
+from langchain_hybridgraph.stores.index import IndexSettings, read_facts
 from langchain_hybridgraph.stores.milvus.connection import Address, check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
@@ -78,16 +78,17 @@ def migrate(
     be used.
     """
     started_at = time.monotonic()
-    old = _Location.of("source", source, collection, source_token)
-    new = _Location.of("destination", destination, destination_collection, destination_token)
+    old = _Location("source", source, collection, source_token)
+    new = _Location("destination", destination, destination_collection, destination_token)
     if not (old.is_server or new.is_server):
         raise ConfigurationError(f"{old} and {new} are both folders; copy the folder while nothing is writing to it")
-    if (old.location, old.collection) == (new.location, new.collection):
+    if str(old) == str(new):
         raise ConfigurationError(f"{new} is both the source and the destination: choose another destination")
-    model, tenants = _contents(old)
+    tenants = old.read_model()
+    new.model = old.model
     if not new.is_server:
         read_facts(Path(new.location))  # raises for a folder with other contents
-    elif model["name"] == "lsa":
+    elif new.model["name"] == "lsa":
         raise ConfigurationError(
             "the source has the embedding 'lsa', whose model is fitted to its texts and cannot be stored in Milvus: "
             "ingest the documents into Milvus with another embedding"
@@ -96,12 +97,15 @@ def migrate(
     with showing(progress):
         for tenant in tenants:
             scope = Scope(tenant=tenant)
-            with closing(old.open(tenant, model, read_only=True)) as reader, closing(new.open(tenant, model)) as writer:
-                resumed |= _copy(reader, writer, scope, old, new)
+            with closing(old.open(tenant, read_only=True)) as reader, closing(new.open(tenant)) as writer:
+                _check_contents(reader, writer, scope, old, new)
+                resumed = resumed or len(writer) > 0
+                for records in _pages(reader, scope, "copying"):
+                    writer.upsert(records.pop("chunks", ()), **records)
+                writer.flush()
                 before, after = _counts_and_checksums(reader, scope), _counts_and_checksums(writer, scope)
                 copied.update({kind: count for kind, (count, _) in before.items()})
-                kinds = sorted(kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind))
-                if kinds:
+                if kinds := sorted({kind for kind, _ in before.items() ^ after.items()}):
                     problems.append(
                         f"the {' and '.join(kinds)} in {new} differ from those in {old}: if it was written to during "
                         "the migration, stop writing, delete the destination and run the same command again"
@@ -112,118 +116,56 @@ def migrate(
     return MigrationReport(str(old), str(new), dict(copied), resumed, seconds, tuple(problems))
 
 
-def _copy(old: Any, new: Any, scope: Scope, source: _Location, destination: _Location) -> bool:
-    """Copy one tenant, and return whether the destination already contained a part of the copy."""
-    if isinstance(old, EmbeddedStore) and (faults := old.admin.check().problems):
-        raise StoreError(
-            f"{source} is damaged ({faults[0]}); run hybridgraph repair --index {source}, then the same command again"
-        )
-    ids = [entry.id for entry in new.list_chunks(scope, len(new)).entries]
-    for page in slices(ids, PAGE):
-        texts = {chunk.id: chunk.text for chunk in old.get(page)}
-        if others := [chunk.id for chunk in new.get(page) if texts.get(chunk.id) != chunk.text]:
-            raise StoreError(
-                f"{destination} already contains texts that are not in {source}, such as {others[0]!r}: choose another "
-                "destination"
-            )
-    for records in _pages(old, scope, "copying"):
-        new.upsert(records.pop("chunks", ()), **records)
-    new.flush()
-    return bool(ids)
+class _Location:
+    """Source or destination of a copy. Raises ConfigurationError for a value that is neither."""
 
-
-def _contents_of(page: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for kind in ("chunks", "parents"):
-        for each in page.get(kind, ()):
-            yield kind, (each.id, each.text, each.parent, each.metadata)
-    for chunk, vector in zip(page.get("chunks", ()), page.get("vectors", ()), strict=True):
-        yield "vectors", (chunk.id, np.asarray(vector, "<f4").tobytes().hex())
-    for edge in page.get("edges", ()):
-        yield "edges", edge
-
-
-def _counts_and_checksums(store: Any, scope: Scope) -> dict[str, tuple[int, int]]:
-    """Return the number and a checksum of the records of each kind; the order of the records does not matter."""
-    totals: dict[str, tuple[int, int]] = {}
-    for page in _pages(store, scope, "verifying"):
-        for kind, contents in _contents_of(page):
-            count, checksum = totals.get(kind, (0, 0))
-            text = json.dumps(to_json(contents), sort_keys=True)
-            totals[kind] = count + 1, checksum + int.from_bytes(sha256(text.encode()).digest()[:8])
-    return totals
-
-
-def _pages(store: Any, scope: Scope, phase: str) -> Iterator[dict[str, Any]]:
-    """Yield all records of a store as arguments of ``upsert``: parents, chunks in their order, and then edges."""
-    ids = [entry.id for entry in store.list_chunks(scope, len(store)).entries]
-    nodes = set(ids)
-    for documents in slices(list(store.document_ids()), PAGE):
-        for others in slices(sorted(set().union(*store.document_chunks(documents).values()) - nodes), PAGE):
-            # Retracted chunks and parents have no state. Milvus has no states of parents, and retracts nothing.
-            states = store.memory.states(others, scope)
-            parents = [id for id in others if id in states or not isinstance(store, EmbeddedStore)]
-            nodes.update(parents)
-            yield {"parents": _with_memories(store.get(parents), states)}
-    for start in range(0, len(ids), PAGE):
-        part = ids[start : start + PAGE]
-        report(phase, start, len(ids), "chunks")
-        states = store.memory.states(part, scope) if isinstance(store, EmbeddedStore) else {}
-        chunks = _with_memories(store.get(part), states)
-        yield {"chunks": chunks, "vectors": store.vectors([chunk.id for chunk in chunks])}
-    frontier = sorted(nodes)
-    while frontier:
-        neighbours: set[str] = set()
-        for edge_sources in slices(frontier, PAGE):
-            edges = store.edges(edge_sources)
-            neighbours.update(edge.target for edge in edges)
-            neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
-            yield {"edges": edges}
-        frontier = sorted(neighbours - nodes)
-        nodes |= neighbours
-
-
-def _with_memories(chunks: Sequence[Chunk], states: Mapping[str, MemoryState]) -> list[Chunk]:
-    """Return the chunks with the present values of memories in their metadata."""
-    adapted = []
-    for chunk in chunks:
-        stored, learned = ParsedMetadata.of(chunk.metadata)._asdict(), dict[str, Any]()
-        for name, value in asdict(states.get(chunk.id, MemoryState())).items():
-            is_unset = value is None or (value == 0 and stored.get(name) is None)
-            if name in stored and value != stored[name] and not is_unset:
-                learned[name] = iso_time(value) if name in TIMES else value
-        adapted.append(replace(chunk, metadata={**chunk.metadata, **learned}) if learned else chunk)
-    return adapted
-
-
-class _Location(NamedTuple):
-    location: str
-    collection: str
-    token: str
-    is_server: bool
-
-    @classmethod
-    def of(cls, name: str, value: str | Path, collection: str | None, token: str) -> _Location:
-        """Return the source or the destination of a copy. Raises ConfigurationError for a value that is neither."""
+    def __init__(self, name: str, value: str | Path, collection: str | None, token: str) -> None:
         as_path(name, value)
-        location = str(value)
-        check_scheme(location)
-        is_server = is_milvus_uri(location)
-        if collection is not None and not is_server:
+        self.location, self.token = str(value), token
+        check_scheme(self.location)
+        self.is_server = is_milvus_uri(self.location)
+        if collection is not None and not self.is_server:
             raise ConfigurationError(
-                f"{location} is not in Milvus, so it has no collection {collection!r}: leave the collection out"
+                f"{self.location} is not in Milvus, so it has no collection {collection!r}: leave the collection out"
             )
-        place = location if is_server else str(Path(location).resolve())
-        return cls(place, collection or COLLECTION, token, is_server)
+        self.collection = collection or COLLECTION
+        self.model: dict[str, Any] = {}
 
     def __str__(self) -> str:
-        return f"{Address.parse(self.location, self.token)}#{self.collection}" if self.is_server else self.location
+        if self.is_server:
+            return f"{Address.parse(self.location, self.token)}#{self.collection}"
+        return str(Path(self.location).resolve())
 
-    def open(self, tenant: str | None, model: Mapping[str, Any], *, read_only: bool = False) -> Any:
+    def open(self, tenant: str | None, *, read_only: bool = False) -> Any:
         """Open the store of a tenant."""
         if not self.is_server:
-            return EmbeddedStore(IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **model))
-        options: dict[str, Any] = {"token": self.token, "collection": self.collection, **model}
+            settings = IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **self.model)
+            return EmbeddedStore(settings)
+        options = {"token": self.token, "collection": self.collection, **self.model}
         return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
+
+    def read_model(self) -> Sequence[str | None]:
+        """Set the options of a store that describe its model, and return its tenants. Raises NotAnIndexError."""
+        if self.is_server:
+            stored = MilvusChunkStore.settings_of(self.location, token=self.token, collection=self.collection)
+            facts: Mapping[str, Any] = stored._asdict() if stored is not None else {}
+            has_tenants = stored is not None and stored.has_tenants
+        else:
+            facts = read_facts(Path(self.location))
+            has_tenants = facts.get("tenancy") == "multi"
+        if not facts:
+            raise NotAnIndexError(f"{self} does not exist or contains no index: check the path, or URI and collection")
+        dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
+        self.model = {"embedding": _Vectors(dimension or 1), "name": name, "language": facts["language"]}
+        tenants: Sequence[str | None] = [None]
+        if has_tenants and self.is_server:
+            with closing(self.open("-")) as store:
+                tenants = store.tenants()
+        elif has_tenants:
+            tenants = list(list_tenants(self.location))
+        if dimension is None or not tenants:
+            raise StoreError(f"{self} contains nothing to copy")
+        return tenants
 
 
 class _Vectors:
@@ -239,27 +181,72 @@ class _Vectors:
         return [0.0] * self._dimension
 
 
-def _contents(source: _Location) -> tuple[dict[str, Any], list[str | None]]:
-    """Return the options of a store that describe its model, and its tenants. Raises NotAnIndexError."""
-    if source.is_server:
-        stored = MilvusChunkStore.settings_of(source.location, token=source.token, collection=source.collection)
-        if stored is None:
-            raise NotAnIndexError(f"{source} does not exist: check the URI and the collection")
-        facts: dict[str, Any] = {"dimension": stored.dimension, "embedding": stored.embedding}
-        facts["language"], has_tenants = stored.language, stored.has_tenants
-    else:
-        facts = read_facts(Path(source.location))
-        if not facts:
-            raise NotAnIndexError(f"{source} contains no index: check the path")
-        has_tenants = facts["tenancy"] == "multi"
-    dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
-    model = {"embedding": _Vectors(dimension or 1), "name": name, "language": str(facts["language"])}
-    tenants: list[str | None] = [None]
-    if has_tenants and source.is_server:
-        with closing(source.open("-", model)) as store:
-            tenants = list(store.tenants())
-    elif has_tenants:
-        tenants = list(list_tenants(source.location))
-    if dimension is None or not tenants:
-        raise StoreError(f"{source} contains nothing to copy")
-    return model, tenants
+def _check_contents(old: Any, new: Any, scope: Scope, source: _Location, destination: _Location) -> None:
+    if isinstance(old, EmbeddedStore) and (faults := old.admin.check().problems):
+        raise StoreError(
+            f"{source} is damaged ({faults[0]}); run hybridgraph repair --index {source}, then the same command again"
+        )
+    for page in slices(new.find(scope), PAGE):
+        texts = {chunk.id: chunk.text for chunk in old.get(page)}
+        if others := [chunk.id for chunk in new.get(page) if texts.get(chunk.id) != chunk.text]:
+            raise StoreError(
+                f"{destination} already contains texts that are not in {source}, such as {others[0]!r}: choose another "
+                "destination"
+            )
+
+
+def _counts_and_checksums(store: Any, scope: Scope) -> dict[str, tuple[int, int]]:
+    """Return the number and a checksum of the records of each kind; the order of the records does not matter."""
+    totals: dict[str, tuple[int, int]] = {}
+    for page in _pages(store, scope, "verifying"):
+        ids = [chunk.id for chunk in page.get("chunks", ())]
+        vectors = [np.asarray(vector, "<f4").tobytes().hex() for vector in page.pop("vectors", ())]
+        for kind, records in {**page, "vectors": list(zip(ids, vectors, strict=True))}.items():
+            for record in records:
+                contents = record
+                if isinstance(record, Chunk):  # stores derive the document in different ways
+                    contents = (record.id, record.text, record.parent, record.metadata)
+                count, checksum = totals.get(kind, (0, 0))
+                text = json.dumps(to_json(contents), sort_keys=True)
+                totals[kind] = count + 1, checksum + int.from_bytes(sha256(text.encode()).digest()[:8])
+    return totals
+
+
+def _pages(store: Any, scope: Scope, phase: str) -> Iterator[dict[str, Any]]:
+    """Yield all records of a store as arguments of ``upsert``: parents, chunks in their order, and then edges."""
+    ids = store.find(scope)
+    nodes = set(ids)
+    for documents in slices(list(store.document_ids()), PAGE):
+        for others in slices(sorted(set().union(*store.document_chunks(documents).values()) - nodes), PAGE):
+            parents = _read(store, others, scope)
+            nodes.update(parent.id for parent in parents)
+            yield {"parents": parents}
+    for start in range(0, len(ids), PAGE):
+        report(phase, start, len(ids), "chunks")
+        chunks = _read(store, ids[start : start + PAGE], scope)
+        yield {"chunks": chunks, "vectors": store.vectors([chunk.id for chunk in chunks])}
+    frontier = sorted(nodes)
+    while frontier:
+        neighbours: set[str] = set()
+        for edge_sources in slices(frontier, PAGE):
+            edges = store.edges(edge_sources)
+            neighbours.update(edge.target for edge in edges)
+            neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
+            yield {"edges": edges}
+        frontier = sorted(neighbours - nodes)
+        nodes |= neighbours
+
+
+def _read(store: Any, ids: Sequence[str], scope: Scope) -> list[Chunk]:
+    """Return chunks and parents, except retracted ones, with the present values of memories in their metadata."""
+    if not isinstance(store, EmbeddedStore):  # Milvus has these values only in the metadata, and retracts nothing
+        return list(store.get(ids))
+    states, chunks = store.memory.states(ids, scope), list[Chunk]()
+    for chunk in store.get([id for id in ids if id in states]):
+        stored, learned = ParsedMetadata.of(chunk.metadata)._asdict(), dict[str, Any]()
+        for name, value in asdict(states[chunk.id]).items():
+            is_unset = value is None or (value == 0 and stored.get(name) is None)
+            if name in stored and value != stored[name] and not is_unset:
+                learned[name] = iso_time(value) if name in TIMES else value
+        chunks.append(replace(chunk, metadata={**chunk.metadata, **learned}) if learned else chunk)
+    return chunks

@@ -350,7 +350,7 @@ class Query:
 
 
 def query_error(value: object) -> ConfigurationError:
-    """Return the error for a query that is not a string. The message shows how to pass its text."""
+    """Return the error for a query that is not a string. For a mapping, the message shows how to pass its text."""
     advice = "write None only together with vector=" if value is None else "write retriever.invoke(text)"
     if isinstance(value, Mapping):
         keys = [key for key in ("query", "input", "question", *value) if isinstance(value.get(key), str)]
@@ -358,12 +358,6 @@ def query_error(value: object) -> ConfigurationError:
         advice = f'write retriever.invoke(input["{key}"]), or in a chain itemgetter("{key}") | retriever'
         if {"chat_history", "history", "messages"} & value.keys():
             advice += "; to search with the history, write AdvancedRetriever(retriever).invoke(input)"
-    elif isinstance(value, list | tuple):
-        advice = (
-            "for several questions, write retriever.batch(questions); for messages, retriever.invoke(messages[-1].text)"
-        )
-    elif hasattr(value, "content"):
-        advice = "write retriever.invoke(message.text)"
     return ConfigurationError(f"query must be a string, got {quote_value(value)}; {advice}")
 
 
@@ -550,6 +544,11 @@ class Hit(Serializable):
         """Id of the chunk."""
         return self.chunk.id
 
+    def scaled(self, factor: float) -> Hit:
+        """Return the hit with its score and the parts of its score multiplied by a factor; the score is at most 1."""
+        parts = {name: factor * part for name, part in self.parts.items()}
+        return replace(self, score=min(1.0, factor * self.score), parts=parts)
+
     def explain(self) -> str:
         """Return one line that explains the rank of this hit and the last edges through which it was found.
 
@@ -639,16 +638,6 @@ class Answerability(Serializable):
         if self.is_undecided:
             return f"too few texts to tell whether the question is answerable: {summary}"
         return f"probably {'answerable' if self.is_answerable else 'not answerable'} ({self.value:.2f}): {summary}"
-
-    def scale(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits with scores and parts of scores multiplied by ``unit``; a score is at most 1."""
-        scaled = []
-        for hit in hits:
-            parts = {}
-            for name, part in hit.parts.items():
-                parts[name] = self.unit * part
-            scaled.append(replace(hit, score=min(1.0, self.unit * hit.score), parts=parts))
-        return scaled
 
 
 class FileRecord(NamedTuple):

@@ -37,7 +37,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.tree import ChunkRows, Tree
@@ -400,7 +399,7 @@ class FreshKeywordSource(KeywordSource):
             return result if reason is None else result._replace(reason=reason, remark=remark)
 
         quick = store.has_fast_keyword_search and (freshness is None or freshness.is_up_to_date(*options))
-        return Effect(self.name, run, quick=quick, lane=lane_of(self.name, store))
+        return Effect(self.name, run, quick=quick, owner=store)
 
 
 def pipeline_store(vector_store: VectorStore, **options: Any) -> VectorStoreAdapter:

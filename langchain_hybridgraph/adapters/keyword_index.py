@@ -20,8 +20,8 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
 from langchain_hybridgraph.records import Scope, filterable
-from langchain_hybridgraph.stores.columns import MetadataColumns
 from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
+from langchain_hybridgraph.stores.row_table import MetadataColumns
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.adapters.chroma import ChromaAdapter

@@ -143,7 +143,7 @@ def _open_for_writing(
     """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
     if embedding == "lsa":
         from langchain_hybridgraph.embeddings.lsa import LSAModel
-        from langchain_hybridgraph.stores.folder import IndexSettings
+        from langchain_hybridgraph.stores.index import IndexSettings
         from langchain_hybridgraph.stores.store import EmbeddedStore
 
         model: dict[str, Any] = {"embedding": LSAModel(language=language), "name": embedding, "load": LSAModel.load}
@@ -158,7 +158,7 @@ def _options(config: Path | None) -> dict[str, Any]:
 
 
 def _facts(index: Path) -> dict[str, Any]:
-    from langchain_hybridgraph.stores.folder import read_facts
+    from langchain_hybridgraph.stores.index import read_facts
 
     if uri := milvus_uri(index):
         raise ConfigurationError(

@@ -125,13 +125,18 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
         Chroma pads every text to 256 tokens, which gives the same vectors but takes 87 ms for a question instead of 11.
         """
-        cached = self.is_cached()
+        chromas = _chromas()
         try:
-            function = _chromas()()
+            function = chromas()
             function(["Chroma downloads the model when it gets its first text."])
             function.tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
         except Exception as error:  # httpx, tarfile, tokenizers and onnxruntime each have their own errors
-            raise ModelUnavailableError(_why(cached, error)) from error
+            cause = " ".join(f"{type(error).__name__}: {error}".split())  # onnxruntime's messages have several lines
+            raise ModelUnavailableError(
+                f"all-MiniLM-L6-v2 can neither be read from {self.folder()} nor downloaded from "
+                f"{chromas.MODEL_DOWNLOAD_URL} ({cause}): run once with a network, after deleting that folder if it "
+                'exists, or use the embedding "lsa" (--embedding lsa), if the index is a folder'
+            ) from error
         return function
 
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -152,18 +157,6 @@ def _chromas() -> Any:
     return ONNXMiniLM_L6_V2
 
 
-def _why(cached: bool, error: Exception) -> str:
-    folder = OnnxMiniLMEmbeddings.folder()
-    cause = " ".join(f"{type(error).__name__}: {error}".split())  # onnxruntime's messages have several lines
-    advice = 'with a network, or use the embedding "lsa" (--embedding lsa), if the index is a folder'
-    if cached:
-        return (
-            f"the files of all-MiniLM-L6-v2 in {folder} cannot be used ({cause}): delete that folder and run {advice}"
-        )
-    url = _chromas().MODEL_DOWNLOAD_URL
-    return f"all-MiniLM-L6-v2 is not in {folder}, and downloading it from {url} failed ({cause}): run once {advice}"
-
-
 # Conversion between embeddings and their names
 
 # Attributes in which LangChain's integrations store the name of their model.
@@ -171,15 +164,16 @@ _MODEL_ATTRIBUTES = (
     *("model", "model_name", "model_id", "model_path", "repo_id"),
     *("deployment", "deployment_name", "azure_deployment", "endpoint_name"),
 )
-# The embedding of a new index for which none is named.
-DEFAULT = "lsa"
-BUILT_IN = ("lsa", "minilm")
+_BUILT_IN = {"lsa": LSAEmbeddings, "minilm": OnnxMiniLMEmbeddings}
+_REASONS = {"lsa": "fitted to the texts themselves, as requested", "minilm": "all-MiniLM-L6-v2, as requested"}
 # Classes of LangChain's integrations, by the first letters of names that users pass instead.
 _PROVIDERS = {
     "openai": "langchain_openai:OpenAIEmbeddings",
     "text-embedding": "langchain_openai:OpenAIEmbeddings",
     "huggingface": "langchain_huggingface:HuggingFaceEmbeddings",
     "sentence": "langchain_huggingface:HuggingFaceEmbeddings",
+    "lsa": "lsa",
+    "minilm": "minilm",
 }
 _EXPECTED = '"auto", "lsa", "minilm", "package.module:factory" or a LangChain Embeddings object'
 
@@ -208,9 +202,22 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
         )
     name = choose_embedding(spec)[0]
     if name == "lsa":
-        return _create(name, LSAEmbeddings, {"language": language, **options})
-    factory = OnnxMiniLMEmbeddings if name == "minilm" else imported_factory("embedding", name)
-    return _create(name, factory, options)
+        options = {"language": language, **options}
+    factory = _BUILT_IN.get(name) or imported_factory("embedding", name)
+    try:
+        embedding = factory(**options)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ConfigurationError(
+            f"embedding {name!r} could not be created by calling it with ({arguments}): {describe_error(error)}"
+        ) from error
+    if not isinstance(embedding, Embeddings):
+        raise ConfigurationError(
+            f"embedding {name!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
+        )
+    return embedding
 
 
 def default_embedding(made_with: str | None, path: Path | None) -> str:
@@ -224,8 +231,8 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
     ('lsa', 'minilm')
     """
     if made_with is None:
-        return DEFAULT
-    if made_with not in BUILT_IN:
+        return "lsa"
+    if made_with not in _BUILT_IN:
         raise EmbeddingMismatchError(
             f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
             "pass it as embedding=…"
@@ -243,18 +250,19 @@ def choose_embedding(spec: str = "auto") -> tuple[str, str]:
     ('lsa', 'lsa: fitted to the texts themselves, as requested')
     """
     if spec == "auto":
-        return _best_available()
-    if spec == "lsa":
-        return spec, "lsa: fitted to the texts themselves, as requested"
-    if spec == "minilm":
-        return spec, "minilm: all-MiniLM-L6-v2, as requested"
+        if OnnxMiniLMEmbeddings.is_cached():
+            return "minilm", "minilm: all-MiniLM-L6-v2 is on this machine"
+        try:
+            OnnxMiniLMEmbeddings().load()
+        except ModelUnavailableError as error:
+            return "lsa", f"lsa: fitted to the texts themselves; {error}"
+        return "minilm", "minilm: all-MiniLM-L6-v2, downloaded once for all later runs"
     module, _, name = spec.partition(":")
-    if module in _PROVIDERS or not (module and name):
-        names = _PROVIDERS | {name: name for name in BUILT_IN}
-        provider = next((each for prefix, each in names.items() if spec.lower().startswith(prefix)), None)
+    if spec not in _BUILT_IN and (module in _PROVIDERS or not (module and name)):
+        provider = next((each for prefix, each in _PROVIDERS.items() if spec.lower().startswith(prefix)), None)
         advice = f'write HybridGraphStore(path, "{provider}"); ' if provider else ""
         raise ConfigurationError(f"embedding {quote_value(spec)} is unknown; {advice}expected {_EXPECTED}")
-    return spec, f"{spec}: as requested"
+    return spec, f"{spec}: {_REASONS.get(spec, 'as requested')}"
 
 
 def embedding_name(embedding: Embeddings) -> str:
@@ -266,41 +274,13 @@ def embedding_name(embedding: Embeddings) -> str:
     >>> embedding_name(LSAEmbeddings())
     'lsa'
     """
-    if isinstance(embedding, LSAEmbeddings):
-        return "lsa"
-    if isinstance(embedding, OnnxMiniLMEmbeddings):
-        return "minilm"
+    for name, kind in _BUILT_IN.items():
+        if isinstance(embedding, kind):
+            return name
     behind = getattr(embedding, "underlying_embeddings", None)
     if isinstance(behind, Embeddings):
         return embedding_name(behind)
-    kind = f"{type(embedding).__module__}.{type(embedding).__qualname__}"
+    path = f"{type(embedding).__module__}.{type(embedding).__qualname__}"
     values = (getattr(embedding, attribute, None) for attribute in _MODEL_ATTRIBUTES)
     model = next((value for value in values if isinstance(value, str) and value), None)
-    return f"{kind}/{model}" if model else kind
-
-
-def _best_available() -> tuple[str, str]:
-    if OnnxMiniLMEmbeddings.is_cached():
-        return "minilm", "minilm: all-MiniLM-L6-v2 is on this machine"
-    try:
-        OnnxMiniLMEmbeddings().load()
-    except ModelUnavailableError as error:
-        return "lsa", f"lsa: fitted to the texts themselves; {error}"
-    return "minilm", "minilm: all-MiniLM-L6-v2, downloaded once for all later runs"
-
-
-def _create(spec: str, factory: Any, options: dict[str, Any]) -> Embeddings:
-    try:
-        embedding = factory(**options)
-    except ConfigurationError:
-        raise
-    except Exception as error:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise ConfigurationError(
-            f"embedding {spec!r} could not be created by calling it with ({arguments}): {describe_error(error)}"
-        ) from error
-    if not isinstance(embedding, Embeddings):
-        raise ConfigurationError(
-            f"embedding {spec!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
-        )
-    return embedding
+    return f"{path}/{model}" if model else path

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
-from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, submit, submit_soon
+from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, lane_of, submit, submit_soon
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.records import Answerability
@@ -126,7 +126,7 @@ class Effect(NamedTuple):
 
     A ``quick`` call takes well under a millisecond, so it is not sent to a worker. ``deadline`` is a
     ``time.monotonic()`` time for this call alone, in addition to the search's deadline. A call on a worker that misses
-    its deadline is abandoned, but keeps running. If too many calls of a group (``lane``, by default the source) were
+    its deadline is abandoned, but keeps running. If too many calls of the source to one object (``owner``) were
     abandoned, further ones are rejected. ``context`` is the ``contextvars`` context of this call alone; the default is
     the search's context.
     """
@@ -135,7 +135,7 @@ class Effect(NamedTuple):
     run: Callable[[], Any]
     arun: Callable[[], Awaitable[Any]] | None = None
     quick: bool = False
-    lane: Lane | None = None
+    owner: object = None
     deadline: float | None = None
     context: Context | None = None
 
@@ -258,7 +258,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
         elif until is not None and until <= time.monotonic():
             results[place] = _late(call)
         else:
-            jobs[place] = Job(call.run, call.lane or Lane(call.source), call.context or copy_context())
+            jobs[place] = Job(call.run, lane_of(call.source, call.owner), call.context or copy_context())
             submit(jobs[place])
     for place in inline:
         results[place] = _outcome(calls[place])
@@ -364,7 +364,7 @@ async def _aoutcome(call: Effect, until: float | None, context: Context) -> Any:
     if call.arun is not None:
         waiting = asyncio.create_task(_awaited(call.arun), context=call.context or context.copy())
     else:
-        job = Job(call.run, call.lane or Lane(call.source), call.context or context.copy())
+        job = Job(call.run, lane_of(call.source, call.owner), call.context or context.copy())
         submit_soon(job)
         waiting = asyncio.wrap_future(job)
     try:

@@ -12,7 +12,6 @@ from typing import Any
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, is_asynchronous
-from langchain_hybridgraph.execution.threads import lane_of
 
 # Structured answers from chat models.
 #
@@ -201,4 +200,4 @@ def model_call(
     arun = None
     if aask is not None and is_asynchronous(getattr(aask, "__self__", None)):
         arun = partial(aask, question, configuration)
-    return Effect(source, partial(ask, question, configuration), arun, lane=lane_of("model", caller))
+    return Effect(source, partial(ask, question, configuration), arun, owner=caller)

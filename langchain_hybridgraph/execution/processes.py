@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -306,14 +306,18 @@ _FEWEST = 0.01  # fraction of a task that must be finished before the remaining 
 def showing(progress: bool | Progress | None) -> Iterator[None]:
     """Pass each step reported inside the ``with`` block to ``progress``; True shows the steps on stderr.
 
-    A line with the phase, the progress, the elapsed and the remaining time is updated every half second on a terminal,
-    and printed every ``INTERVAL`` seconds otherwise.
+    A step is shown as a line with the phase, the progress, the elapsed and the remaining time, at most every half
+    second on a terminal, where the line is updated, and every ``INTERVAL`` seconds otherwise.
     """
     if not progress:
         yield
         return
-    with nullcontext(progress) if callable(progress) else _lines() as show, listening(show):
-        yield
+    lines = _Lines()
+    with listening(progress if callable(progress) else lines.show):
+        try:
+            yield
+        finally:
+            lines.clear()
 
 
 def counted(count: int, one: str, several: str) -> str:
@@ -325,49 +329,38 @@ def counted(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-@contextmanager
-def _lines() -> Iterator[Progress]:
-    out, stopped, clock = sys.stderr, threading.Event(), _Clock()
-    before, after = ("\r\033[K", "") if out.isatty() else ("", "\n")  # the code deletes the line before it is replaced
-
-    def print_line() -> None:
-        if clock.step is not None:
-            out.write(f"{before}{clock.line()}{after}")
-            out.flush()
-
-    def print_lines() -> None:
-        while not stopped.wait(0.5 if before else INTERVAL):
-            print_line()
-
-    thread = threading.Thread(target=print_lines, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield clock.see
-    finally:
-        stopped.set()
-        thread.join()
-        if before:
-            print_line()
-            out.write(before)
-
-
-class _Clock:
-    """Estimator of the remaining time of the task, or of the current phase if the task's progress is unknown."""
+class _Lines:
+    """Lines on stderr, with the remaining time of the task or, if the task's progress is unknown, of its phase."""
 
     def __init__(self) -> None:
-        self.step: Step | None = None
-        self._first = self._started = time.monotonic()
+        self._out = sys.stderr
+        # On a terminal, the code deletes the line before it is replaced.
+        self._before, self._after, self._interval = (
+            ("\r\033[K", "", 0.5) if self._out.isatty() else ("", "\n", INTERVAL)
+        )
+        self._first = self._started = self._shown_at = time.monotonic()
+        self._unit = ""
+        self._is_shown = False
 
-    def see(self, step: Step) -> None:
-        is_new_phase = step.share is None and (self.step is None or step.unit != self.step.unit)
-        if is_new_phase or step.share == 0:
-            self._started = time.monotonic()  # the speed measured so far does not apply
-        self.step = step
+    def show(self, step: Step) -> None:
+        """Print a line for a step, unless the last line has just been printed."""
+        now = time.monotonic()
+        if step.share == 0 or (step.share is None and step.unit != self._unit):
+            self._started = now  # the speed measured so far does not apply
+        self._unit = step.unit
+        if now - self._shown_at >= self._interval:
+            self._shown_at, self._is_shown = now, True
+            self._out.write(f"{self._before}{self.line(step, now)}{self._after}")
+            self._out.flush()
 
-    def line(self) -> str:
-        step, now = self.step, time.monotonic()
-        assert step is not None
+    def line(self, step: Step, now: float) -> str:
+        """Return the line for a step."""
         done = f"{step.done:,} {step.unit}" if step.total is None else f"{step.done:,} of {step.total:,} {step.unit}"
         share = step.share if step.share is not None else step.done / step.total if step.total else 0.0
         left = f", about {(now - self._started) / share * (1 - share):.0f} s left" if _FEWEST <= share <= 1 else ""
         return f"{step.phase}: {done}, {now - self._first:.0f} s{left}"
+
+    def clear(self) -> None:
+        """Delete the line on a terminal."""
+        if self._is_shown:
+            self._out.write(self._before)

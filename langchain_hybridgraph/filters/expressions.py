@@ -12,30 +12,8 @@ from numbers import Real
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters.operators import (
-    EXAMPLE,
-    EXAMPLES,
-    FIELD_OPERATORS,
-    NEGATIONS,
-    ORDERINGS,
-    PLAIN,
-    SYMBOLS,
-    CanonicalBool,
-    Path,
-    Test,
-    as_json,
-    canonical,
-    compile_test,
-    foreign_combination,
-    join_key,
-    misplaced_operator,
-    not_a_filter,
-    split_key,
-    to_python,
-    unknown_operator,
-    unusable_operand,
-    value_getter,
-)
+from langchain_hybridgraph.filters import operators
+from langchain_hybridgraph.filters.operators import EXAMPLE, EXAMPLES, CanonicalBool, Path, Test, as_json, canonical
 from langchain_hybridgraph.times import iso_time, parse_time
 
 # Filters as expressions.
@@ -47,11 +25,11 @@ def check_operand(key: str, operator: str, operand: Any) -> Any:
     """Return an operand in canonical form; raise FilterError if the comparison could never match."""
     if operator == "$exists":
         if not isinstance(operand, bool):
-            raise unusable_operand(key, operator, operand, "true or false", True)
+            raise operators.unusable_operand(key, operator, operand, "true or false", True)
         return operand
     if operator in ("$in", "$nin"):
         if not isinstance(operand, (list, tuple, Set)):
-            raise unusable_operand(key, operator, operand, "a list", [operand])
+            raise operators.unusable_operand(key, operator, operand, "a list", [operand])
         return tuple(dict.fromkeys(_check_value(key, operator, item) for item in operand))
     value = _check_value(key, operator, operand)
     if operator == "$ne" and isinstance(value, tuple) and value:
@@ -65,8 +43,8 @@ def check_operand(key: str, operator: str, operand: Any) -> Any:
             f'write has_labels(any_of=[...], key="{key}"), has_labels(all_of=[...], key="{key}"), '
             f"or {as_json({'$or': [{key: {operator: 'a'}}, {key: {operator: 'b'}}]})}"
         )
-    if operator in ORDERINGS and isinstance(value, (tuple, frozenset, CanonicalBool)):
-        raise unusable_operand(key, operator, operand, "a number, a time or a string", 2024)
+    if operator in operators.ORDERINGS and isinstance(value, (tuple, frozenset, CanonicalBool)):
+        raise operators.unusable_operand(key, operator, operand, "a number, a time or a string", 2024)
     return value
 
 
@@ -79,11 +57,11 @@ def _check_value(key: str, operator: str, operand: Any) -> Any:
     try:
         value = canonical(_with_times(operand))
         if _has_nan(value):
-            raise unusable_operand(key, operator, operand, "a value other than NaN, which equals nothing", 0)
+            raise operators.unusable_operand(key, operator, operand, "a value other than NaN, which equals nothing", 0)
     except TypeError:
-        raise unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand)) from None
+        raise operators.unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand)) from None
     except RecursionError:
-        raise unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
+        raise operators.unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
     return value
 
 
@@ -180,11 +158,11 @@ class Comparison(Filter):
     @cached_property
     def accepts(self) -> Test:
         """Function that returns whether a canonical value (None if missing) passes the comparison."""
-        return compile_test(self.operator, self.operand)
+        return operators.compile_test(self.operator, self.operand)
 
     @cached_property
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
-        read, accepts, plain = value_getter(self.path), self.accepts, PLAIN
+        read, accepts, plain = operators.value_getter(self.path), self.accepts, operators.PLAIN
 
         def matches(metadata: Mapping[str, Any]) -> bool:
             value = read(metadata)
@@ -198,7 +176,7 @@ class Comparison(Filter):
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{key: {operator: operand}}``."""
-        return {join_key(self.path): {self.operator: to_python(self.operand)}}
+        return {operators.join_key(self.path): {self.operator: operators.to_python(self.operand)}}
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,13 +266,13 @@ def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
     if value is None or isinstance(value, Filter):
         return value
     if not isinstance(value, Mapping):
-        raise not_a_filter(value)
+        raise operators.not_a_filter(value)
     return _parse_object(value, 0) if value else None
 
 
 def compare(key: str, operator: str, operand: Any) -> Comparison:
     """Return a comparison of a key, which may be dotted; raise FilterError if it could never match."""
-    return Comparison(split_key(key), operator, check_operand(key, operator, operand))
+    return Comparison(operators.split_key(key), operator, check_operand(key, operator, operand))
 
 
 def _parse_object(value: Mapping[Any, Any], depth: int) -> Filter:
@@ -327,8 +305,8 @@ def _parse_entry(key: Any, value: Any, depth: int) -> Filter:
     if key == "$not":
         return ~_parse_part(value, depth)
     if key.startswith("$"):
-        raise misplaced_operator(key, value)
-    if (error := foreign_combination(key, value)) is not None:
+        raise operators.misplaced_operator(key, value)
+    if (error := operators.foreign_combination(key, value)) is not None:
         raise error
     return _parse_field(key, value, depth)
 
@@ -365,9 +343,9 @@ def _parse_operator(key: str, operator: Any, operand: Any, depth: int) -> Filter
         return ~_parse_field(key, operand, depth + 1)
     if operator == "$not_contains":
         return ~compare(key, "$contains", operand)
-    operator = SYMBOLS.get(operator, operator)
-    if operator not in FIELD_OPERATORS:
-        raise unknown_operator(key, operator, operand)
+    operator = operators.SYMBOLS.get(operator, operator)
+    if operator not in operators.FIELD_OPERATORS:
+        raise operators.unknown_operator(key, operator, operand)
     return compare(key, operator, operand)
 
 
@@ -554,9 +532,9 @@ def _comparison(comparison: Comparison, dialect: Dialect[Condition], outcome: bo
     if key is None:
         return None
     operator, operand = comparison.operator, comparison.operand
-    if operator in NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
+    if operator in operators.NEGATIONS or operand is False:  # only $exists has a Python bool for an operand
         outcome = not outcome
-    operator = NEGATIONS.get(operator, operator)
+    operator = operators.NEGATIONS.get(operator, operator)
     if operator == "$eq":
         operator, operand = "$in", (operand,)
     return dialect.holds(key, operator, operand) if outcome else dialect.fails(key, operator, operand)

@@ -79,7 +79,7 @@ class FileDocuments(Iterator["Document"]):
     def __init__(
         self, paths: Sequence[Path], note: Callable[[str], None], *, follow_links: bool, as_text: Sequence[str] = ()
     ) -> None:
-        from langchain_hybridgraph.stores.folder import CATALOG, LOCK  # imports the engines
+        from langchain_hybridgraph.stores.index import CATALOG, LOCK  # imports the engines
 
         self.as_text = as_text
         self.may_be_empty = not paths
@@ -312,7 +312,7 @@ def read_files(
     ``documents`` is installed. Such a file may become several Documents with one ``source``. Each contains its location
     in the metadata: ``page`` (page or slide, from 1), ``section_heading``, ``table``, ``sheet``, ``row``, or
     ``start_line`` and ``end_line``. These files are read in another process with limited time and memory. Source code
-    is split at definitions, whose names are in ``section_heading``.
+    is split at definitions; in Python, their names are in ``section_heading``.
 
     In folders, hidden files, indexes, folders of installed packages (``node_modules``, virtual environments) and files
     whose suffix is not in SUPPORTED_SUFFIXES are left out. Each folder is visited only once. Symbolic links to targets

@@ -173,12 +173,14 @@ _AT_ONCE = 1 << 19  # characters that are parsed at once, because each may take 
 class Section(NamedTuple):
     """Part of a text, ``text[start:end]``: a heading and the text before the next one, or the text before the first.
 
-    ``path`` lists the headings from the outermost to this one, without the document's title.
+    ``path`` lists the headings from the outermost to this one, without the document's title. The text below the heading
+    begins at ``body``.
     """
 
     start: int
     end: int
     path: tuple[str, ...] = ()
+    body: int = 0
 
 
 class Outline(NamedTuple):
@@ -404,7 +406,7 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
         if end < len(text) and not text[heading.body : end].strip():
             continue
         headings_of_section = path[1:] if path[0].text == title else path
-        yield Section(start, end, tuple(above.text for above in headings_of_section if above.text))
+        yield Section(start, end, tuple(above.text for above in headings_of_section if above.text), heading.body)
         start = end
 
 

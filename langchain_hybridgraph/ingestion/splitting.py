@@ -122,7 +122,7 @@ class RecursiveSplitter:
         level = 0
         small = self.size / 2 if self.join_sections else 0.0
         for section in structure.sections:
-            spans = list(self.pack(text, self.atoms(text, structure, section.start, section.end)))
+            spans = list(self.pack(text, self._atoms_of(text, structure, section)))
             if pending is not None and spans:
                 # A section at a higher level begins another topic.
                 joins = pending.weight < small and len(spans) == 1 and len(section.path) >= level
@@ -159,6 +159,18 @@ class RecursiveSplitter:
             return
         for first, last in split_points.spans(start, _LEVELS[level](text, start, end, structure.fences), end):
             yield from self.atoms(text, structure, first, last, level + 1)
+
+    def _atoms_of(self, text: str, structure: Outline, section: Section) -> Iterator[_Span]:
+        """Yield the atoms of a section. A table below its headings is cut so that its first rows are in their piece."""
+        body, _ = _trimmed(text, section.body, section.end)
+        headings = 0.0  # weight of the headings directly before the atom
+        for atom in self.atoms(text, structure, section.start, section.end):
+            if headings and 1 <= self.size - headings < atom.weight and text.startswith("|", atom.start):
+                smaller = replace(self, size=int(self.size - headings), overlap=0)
+                yield from smaller.atoms(text, structure, atom.start, atom.end)
+            else:
+                yield atom
+            headings = headings + atom.weight if atom.end <= body else 0.0
 
     def weigh(self, text: str) -> float:
         """Return the number of tokens in a text, unrounded for the default counter, so that parts can be added."""
@@ -494,15 +506,6 @@ class Cutter:
         """Split a document into chunks. Raises ConfigurationError for another object, and for an empty id."""
         if isinstance(document, CutDocument):
             return document
-        cut = self._cut(document)
-        short = replace(
-            cut, metadata=with_short_titles(cut.metadata), chunks=_short(cut.chunks), parents=_short(cut.parents)
-        )
-        if short != cut:
-            self._note(f"{shorten(cut.id, 200)}: titles and headings are shortened to {LONGEST_TITLE} characters")
-        return short
-
-    def _cut(self, document: Document | Chunk) -> CutDocument:
         if isinstance(document, Chunk):
             return self._keep_chunk(document.document, document, document.metadata)
         if not hasattr(document, "page_content"):
@@ -538,9 +541,15 @@ class Cutter:
 
     def _keep_chunk(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
         before = self._chunks.get(id, 0)
-        empty = not chunk.text.strip()
-        self._chunks[id] = before + (not empty)
-        return CutDocument(id, metadata, () if empty else (chunk,), continues=before > 0)
+        chunks = (replace(chunk, metadata=self._short(id, chunk.metadata)),) if chunk.text.strip() else ()
+        self._chunks[id] = before + len(chunks)
+        return CutDocument(id, self._short(id, metadata), chunks, continues=before > 0)
+
+    def _short(self, id: str, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        short = with_short_titles(metadata)
+        if short is not metadata:
+            self._note(f"{shorten(id, 200)}: titles and headings are shortened to {LONGEST_TITLE} characters")
+        return short
 
     def _split(self, id: str, document: Document, splitter: Splitter) -> CutDocument:
         before = self._chunks.get(id)
@@ -555,11 +564,10 @@ class Cutter:
         starts = [child.start for piece in pieces for child in piece.children or (piece,)]
         for piece in pieces:
             common: dict[str, Any] = {"document_id": id}
-            parent: str | None = None
             if piece.children:
-                parent = self._name(id, PARENT, piece)
-                parents.append(Chunk(parent, piece.text, _chunk_metadata(document, piece, common), id))
-                common["parent_id"] = parent
+                common["parent_id"] = self._name(id, PARENT, piece)
+                metadata = self._short(id, _chunk_metadata(document, piece, {"document_id": id}))
+                parents.append(Chunk(common["parent_id"], piece.text, metadata, id))
             for child in piece.children or (piece,):
                 number = index + len(chunks)
                 start = child.start or 0
@@ -579,21 +587,18 @@ class Cutter:
                     name = f"{id}#{anchors[0][1]}"
                 else:
                     name = self._name(id, "", child)
-                chunks.append(Chunk(name, child.text, _chunk_metadata(document, child, added), id, parent))
+                metadata = self._short(id, _chunk_metadata(document, child, added))
+                chunks.append(Chunk(name, child.text, metadata, id, common.get("parent_id")))
                 inside = [link for _, link in _between(structure.links, start, end)]
                 links[name] = list(dict.fromkeys(find_links(child.text) if child.start is None else inside))
         self._chunks[id] = index + len(chunks)
-        return CutDocument(id, document.metadata, tuple(chunks), tuple(parents), before is not None, links)
+        metadata = self._short(id, document.metadata)
+        return CutDocument(id, metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
         name = _hashed_name(id, kind, piece.text)
         count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
         return name if count == 1 else f"{name}-{count}"
-
-
-def _short(chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
-    pairs = ((chunk, with_short_titles(chunk.metadata)) for chunk in chunks)
-    return tuple(chunk if short is chunk.metadata else replace(chunk, metadata=short) for chunk, short in pairs)
 
 
 def _between(items: Sequence[tuple[int, T]], start: int, end: int) -> Sequence[tuple[int, T]]:

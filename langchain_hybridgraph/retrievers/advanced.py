@@ -385,9 +385,8 @@ class ConversationSearch:
         history = call.history
         if history is None and fetch is not None:
             run = partial(fetch, call.session_id or DEFAULT_SESSION)
-            history = yield from effects.ask(
-                trace, effects.Effect("history", run, lane=lane_of("history", fetch), deadline=self.until)
-            )
+            fetching = effects.Effect("history", run, owner=fetch, deadline=self.until)
+            history = yield from effects.ask(trace, fetching)
         if history is not None and not isinstance(history, (str, Sequence, Mapping)) and has_messages(history):
             history = yield from effects.ask(trace, messages_call("history", history)._replace(deadline=self.until))
         try:
@@ -500,10 +499,8 @@ class ConversationSearch:
 
     def _embedding_call(self, embeddings: Embeddings, text: str) -> effects.Effect:
         awaited = partial(embeddings.aembed_query, text) if effects.is_asynchronous(embeddings) else None
-        lane = lane_of("embedding", embeddings)
-        return effects.Effect(
-            "expander", partial(embeddings.embed_query, text), awaited, lane=lane, deadline=self.until
-        )
+        embed = partial(embeddings.embed_query, text)
+        return effects.Effect("expander", embed, awaited, owner=embeddings, deadline=self.until)
 
     def _record_failure(self, error: Exception) -> None:
         """Record an error that makes the search use the raw question, or raise it if a setting is invalid."""

@@ -120,8 +120,8 @@ class AnyRetriever(NamedTuple):
         if self.pipeline is None:
             return self._invocation(name, query, None, {}, callbacks)
         search = partial(self.search, name, query, None, {}, callbacks)
-        lane = lane_of("retriever", self.retriever)
-        return Effect(name, lambda: drive(search()), lambda: adrive(search(), lane=lane), lane=lane)
+        lane = lane_of(name, self.retriever)
+        return Effect(name, lambda: drive(search()), lambda: adrive(search(), lane=lane), owner=self.retriever)
 
     def _invocation(
         self,
@@ -136,7 +136,7 @@ class AnyRetriever(NamedTuple):
         text: Any = query  # None if vector= is passed
         run = partial(retriever.invoke, text, config, **arguments)
         arun = partial(retriever.ainvoke, text, config, **arguments) if is_asynchronous(retriever) else None
-        return Effect(name, run, arun, lane=lane_of("retriever", retriever))
+        return Effect(name, run, arun, owner=retriever)
 
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")

@@ -37,7 +37,7 @@ from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores import protocols
-from langchain_hybridgraph.stores.folder import CATALOG
+from langchain_hybridgraph.stores.index import CATALOG
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
@@ -194,8 +194,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "new folder, such as index={'path': 'keyword-index'}"
             )
         try:
-            chosen = options.model_dump(include={"language", "id_key", "equal_texts"})
-            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **chosen)
+            index_options = options.model_dump(include={"language", "id_key", "equal_texts"})
+            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **index_options)
             freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except ConfigurationError:
             raise

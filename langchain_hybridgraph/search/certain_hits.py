@@ -10,7 +10,7 @@ import numpy as np
 
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.memory_scores import Scoring
-from langchain_hybridgraph.records import FusedCandidate, Hit
+from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.search.context import (
     ALL,
     Candidates,
@@ -20,7 +20,7 @@ from langchain_hybridgraph.search.context import (
     read_hits,
     read_parents,
 )
-from langchain_hybridgraph.search.expansion import Expansion, ScoreBounds
+from langchain_hybridgraph.search.expansion import ScoreBounds
 from langchain_hybridgraph.search.verdict import assess
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 
@@ -37,7 +37,7 @@ def announce_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     if certain.hits:
         assert context.pipeline.announce is not None
         if (answerability := assess(context, hits, candidates)) is not None:
-            certain = certain._replace(hits=answerability.scale(certain.hits))
+            certain = certain._replace(hits=[hit.scaled(answerability.unit) for hit in certain.hits])
         context.pipeline.announce(certain)
 
 
@@ -48,10 +48,8 @@ def announce_before_rerank(context: SearchContext, hits: Sequence[Hit]) -> None:
     if pipeline.announce is None or reranker is None or reranker.filters or query.text is None:
         return
     drops_hits = pipeline.min_score > 0 or pipeline.max_per_document is not None or pipeline.budget is not None
-    if len(hits) <= query.k or _keeps_best(context):
-        certain = [] if drops_hits else hits[: query.k]
-        if certain:
-            pipeline.announce(CertainHits(certain))
+    if hits and not drops_hits and (len(hits) <= query.k or _keeps_best(context)):
+        pipeline.announce(CertainHits(hits[: query.k]))
 
 
 def _keeps_best(context: SearchContext) -> bool:
@@ -85,12 +83,18 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     if scoring is not None:
         bounds = yield from _memory_bounds(context, scoring, candidates, seeds, bounds)
         rivals = _rivals(bounds, seeds, unknown)
-        certain = [hit for hit in seeds if rivals.get(hit.id, places) < places]
+        first = set(rivals)
     else:
         # If there are no edges, the hits keep the order of the search.
         first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
-        rivals = _best_seed(expansion, own, seeds) if expansion.uses_search_score else _rivals(bounds, seeds, unknown)
-        certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
+        rivals = _rivals(bounds, seeds, unknown)
+        if expansion.uses_search_score:
+            # The traversal raises no score above the best one, so only the hit with this score is certain.
+            best = seeds[0].id
+            is_narrowed = expansion.is_graph_only and expansion.picks_seeds
+            is_beaten = any(own[id].score > own[best].score - _LEAST for id in own if id != best)
+            rivals = {} if is_narrowed or is_beaten else {best: 0}
+    certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     is_head = reranker is None and [rivals[hit.id] for hit in certain] == list(range(len(certain)))
     return CertainHits(certain, is_head)
@@ -103,15 +107,6 @@ def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
     if pipeline.count is not None and implements(store, HasFastLookups) and store.has_fast_lookups:
         most = min(most, max(0, pipeline.count() - candidates))
     return most
-
-
-def _best_seed(expansion: Expansion, own: Mapping[str, FusedCandidate], seeds: Sequence[Hit]) -> dict[str, float]:
-    """Return {id of the best seed: 0} if its search score is the best one, which no other is raised above, else {}."""
-    best = seeds[0].id
-    is_narrowed = expansion.is_graph_only and expansion.picks_seeds
-    if is_narrowed or any(own[id].score > own[best].score - _LEAST for id in own if id != best):
-        return {}
-    return {best: 0}
 
 
 def _memory_bounds(
@@ -131,17 +126,12 @@ def _memory_bounds(
         plain = {hit.id: hit.score for hit in seeds}
 
     def scored(scores: Mapping[str, float]) -> dict[str, float]:
-        return {
-            hit.id: hit.score
-            for hit in scoring([replace(h, score=scores[h.id]) for h in admitted if h.id in scores], query)
-        }
+        hits = [replace(hit, score=scores[hit.id]) for hit in admitted if hit.id in scores]
+        return {hit.id: hit.score for hit in scoring(hits, query)}
 
     def run() -> list[ScoreBounds]:
-        alone = scored(plain)
-        return [
-            *(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds),
-            ScoreBounds(alone, alone, 0.0),
-        ]
+        alone = ScoreBounds(scored(plain), scored(plain), 0.0)
+        return [*(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds), alone]
 
     scored_bounds: list[ScoreBounds] = yield from context.ask(Effect("memory", run, quick=True), [])
     return scored_bounds

@@ -17,7 +17,6 @@ from langchain_hybridgraph.errors import (
     describe_error,
 )
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import (
@@ -37,16 +36,8 @@ from langchain_hybridgraph.search.fusion import ConvexCombination, Fusion
 from langchain_hybridgraph.search.rerankers import Reranker
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import ReachedChunk
-from langchain_hybridgraph.stores.protocols import (
-    Graph,
-    HasFastLookups,
-    HasGraph,
-    HasOriginals,
-    HasParents,
-    KnowsDamage,
-    ReadsChunks,
-    implements,
-)
+from langchain_hybridgraph.stores import protocols
+from langchain_hybridgraph.stores.protocols import Graph, implements
 from langchain_hybridgraph.text.analyzer import approximate_tokens
 
 # Replacement of children by their parents.
@@ -155,12 +146,12 @@ class Pipeline:
     - ``announce`` is called with hits that are certain to be in the result, before the result is complete.
     """
 
-    store: ReadsChunks
+    store: protocols.ReadsChunks
     sources: tuple[Source, ...]
     fusion: Fusion = field(default_factory=ConvexCombination)
     overfetch: int = field(kw_only=True)
     source_filter: Filter | None = None
-    graph: HasGraph | None = None
+    graph: protocols.HasGraph | None = None
     expansion: Expansion | None = None
     parents: bool = False
     reranker: Reranker | None = None
@@ -232,25 +223,26 @@ class Limits(NamedTuple):
 ALL = 1 << 30
 
 
+@dataclass(frozen=True)
 class SearchContext:
-    """Query, settings and trace of one search, which every stage receives.
+    """Query, settings and trace of one search, which every stage receives."""
 
-    ``is_filter_only`` is True if the call has a filter, but no text, no vector and no seeds.
-    """
+    query: Query
+    pipeline: Pipeline
+    trace: Trace
 
-    def __init__(self, query: Query, pipeline: Pipeline, trace: Trace) -> None:
-        self.query = query
-        self.pipeline = pipeline
-        self.trace = trace
-        has_seeds = pipeline.expansion is not None and pipeline.expansion.seed_ids is not None
-        is_empty = query.text is None and query.vector is None and not has_seeds
-        self.is_filter_only = is_empty and query.scope.filter is not None
+    @cached_property
+    def is_filter_only(self) -> bool:
+        """Whether the call has a filter, but no text, no vector and no seeds."""
+        query, expansion = self.query, self.pipeline.expansion
+        has_seeds = expansion is not None and expansion.seed_ids is not None
+        return query.text is None and query.vector is None and not has_seeds and query.scope.filter is not None
 
     @cached_property
     def limits(self) -> Limits:
         """See :class:`Limits`."""
         pipeline, scoring, store, k = self.pipeline, self.pipeline.scoring, self.pipeline.store, self.query.k
-        resolves_parents = pipeline.parents and implements(store, HasParents) and store.has_parents
+        resolves_parents = pipeline.parents and implements(store, protocols.HasParents) and store.has_parents
         has_columns = scoring is not None and scoring.state_columns is not None
         scores_unread = has_columns and pipeline.reranker is None and not resolves_parents
         changes_order = pipeline.mmr_lambda is not None or pipeline.max_per_document is not None or pipeline.graph_slots
@@ -328,13 +320,9 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
         while start < len(fused) and len(hits) < n:
             part = fused[start : start + n]
             start += len(part)
-            chunks, ids = {}, []
-            for one in part:
-                if one.id in candidates.chunks:
-                    chunks[one.id] = candidates.chunks[one.id]
-                else:
-                    ids.append(one.id)
-            if ids and implements(store, HasOriginals):
+            chunks = candidates.chunks
+            ids = [one.id for one in part if one.id not in chunks]
+            if ids and implements(store, protocols.HasOriginals):
                 new = [id for id in ids if id not in chunks_from_sources]
                 originals = yield from look_up_originals(context, new)
                 chunks_from_sources |= {id: chunk for id, chunk in originals.items() if chunk is not None}
@@ -344,11 +332,11 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
                 (admitted,) = context.replace_failures((yield [call]), is_required=True)
                 if admitted is None:
                     return []
-                chunks |= {id: messages[id] for id in ids if id in messages} | admitted
+                chunks = {**chunks, **{id: messages[id] for id in ids if id in messages}, **admitted}
             hits += hits_from(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
-        for reason in store.damage if implements(store, KnowsDamage) else ():
+        for reason in store.damage if implements(store, protocols.KnowsDamage) else ():
             context.trace.degrade(reason)
     return hits[:n]
 
@@ -369,9 +357,9 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
     The result is empty if the store does not keep such copies, or if the other store cannot be reached.
     """
     store = context.pipeline.store
-    if not ids or not implements(store, HasOriginals):
+    if not ids or not implements(store, protocols.HasOriginals):
         return {}
-    call = Effect("lookup", partial(store.originals, ids), lane=lane_of("lookup", store))
+    call = Effect("lookup", partial(store.originals, ids), owner=store)
     originals: Mapping[str, Chunk | None] = yield from context.ask(call, {})
     return originals
 
@@ -379,43 +367,39 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
 def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, if the store has parents.
 
-    A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``).
+    A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``). With
+    ``merges_copies``, only the best of the hits with copies of one parent is returned.
     """
     store, scope, trace = context.pipeline.store, context.query.scope, context.trace
     ids = list(dict.fromkeys(filter(None, map(_parent, hits)))) if context.limits.resolves_parents else []
     if not ids:
         return hits
-    assert implements(store, HasParents)
+    assert implements(store, protocols.HasParents)
     with trace.stage("parents"):
-        is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
-        call = Effect(
-            "parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, lane=lane_of("parents", store)
-        )
+        is_quick = implements(store, protocols.HasFastLookups) and store.has_fast_lookups
+        call = Effect("parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, owner=store)
         chunks = yield from context.ask(call)
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)
-    return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
+    hits = replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
+    return without_copies(hits) if context.pipeline.merges_copies else hits
 
 
 def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
     """Return the fused candidates that are in ``chunks`` as hits, with all that their sources know."""
     cosines = candidates.cosines
     bm25: Mapping[str, float] = {}
-    found_by = []
+    ids_by_source = []
     for each, ids, ranking in zip(candidates.results, candidates.source_ids, candidates.rankings, strict=True):
-        found_by.append((each.name, ids))
+        ids_by_source.append((each.name, ids))
         if each.name == "keyword":
             bm25 = ranking.scores
     hits = []
     for id, score, parts in part:
         if id not in chunks:
             continue
-        sources = []
-        for name, ids in found_by:
-            if id in ids:
-                sources.append(name)
-        source = "graph" if not sources else sources[0] if len(sources) == 1 else "fused"
+        sources = [name for name, ids in ids_by_source if id in ids]
         path: tuple[str, ...] = (id,)
         hops = 0
         reached_chunk = candidates.reached_chunks.get(id)
@@ -423,21 +407,12 @@ def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candi
         if reached_chunk is not None and reached_chunk.hops:
             path = tuple(step for step in reached_chunk.path if not step.startswith((ENTITY, TITLE)))
             hops = reached_chunk.hops
-            source = "fused" if sources else "graph"
             sources.append("graph")
+        source = "fused" if len(sources) > 1 else sources[0] if sources else "graph"
         cosine = cosines.get(id)
         vector_score = None if cosine is None else min(1.0, max(0.0, cosine))
+        bm25_score, found_by = bm25.get(id), tuple(sources)
         hits.append(
-            Hit(
-                chunks[id],
-                score,
-                source,
-                parts,
-                vector_score,
-                bm25.get(id),
-                hops=hops,
-                path=path,
-                found_by=tuple(sources),
-            )
+            Hit(chunks[id], score, source, parts, vector_score, bm25_score, hops=hops, path=path, found_by=found_by)
         )
     return hits

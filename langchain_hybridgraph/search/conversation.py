@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.chunks import Serializable, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
-from langchain_hybridgraph.execution.llm import (
-    DATA_ONLY,
-    model_call,
-    prompt_messages,
-    strip_reasoning,
-)
-from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.execution.llm import DATA_ONLY, model_call, prompt_messages, strip_reasoning
 from langchain_hybridgraph.text.analyzer import function_words
 
 # Conversion of conversation histories to turns.
@@ -164,8 +158,8 @@ def expander_call(expander: Any, query: str, history: Sequence[Turn], deadline: 
     """Return an Effect that calls an expander."""
     awaited = partial(expander.acall, query, history) if hasattr(expander, "acall") else None
     quick = isinstance(expander, (AppendHistory, HistoryTerms, StripQuestion))
-    run, lane = partial(expander, query, history), lane_of("expander", expander)
-    return Effect("expander", run, awaited, quick=quick, lane=lane, deadline=deadline)
+    run = partial(expander, query, history)
+    return Effect("expander", run, awaited, quick=quick, owner=expander, deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)

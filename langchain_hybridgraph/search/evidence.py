@@ -170,9 +170,8 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
             return _NONE
         title_links = graph.links(titles[present])
         entities = graph.nodes([ENTITY + names[place] for place in present.tolist()])
-        share = _rarity(graph, entities) / np.maximum(
-            np.bincount(title_links.origin, title_links.weight, len(present)), 1.0
-        )
+        documents = np.bincount(title_links.origin, title_links.weight, len(present))
+        share = _rarity(graph, entities) / np.maximum(documents, 1.0)
         strength = self.question_title * share[title_links.origin] * title_links.weight
         return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
@@ -282,19 +281,10 @@ class _EntityMentions(NamedTuple):
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
         own_titles = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
-        is_name = [
-            id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in own_titles for source, id in pairs
-        ]
-        is_counted = np.array(is_name, np.bool_)
-        return cls(
-            entity,
-            ids,
-            graph.degrees(entity),
-            _rarity(graph, entity),
-            place[is_counted],
-            mentions.origin[is_counted],
-            mentions.weight[is_counted],
-        )
+        names = [(source, id.removeprefix(ENTITY)) if id.startswith(ENTITY) else None for source, id in pairs]
+        is_counted = np.array([name is not None and name not in own_titles for name in names], np.bool_)
+        counted = place[is_counted], mentions.origin[is_counted], mentions.weight[is_counted]
+        return cls(entity, ids, graph.degrees(entity), _rarity(graph, entity), *counted)
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
         """Pair every mention with every edge (``origin``: its entity's position), except back to the source."""
@@ -373,17 +363,14 @@ def _reached_chunks(  # noqa: PLR0917
 
     If the graph score is combined with the search score, the path to a source may start at another source.
     """
-    ids, origins = graph.ids(evidence.node), evidence.source.tolist()
     path_starts = () if is_mixed(score) else set(sources)
-    begins, named_by_question = [], set()
-    for id, origin in zip(ids, origins, strict=True):
-        begins.append(id if origin == FROM_QUESTION or id in path_starts else sources[origin])
-        if origin == FROM_QUESTION:
-            named_by_question.add(id)
-    with_evidence = set(ids)
-    others = [id for id in seeds if id not in with_evidence]
-    ids, begins = [*ids, *others], [*begins, *others]
-    strength = np.concatenate([evidence.strength, np.zeros(len(others))])
+    origins: dict[str, str] = {}  # the source whose evidence is strongest, by chunk
+    for id, origin in zip(graph.ids(evidence.node), evidence.source.tolist(), strict=True):
+        own_path = id in path_starts
+        origins[id] = traversals.NO_SEED if origin == FROM_QUESTION else id if own_path else sources[origin]
+    origins |= {id: id for id in seeds if id not in origins}
+    ids, begins = list(origins), [origin or id for id, origin in origins.items()]
+    strength = np.append(evidence.strength, np.zeros(len(ids) - len(evidence.node)))
     has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
     seed = np.array([seeds.get(id, 0.0) for id in begins])
     own = np.array([seeds.get(id, np.nan) for id in ids])
@@ -399,8 +386,7 @@ def _reached_chunks(  # noqa: PLR0917
     reached_chunks = []
     for id, begin, value in zip(ids, begins, path_values(score, features).tolist(), strict=True):
         path = (id,) if id == begin else (begin, id)
-        seed_id = traversals.NO_SEED if id in named_by_question else begin
-        reached_chunks.append(traversals.ReachedChunk(id, value, len(path) - 1, path, seed_id))
+        reached_chunks.append(traversals.ReachedChunk(id, value, len(path) - 1, path, origins[id]))
     return tuple(sorted(reached_chunks, key=traversals.best_first))
 
 
@@ -445,11 +431,10 @@ class CombinedTraversal:
         if not graph.degrees(nodes[nodes >= 0]).any():
             return near
         far = self.beyond.traverse(graph, first, score, vector)
-        best: dict[str, traversals.ReachedChunk] = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
+        best = {reached_chunk.id: reached_chunk for reached_chunk in near.chunks}
         for reached_chunk in far.chunks:
-            if reached_chunk.hops and (
-                reached_chunk.id not in best or reached_chunk.value > best[reached_chunk.id].value
-            ):
+            other = best.get(reached_chunk.id)
+            if reached_chunk.hops and (other is None or reached_chunk.value > other.value):
                 best[reached_chunk.id] = reached_chunk
         chunks = sorted(best.values(), key=traversals.best_first)
         return traversals.TraversalResult(tuple(chunks), near.capped or far.capped, near.converged or far.converged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -15,19 +15,18 @@ import numpy as np
 from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
-from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, name_of
+from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, name_of
 from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search import scores, traversals
 from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
+from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 # Traversal of the graph from search hits.
 
 Candidates = Literal["all", "reached"]
-# Function that takes words, as a string, and ids, and returns the share of the words that each chunk contains, by id.
-Coverage = Callable[[str, Sequence[str]], Mapping[str, float]]
 # Number of hops to a chunk that the traversal does not reach.
 _NOWHERE = 1_000_000
 
@@ -84,30 +83,26 @@ class Expansion:
             )
 
     def for_question(
-        self, text: str | None, seeds: Sequence[Hit], coverage: Coverage | None, *, has_names: bool = True
+        self, query: Query, seeds: Sequence[Hit], results: Mapping[Source, SourceResult], *, has_names: bool
     ) -> traversals.Traversal:
-        """Return a traversal that uses the names and coverage of the question, if the traversal supports this.
+        """Return a traversal that uses the names and words of the question, if the traversal supports this.
 
-        ``seeds`` are best first. ``coverage`` takes words and chunk ids, and returns the share of the words that each
-        chunk contains. It receives the words of the question that at least half of the best seeds lack. ``has_names``
-        is False if the graph has no names.
+        ``seeds`` are best first. The share of the words that a chunk contains is computed from its BM25 score, if there
+        is a keyword search that knows the largest possible score. ``has_names`` is False if the graph has no names.
         """
-        traversal = self.traversal
+        traversal, text = self.traversal, query.text
         if text is None or not implements(traversal, traversals.AsksQuestions):
             return traversal
-        best = seeds[: traversal.sources]
-
-        def covers(ids: Sequence[str]) -> Mapping[str, float]:
-            return {} if coverage is None else coverage(uncovered_words(text, [_titled_text(hit) for hit in best]), ids)
-
+        seed_texts = [
+            f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}" for hit in seeds[: traversal.sources]
+        ]
+        coverage = None
+        for source, result in results.items():
+            if source.name == "keyword" and result.bound:
+                coverage = partial(_coverage, query, source, result, seed_texts)
         names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
-        return traversal.for_question(
-            traversals.Question(
-                tuple(names),
-                None if coverage is None else covers,
-                lambda: missing_share(text, [_titled_text(hit) for hit in best]),
-            )
-        )
+        question = traversals.Question(tuple(names), coverage, partial(missing_share, text, seed_texts))
+        return traversal.for_question(question)
 
     def seeds(self, best: Sequence[Hit], strength: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the seeds of the traversal as pairs of id and score (1 if unknown), best first.
@@ -250,18 +245,13 @@ class Expansion:
         at_most = getattr(self.score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
             return ranked
-        scored_seeds = self.seeds(seeds, strength)
-        seed = np.array([score for _, score in scored_seeds], np.float64)
-        one, none, unknown = np.ones(len(seed)), np.zeros(len(seed), np.int64), np.full(len(seed), np.nan)
-        best_seed = float(seed.max(initial=0.0))
-        values = scores.path_values(
-            self.score, scores.PathFeatures(seed, best_seed, none, one, one, unknown, seed, seed)
-        )
-        low = {id: value for (id, _), value in zip(scored_seeds, values.tolist(), strict=True)}
+        scored_seeds = dict(self.seeds(seeds, strength))
+        best_seed = max(scored_seeds.values(), default=0.0)
+        low = self._values(scored_seeds, is_reached=True)
         others = {} if self.is_graph_only else self._unreached(strength, low)
         alone = low | {id: fused.score for id, fused in others.items()}
         similar = dict.fromkeys(own, 1.0) | {id: min(1.0, max(0.0, cosine)) for id, cosine in cosines.items()}
-        similar |= dict(scored_seeds)
+        similar |= scored_seeds
         most = max(similar.values(), default=1.0) if is_complete else 1.0
         high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
         return [*ranked, ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
@@ -274,27 +264,35 @@ class Expansion:
         cosines: Mapping[str, float],
     ) -> list[FusedCandidate]:
         """Return the candidates, with the graph scores of those that edges led to split into parts."""
-        result = []
-        for one in candidates:
-            chunk = reached_chunks.get(one.id)
-            if chunk is not None and chunk.hops:
+        result = list(candidates)
+        for place, one in enumerate(candidates):
+            if one.id in reached_chunks and (hops := reached_chunks[one.id].hops):
                 own = seeds.get(one.id, min(1.0, max(0.0, cosines.get(one.id, 0.0))))
-                result.append(one._replace(parts=scores.parts_of(self.score, one.score, chunk.hops, own)))
-            else:
-                result.append(one)
+                result[place] = one._replace(parts=scores.parts_of(self.score, one.score, hops, own))
         return result
 
     def _unreached(self, strength: Mapping[str, float], skip: Container[str]) -> dict[str, FusedCandidate]:
         """Return the candidates that the traversal did not reach, scored by the graph score."""
+        values = self._values(strength, is_reached=False)
+        return {id: FusedCandidate(id, each, {"search": each}) for id, each in values.items() if id not in skip}
+
+    def _values(self, strength: Mapping[str, float], *, is_reached: bool) -> dict[str, float]:
+        """Return the values of hits that no edge led to: of seeds, or of hits that the traversal did not reach."""
         seed = np.array(list(strength.values()), np.float64)
-        zero = np.zeros(len(seed))
-        nowhere = np.full(len(seed), _NOWHERE)
-        features = scores.PathFeatures(
-            seed, float(seed.max(initial=0.0)), nowhere, zero, zero, zero + np.nan, seed, zero
-        )
+        weight = np.full(len(seed), float(is_reached))
+        hops = np.full(len(seed), 0 if is_reached else _NOWHERE)
+        best = float(seed.max(initial=0.0))
+        features = scores.PathFeatures(seed, best, hops, weight, weight, weight + np.nan, seed, seed * weight)
         values = np.nan_to_num(scores.path_values(self.score, features)).tolist()
-        pairs = zip(strength, values, strict=True)
-        return {id: FusedCandidate(id, value, {"search": value}) for id, value in pairs if id not in skip}
+        return dict(zip(strength, values, strict=True))
+
+
+def _coverage(
+    query: Query, source: Source, result: SourceResult, seed_texts: Sequence[str], ids: Sequence[str]
+) -> Mapping[str, float]:
+    words = uncovered_words(query.text or "", seed_texts)
+    call = source.score(replace(query, text=words), result, ids) if words else None
+    return {} if call is None else {id: score / (result.bound or 1.0) for id, score in call.run().items()}
 
 
 def uncovered_words(question: str, texts: Sequence[str]) -> str:
@@ -324,10 +322,6 @@ def missing_share(question: str, texts: Sequence[str]) -> float:
     return min((len(words.difference(analyzer.all_words(text))) / len(words) for text in texts if words), default=1.0)
 
 
-def _titled_text(hit: Hit) -> str:
-    return f"{hit.chunk.metadata.get('title') or ''}\n{hit.chunk.text}"
-
-
 # Descriptions of the edges on a hit's path.
 
 # Number of edges at the end of a hit's path that ``graph_context`` describes.
@@ -351,22 +345,18 @@ def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> 
 
 def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
     if isinstance(edge, Edge):
-        step = {
-            "from_chunk_id": chunk,
-            "relation": edge.relation,
-            "weight": edge.weight,
-            "description": edge.description,
-        }
-        return step if edge.source == chunk else {**step, "direction": "backward"}
-    first, second = edge
-    entity = first.target
-    return {
-        "from_chunk_id": chunk,
-        "relation": first.relation,
-        "weight": first.weight * second.weight,
-        "description": f"Both mention {name_of(entity)}.",
-        "entity": entity,
-    }
+        weight, description = edge.weight, edge.description
+        details = {} if edge.source == chunk else {"direction": "backward"}
+        relation = edge.relation
+    else:
+        first, second = edge
+        relation, weight, description = (
+            first.relation,
+            first.weight * second.weight,
+            f"Both mention {name_of(first.target)}.",
+        )
+        details = {"entity": first.target}
+    return {"from_chunk_id": chunk, "relation": relation, "weight": weight, "description": description, **details}
 
 
 TRAVERSALS: Mapping[str, Callable[..., traversals.Traversal]] = MappingProxyType(

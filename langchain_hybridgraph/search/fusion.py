@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from langchain_hybridgraph.registry import from_config
 # own. With all-MiniLM-L6-v2, they are .02 to .25 and .09 to .13 (benchmarks/README.md). A mean of 0 keeps the order of
 # small cosines, and with this deviation large cosines get the same scores as with a mean of .1 and a deviation of .095.
 COSINE = (0.0, 0.115)
+_COSINES = {"vector": COSINE, "session": COSINE}  # by source
 # Number of standard deviations above the mean at which the score is 1; a cosine of 1 is about ten above the mean.
 DEVIATIONS = 12.0
 # Best BM25 score at which the keyword source has exactly its configured weight.
@@ -104,11 +105,12 @@ class ConvexCombination:
     ``normalize`` selects how a source's score is converted to a number in [0, 1]; other results are clipped:
 
     - ``"standard"``: a cosine is replaced by its distance from the mean cosine of arbitrary chunks, measured in
-      standard deviations; 12 of them become 1. Both numbers come from ``Ranking.background`` or, if that is None, from
-      ``typical``. Scores are comparable across queries, even if the embedding model finds all texts similar. For a
-      source without a known mean, such as BM25, scores are divided by the best score of the list.
+      standard deviations; 12 of them become 1. Both numbers come from ``Ranking.background`` or, if that is None, they
+      are those of an unknown embedding model (``COSINE``). Scores are comparable across queries, even if the embedding
+      model finds all texts similar. For a source without a known mean, such as BM25, scores are divided by the best
+      score of the list.
     - ``"max"``: every score is divided by the best score of its list.
-    - ``"bound"``: every score is divided by ``Ranking.bound`` (1 for sources in ``typical``, which return cosines) or,
+    - ``"bound"``: every score is divided by ``Ranking.bound`` (1 for a cosine) or,
       if that is unknown, by the best score of the list.
 
     The smallest score of a list is not subtracted, so a candidate's score does not depend on the worst candidates.
@@ -144,14 +146,9 @@ class ConvexCombination:
 
     normalize: Literal["standard", "max", "bound"] = "standard"
     adaptive: bool = True
-    typical: Mapping[str, tuple[float, float]] = field(
-        default_factory=lambda: {"vector": COSINE, "session": COSINE}, hash=False
-    )
 
     def __post_init__(self) -> None:
         _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
-        for source, background in self.typical.items():
-            _check_background(source, background)
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         return self.others(rankings, _candidates(rankings) | dict.fromkeys(self._exact(rankings)))
@@ -181,10 +178,10 @@ class ConvexCombination:
 
     def _scale(self, ranking: Ranking) -> _Scale:
         if self.normalize == "bound":
-            bound = 1.0 if ranking.bound is None and ranking.source in self.typical else ranking.bound
+            bound = 1.0 if ranking.bound is None and ranking.source in _COSINES else ranking.bound
             if bound is not None:
                 return _Scale(0.0, bound if bound > 0 else math.inf)
-        background = ranking.background or self.typical.get(ranking.source)
+        background = ranking.background or _COSINES.get(ranking.source)
         if self.normalize == "standard" and background is not None:
             mean, deviation = background
             return _Scale(mean, DEVIATIONS * deviation or math.inf)
@@ -408,18 +405,6 @@ def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
 
 def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
     return max((len(ids) for _, ids in lists), default=0)
-
-
-def _check_background(source: str, background: Any) -> None:
-    try:
-        mean, deviation = background
-        is_usable = math.isfinite(mean) and 0 < deviation < math.inf
-    except (TypeError, ValueError):
-        is_usable = False
-    if not is_usable:
-        raise ConfigurationError(
-            f"typical[{source!r}] must be a mean and a standard deviation, such as (0.75, 0.03), got {background!r}"
-        )
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -17,19 +17,10 @@ from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.search import planner as planning
 from langchain_hybridgraph.search.context import Pipeline, SearchContext, read_hits
 from langchain_hybridgraph.search.pipeline import budget, listed_candidates, parents, plan, select
-from langchain_hybridgraph.search.planner import (
-    MEMORY,
-    RESOURCE,
-    SKILL,
-    ConversationSession,
-    QueryPlan,
-    TypedQuery,
-    plan_queries,
-)
 from langchain_hybridgraph.search.tree import TOP, Descent, QueryTree, summaries_of
 from langchain_hybridgraph.search.verdict import report_emptiness
 from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
@@ -42,7 +33,7 @@ if TYPE_CHECKING:
 
 # Records for the results of a hierarchical search.
 
-_STANDARD_TYPES = (MEMORY, RESOURCE, SKILL)
+_STANDARD_TYPES = (planning.MEMORY, planning.RESOURCE, planning.SKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +72,7 @@ class QueryResult(Serializable):
     scored, ``nodes`` the number of all nodes in the tree, and ``opened`` the number of directories that were opened.
     """
 
-    query: TypedQuery
+    query: planning.TypedQuery
     roots: tuple[str, ...]
     hits: tuple[FoundContext, ...]
     scored: int
@@ -104,7 +95,7 @@ class FindResult(Serializable, Iterable[FoundContext]):
     """
 
     contexts: tuple[FoundContext, ...]
-    query_plan: QueryPlan
+    query_plan: planning.QueryPlan
     query_results: tuple[QueryResult, ...]
     degraded: tuple[str, ...] = ()
     took_ms: float = 0.0
@@ -118,17 +109,17 @@ class FindResult(Serializable, Iterable[FoundContext]):
     @property
     def memories(self) -> tuple[FoundContext, ...]:
         """Results of type memory."""
-        return self._of(MEMORY)
+        return self._of(planning.MEMORY)
 
     @property
     def resources(self) -> tuple[FoundContext, ...]:
         """Results of type resource."""
-        return self._of(RESOURCE)
+        return self._of(planning.RESOURCE)
 
     @property
     def skills(self) -> tuple[FoundContext, ...]:
         """Results of type skill."""
-        return self._of(SKILL)
+        return self._of(planning.SKILL)
 
     @property
     def by_type(self) -> dict[str, tuple[FoundContext, ...]]:
@@ -300,7 +291,7 @@ class HierarchicalCall:
     trace: Trace
     deadline: float | None
     targets: tuple[str, ...]
-    session: ConversationSession | None
+    session: planning.ConversationSession | None
     planner: Any
     roots: Mapping[str, Sequence[str]]
     start_k: int
@@ -315,12 +306,12 @@ class HierarchicalCall:
 
 def answer_call(request: HierarchicalCall) -> Search[FindResult]:
     """Plan the queries of a call, search for each of them, and return the merged results."""
-    trace, queries = request.trace, QueryPlan(())
+    trace, queries = request.trace, planning.QueryPlan(())
     contexts: list[FoundContext] = []
     results: Sequence[QueryResult] = ()
     if request.query.k:
         text = request.query.text or ""
-        queries = yield from plan_queries(text, request.session, request.planner, trace, request.deadline)
+        queries = yield from planning.plan_queries(text, request.session, request.planner, trace, request.deadline)
         tree = yield from _read_tree(request)
         if tree is not None:
             results = yield from together([_search_tree(typed_query, tree, request) for typed_query in queries])
@@ -341,9 +332,7 @@ def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
     store = request.pipeline.store
     # With another library's vector store, the tree may have to be read from the store first.
     is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
-    (tree,) = yield [
-        Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, lane=lane_of("tree", store))
-    ]
+    (tree,) = yield [Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, owner=store)]
     for failure in failures_in([tree]):
         context = SearchContext(request.query, request.pipeline, request.trace)
         context.record([failure], is_required=not failure.late)
@@ -351,7 +340,7 @@ def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
     return cast("Tree", tree)
 
 
-def _search_tree(typed_query: TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[QueryResult]:
+def _search_tree(typed_query: planning.TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[QueryResult]:
     """Return the result of one query, with all hits, best first."""
     result = QueryResult(typed_query, (), (), 0, len(tree), 0)
     context_type = typed_query.context_type
@@ -428,7 +417,8 @@ def _searched_types(context_type: str | None, tree: Tree, request: HierarchicalC
     """
     if not request.per_type or context_type is not None:
         return [context_type]
-    types = [name for name in sorted({RESOURCE, *request.roots, *tree.types()}) if _has_type(tree, name, request)]
+    names = sorted({planning.RESOURCE, *request.roots, *tree.types()})
+    types = [name for name in names if _has_type(tree, name, request)]
     return [None, *types] if len(types) > 1 else [None]
 
 
@@ -492,13 +482,13 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
     for name, roots in types.items():
         if any(path == root or path.startswith(f"{root}/") for root in map(path_of, roots)):
             return name
-    return RESOURCE
+    return planning.RESOURCE
 
 
 def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
     """Return whether the tree may contain nodes of this type, which is always True for resources, the default."""
     has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
-    return context_type == RESOURCE or has_directory or context_type in tree.types()
+    return context_type == planning.RESOURCE or has_directory or context_type in tree.types()
 
 
 def _limit(request: HierarchicalCall) -> int | None:
@@ -528,8 +518,7 @@ def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[
 def _with_weight(context: FoundContext, weight: float) -> FoundContext:
     if weight == 1 or context.hit is None:
         return context
-    parts = {name: weight * part for name, part in context.hit.parts.items()}
-    hit = replace(context.hit, score=weight * context.hit.score, parts=parts)
+    hit = context.hit.scaled(weight)
     return replace(context, score=hit.score, hit=hit)
 
 
@@ -553,9 +542,8 @@ def _describe(
     chunks_by_id |= by_source.get("catalog") or {}
     leaving: dict[str, list[Edge]] = {}
     for edge in by_source.get("graph") or ():
-        if edge.relation not in (CONTAINS, SEQUENCE, MENTIONS) and is_valid(
-            edge.valid_from, edge.valid_until, scope.as_of
-        ):
+        is_current = is_valid(edge.valid_from, edge.valid_until, scope.as_of)
+        if is_current and edge.relation not in (CONTAINS, SEQUENCE, MENTIONS):
             leaving.setdefault(edge.source, []).append(edge)
 
     def described(context: FoundContext) -> FoundContext:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.search.traversals import Seeds
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
@@ -73,47 +73,47 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
     def traverse(
         self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
-        first = dict(reversed(list(seeds)))
-        ids = list(dict.fromkeys(id for id, _ in seeds))
-        nodes = graph.nodes(ids)
-        order = np.argsort(nodes < 0, kind="stable")  # seeds that are not in the graph come last
-        nodes, scores = nodes[order], np.array([first[ids[place]] for place in order.tolist()], np.float64)
-        shares = np.nan_to_num(scores)
+        scores = dict(reversed(list(seeds)))
+        own = np.array([scores[id] for id in dict(seeds)], np.float64)
+        shares = np.nan_to_num(own)
         total = shares.sum()
-        shares = shares / total if total > 0 else np.full(len(ids), 1 / max(len(ids), 1))
-        present = int((nodes >= 0).sum())
-        near = _MassNetwork(graph, self, nodes[:present], shares[:present])
-        near.spread()
-        missing = [ids[place] for place in order[present:].tolist()]
-        return _MassResult(graph, near, missing, scores, shares).result(score, vector, self.max_nodes)
+        shares = shares / total if total > 0 else np.full(len(own), 1 / max(len(own), 1))
+        network = _MassNetwork(graph, self, list(dict(seeds)), shares)
+        network.spread()
+        return network.result(own, score, vector)
 
 
 class _MassNetwork:
     """Nodes that have received mass, numbered from 0 (the seeds first), and the links along which it is passed on.
 
+    ``shares`` are the fractions of the walks that start at each seed; a seed that is not in the graph keeps its mass.
     ``waiting`` is the mass that a node has received but not yet passed on; ``mass`` is the mass passed on and, after
     :meth:`spread`, the sum of both.
     """
 
-    def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Nodes, shares: Weights) -> None:
-        self._graph, self._settings = graph, settings
-        self.nodes = np.zeros(0, np.int64)
-        self._sorted = self._number = self.degree = self.nodes
+    def __init__(self, graph: Graph, settings: PersonalizedPageRank, seeds: Sequence[str], shares: Weights) -> None:
+        self._graph, self._settings, self._seeds, self._shares = graph, settings, seeds, shares
+        self.nodes = self._sorted = self._number = self.degree = np.zeros(0, np.int64)
         self.is_chunk = self._open = self._refused = np.zeros(0, np.bool_)
         self.mass = self.waiting = np.zeros(0)
         self.source = self.target = self.nodes
         self.share = self.weight = np.zeros(0)
         self._touched = 0
         self.capped = False
-        self._seeds = len(seeds)
-        self._enter(seeds)
+        nodes = graph.nodes(seeds)
+        present = nodes >= 0
+        degree, is_chunk = np.zeros(len(nodes), np.int64), np.ones(len(nodes), np.bool_)
+        degree[present], is_chunk[present] = graph.degrees(nodes[present]), graph.is_chunk(nodes[present])
+        self._enter(nodes, degree, is_chunk)
+        self._refused = ~present
         self.waiting = shares.copy()
 
     def spread(self) -> None:
         """Pass mass on until each node keeps less than the tolerance times its degree, within ``max_touched``."""
+        n = len(self._seeds)
         while True:
             due = (self.waiting > 0) & (self.waiting >= self._settings.tolerance * np.maximum(self.degree, 1))
-            due[: self._seeds] |= ~self._open[: self._seeds]
+            due[:n] |= ~self._open[:n]
             closed = np.flatnonzero(due & ~self._open & ~self._refused)
             if len(closed):
                 self._expand(self._affordable(closed))
@@ -145,9 +145,9 @@ class _MassNetwork:
     def _expand(self, numbers: Nodes) -> None:
         hops = self._graph.links(self.nodes[numbers])
         places = np.minimum(np.searchsorted(self._sorted, hops.node), len(self._sorted) - 1)
-        new = np.sort(hops.node[self._sorted[places] != hops.node])
+        new = np.unique(hops.node[self._sorted[places] != hops.node])
         if len(new):
-            self._enter(new[np.diff(new, prepend=-1) != 0])
+            self._enter(new, self._graph.degrees(new), self._graph.is_chunk(new))
             places = np.searchsorted(self._sorted, hops.node)
         target = self._number[places]
         common = np.where(self.is_chunk[target], 1.0, np.maximum(self.degree[target], 1) ** -self._settings.rarity)
@@ -162,76 +162,72 @@ class _MassNetwork:
         self.weight = np.concatenate([self.weight, hops.weight])
         self._open[numbers] = True
 
-    def _enter(self, nodes: Nodes) -> None:
-        no = np.zeros(len(nodes), np.bool_)
-        self.nodes = np.concatenate([self.nodes, nodes])
+    def _enter(self, nodes: Nodes, degree: Nodes, is_chunk: Mask) -> None:
         # A stable sort merges two ascending runs quickly.
-        both = np.concatenate([self._sorted, nodes])
+        both, size = np.concatenate([self._sorted, nodes]), len(self.nodes)
         order = np.argsort(both, kind="stable")
         self._sorted = both[order]
-        self._number = np.concatenate([self._number, np.arange(len(self.nodes) - len(nodes), len(self.nodes))])[order]
-        self.degree = np.concatenate([self.degree, self._graph.degrees(nodes)])
-        self.is_chunk = np.concatenate([self.is_chunk, self._graph.is_chunk(nodes)])
+        self._number = np.concatenate([self._number, np.arange(size, size + len(nodes))])[order]
+        self.nodes = np.concatenate([self.nodes, nodes])
+        self.degree = np.concatenate([self.degree, degree])
+        self.is_chunk = np.concatenate([self.is_chunk, is_chunk])
+        no = np.zeros(len(nodes), np.bool_)
         self._open, self._refused = np.concatenate([self._open, no]), np.concatenate([self._refused, no])
         self.mass, self.waiting = np.concatenate([self.mass, no]), np.concatenate([self.waiting, no])
 
+    def result(self, own: Weights, score: GraphScore, vector: Vector | None) -> traversals.TraversalResult:
+        """Return the seeds that are chunks, and the ``max_nodes`` other chunks with the largest mass, best first.
 
-class _MassResult:
-    """The chunks with the largest mass, and the paths to them.
-
-    Nodes have the numbers of :class:`_MassNetwork`; the seeds ``missing`` from the graph get the next numbers.
-    ``scores`` and ``shares``, the fractions of the walks that start at each seed, have one entry per seed.
-    """
-
-    def __init__(
-        self, graph: Graph, near: _MassNetwork, missing: Sequence[str], scores: Weights, shares: Weights
-    ) -> None:
-        self._graph, self._near, self._missing = graph, near, missing
-        n, present = len(near.nodes), len(scores) - len(missing)
-        self._seeds = np.concatenate([np.arange(present), n + np.arange(len(missing))])
-        self._is_chunk = np.concatenate([near.is_chunk, np.ones(len(missing), np.bool_)])
-        mass = np.concatenate([near.mass, shares[present:]])
-        self._flow = mass / (mass[self._is_chunk].max(initial=0.0) or 1.0)
-        self._own, self._start = np.full(len(mass), np.nan), np.zeros(len(mass))
-        self._own[self._seeds], self._start[self._seeds] = scores, shares
-
-    def result(self, score: GraphScore, vector: Vector | None, max_nodes: int) -> traversals.TraversalResult:
-        """Return the seeds that are chunks, and the ``max_nodes`` other chunks with the largest mass, best first."""
-        selection = [*self._seeds.tolist(), *self._heaviest(max_nodes).tolist()]
-        before = self._before(selection)
-        steps = [step for number in before if self._is_chunk[number] for step in [self._step(number, before)]]
-        numbers = np.array([number for step in steps for number in (step.root, step.path[-1])], np.int64)
+        ``own`` are the scores of the seeds.
+        """
+        n = len(own)
+        flow = self.mass / (self.mass[self.is_chunk].max(initial=0.0) or 1.0)
+        is_other = self.is_chunk & (flow > 0)
+        is_other[:n] = False
+        others = np.flatnonzero(is_other)
+        best = traversals.heaviest(
+            traversals.rank(flow[others]), self._settings.max_nodes, lambda places: self._ids(others[places])
+        )
+        selected = {*range(n), *others[best].tolist()}
+        before = self._before(sorted(selected))
+        paths = [self._path(number, before) for number in before if self.is_chunk[number]]
+        numbers = np.array([number for path in paths for number in (path.root, path.chunks[-1])], np.int64)
         ids = dict(zip(numbers.tolist(), self._ids(numbers), strict=True))
-        values = self._values(steps, score, vector)
-        chunks, selected = [], set(selection)
-        for step in steps:
-            if step.path[-1] in selected:
-                path = tuple(ids[number] for number in step.path)
-                chunks.append(
-                    traversals.ReachedChunk(path[-1], values[step.path[-1]], len(path) - 1, path, ids[step.root])
-                )
-        return traversals.TraversalResult(tuple(sorted(chunks, key=traversals.best_first)), self._near.capped)
-
-    def _heaviest(self, n: int) -> Nodes:
-        others = self._is_chunk & (self._flow > 0)
-        others[self._seeds] = False
-        numbers, heaviness = np.flatnonzero(others), traversals.rank(self._flow[others])
-        if not 0 < n < len(numbers):
-            return numbers[: n or 0]
-        least = -np.partition(-heaviness, n - 1)[n - 1]
-        sure, tied = numbers[heaviness > least], numbers[heaviness == least]
-        ids = self._ids(tied)
-        by_id = sorted(range(len(tied)), key=ids.__getitem__)
-        return np.concatenate([sure, tied[by_id[: n - len(sure)]]])
+        similarity = np.append(own, np.full(len(flow) - n, np.nan))  # NaN if unknown
+        if vector is not None and needs_own(score):
+            ends = np.array([path.chunks[-1] for path in paths if path.chunks[-1] >= n], np.int64)
+            similarity[ends] = np.clip(self._graph.cosines(vector, self.nodes[ends]), 0.0, 1.0)
+        values: dict[int, float] = {}
+        # Values are computed hop by hop, because they may depend on the previous chunk.
+        for length in sorted({len(path.chunks) for path in paths}):
+            level = [path for path in paths if len(path.chunks) == length]
+            last = np.array([path.chunks[-1] for path in level])
+            features = PathFeatures(
+                seed=own[[path.root for path in level]],
+                best_seed=float(np.nanmax(own, initial=0.0)),
+                hops=np.full(len(level), length - 1),
+                weight=np.array([path.weight for path in level]),
+                product=np.array([path.product for path in level]),
+                previous_value=np.array([values[path.chunks[-2]] if length > 1 else np.nan for path in level]),
+                own=similarity[last],
+                flow=flow[last],
+            )
+            values |= zip(last.tolist(), path_values(score, features).tolist(), strict=True)
+        chunks = []
+        for path in paths:
+            if path.chunks[-1] in selected:
+                value, id_path = values[path.chunks[-1]], tuple(ids[number] for number in path.chunks)
+                value = 0.0 if math.isnan(value) else value
+                chunks.append(traversals.ReachedChunk(id_path[-1], value, len(id_path) - 1, id_path, ids[path.root]))
+        return traversals.TraversalResult(tuple(sorted(chunks, key=traversals.best_first)), self.capped)
 
     def _before(self, ends: Sequence[int]) -> dict[int, tuple[int, float]]:
         """Return each node's predecessor on the path of largest mass (-1 for the first), and the link's weight."""
-        near = self._near
-        order = np.argsort(near.target, kind="stable")
-        source, target = near.source[order], near.target[order]
-        share, weight = near.share[order], near.weight[order]
+        order = np.argsort(self.target, kind="stable")
+        source, target, share = self.source[order], self.target[order], self.share[order]
         first = np.flatnonzero(np.diff(target, prepend=-1))
-        inflow = self._start.copy()
+        start = np.append(self._shares, np.zeros(len(self.nodes) - len(self._shares)))
+        inflow = start.copy()
         while len(first):
             best = np.maximum.reduceat(inflow[source] * share, first)
             better = best > inflow[target[first]]
@@ -239,68 +235,42 @@ class _MassResult:
                 break
             inflow[target[first][better]] = best[better]
         # Mass decreases with every link of a path, so no path returns to one of its nodes.
-        is_best_link = (inflow > self._start)[target] & (inflow[source] * share == inflow[target])
+        is_best_link = (inflow > start)[target] & (inflow[source] * share == inflow[target])
         previous: dict[int, tuple[int, float]] = {}
-        frontier = np.array(ends, np.int64)
-        while len(frontier):
-            previous |= dict.fromkeys(frontier.tolist(), (-1, 1.0))
+        frontier = set(ends)
+        while frontier:
+            previous |= dict.fromkeys(frontier, (-1, 1.0))
             in_frontier = np.zeros(len(inflow), np.bool_)
-            in_frontier[frontier] = True
+            in_frontier[list(frontier)] = True
             links = np.flatnonzero(is_best_link & in_frontier[target])
             ids = self._ids(source[links])
             for place in sorted(range(len(links)), key=ids.__getitem__, reverse=True):
                 link = links[place]
-                previous[int(target[link])] = int(source[link]), float(weight[link])
-            frontier = np.array(
-                [n for n in {previous[int(n)][0] for n in frontier} if n >= 0 and n not in previous], np.int64
-            )
+                previous[int(target[link])] = int(source[link]), float(self.weight[order[link]])
+            frontier = {previous[number][0] for number in frontier} - previous.keys() - {-1}
         return previous
 
-    def _step(self, number: int, before: dict[int, tuple[int, float]]) -> _ChunkPath:
+    def _path(self, number: int, before: Mapping[int, tuple[int, float]]) -> _ChunkPath:
         """Return the path to a chunk without entities; the weights of the two edges of each are multiplied."""
-        path, weights, weight = [number], [], 1.0
+        chunks, weights, weight = [number], [], 1.0
         while (link := before[number])[0] >= 0:
             number, weight = link[0], weight * link[1]
-            if self._is_chunk[number]:
-                path.append(number)
+            if self.is_chunk[number]:
+                chunks.append(number)
                 weights.append(weight)
                 weight = 1.0
-        return _ChunkPath(number, tuple(reversed(path)), weights[0] if weights else 1.0, math.prod(weights))
-
-    def _values(self, steps: Sequence[_ChunkPath], score: GraphScore, vector: Vector | None) -> dict[int, float]:
-        """Return the value of each chunk, computed hop by hop because it may depend on the previous chunk."""
-        values: dict[int, float] = {}
-        best_seed = float(np.nanmax(self._own[self._seeds], initial=0.0))
-        own = self._own.copy()  # scores of seeds, and similarities of the other chunks; NaN if unknown
-        if vector is not None and needs_own(score):
-            others = np.setdiff1d(np.array([step.path[-1] for step in steps], np.int64), self._seeds)
-            own[others] = np.clip(self._graph.cosines(vector, self._near.nodes[others]), 0.0, 1.0)
-        for hops in sorted({len(step.path) for step in steps}):
-            level = [step for step in steps if len(step.path) == hops]
-            ends = np.array([step.path[-1] for step in level])
-            paths = PathFeatures(
-                seed=self._own[[step.root for step in level]],
-                best_seed=best_seed,
-                hops=np.full(len(level), hops - 1),
-                weight=np.array([step.weight for step in level]),
-                product=np.array([step.product for step in level]),
-                previous_value=np.array([values[step.path[-2]] if hops > 1 else np.nan for step in level]),
-                own=own[ends],
-                flow=self._flow[ends],
-            )
-            values |= zip(ends.tolist(), path_values(score, paths).tolist(), strict=True)
-        return {number: 0.0 if math.isnan(value) else value for number, value in values.items()}
+        return _ChunkPath(number, chunks[::-1], weights[0] if weights else 1.0, math.prod(weights))
 
     def _ids(self, numbers: Nodes) -> list[str]:
-        n = len(self._near.nodes)
-        graph_ids = iter(self._graph.ids(self._near.nodes[numbers[numbers < n]]))
-        return [next(graph_ids) if number < n else self._missing[number - n] for number in numbers.tolist()]
+        n = len(self._seeds)
+        graph_ids = iter(self._graph.ids(self.nodes[numbers[numbers >= n]]))
+        return [self._seeds[number] if number < n else next(graph_ids) for number in numbers.tolist()]
 
 
 class _ChunkPath(NamedTuple):
     """Path of chunks from the seed numbered ``root``, with the last step's weight and the product of all."""
 
     root: int
-    path: tuple[int, ...]
+    chunks: Sequence[int]
     weight: float
     product: float

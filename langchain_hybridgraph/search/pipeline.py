@@ -16,7 +16,6 @@ import numpy as np
 from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.memory_scores import CompositeScores
 from langchain_hybridgraph.records import (
     ENTITY,
@@ -29,16 +28,8 @@ from langchain_hybridgraph.records import (
     query_error,
 )
 from langchain_hybridgraph.search.certain_hits import announce_before_rerank, announce_seeds
-from langchain_hybridgraph.search.context import (
-    ALL,
-    Candidates,
-    Pipeline,
-    SearchContext,
-    read_hits,
-    read_parents,
-    without_copies,
-)
-from langchain_hybridgraph.search.expansion import Coverage, Expansion, steps, with_context
+from langchain_hybridgraph.search.context import ALL, Candidates, Pipeline, SearchContext, read_hits, read_parents
+from langchain_hybridgraph.search.expansion import Expansion, steps, with_context
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.search.rerankers import apply_scores, rerank_call
 from langchain_hybridgraph.search.sources import ListedSource, Source, merge_copies, unify_ids
@@ -158,7 +149,7 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
     trace.method = "filter"
     result = SourceResult([])
     if pipeline.listing is not None:
-        call = Effect("filter", partial(pipeline.listing, scope, n), lane=lane_of("filter", pipeline.store))
+        call = Effect("filter", partial(pipeline.listing, scope, n), owner=pipeline.store)
         with trace.stage("list_matches"):
             result = yield from context.ask(call, result, is_required=True)
     trace.degrade(result.reason, result.remark)
@@ -219,7 +210,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
 
     is_fast = type(fusion).__module__ == ConvexCombination.__module__
     with trace.stage("fuse"):
-        (fused,) = yield [Effect("fusion", call_fusion, quick=is_fast, lane=lane_of("fusion", fusion))]
+        (fused,) = yield [Effect("fusion", call_fusion, quick=is_fast, owner=fusion)]
         if isinstance(fused, Failure):
             trace.record("fusion", fused.error, fused.reason)
             trace.degrade("interleaved")
@@ -312,19 +303,18 @@ def _traverse(
             trace.degrade("no-graph-store" if expansion.is_requested else "no-edges")
             return nothing
         graph = store.scoped_graph(query.scope, expansion.traversal.edge_filter)
-        coverage = _coverage(context, candidates)
-        question_traversal = expansion.for_question(query.text, seed_hits, coverage, has_names=graph.has_entities)
+        traversal = expansion.for_question(query, seed_hits, candidates.results, has_names=graph.has_entities)
         nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
         missing = {id for id, node in nodes if node < 0}
         starts = [seed for seed in seeds if seed[0] not in missing] if missing else seeds
-        result = question_traversal.traverse(graph, starts, expansion.score, vector)
+        result = traversal.traverse(graph, starts, expansion.score, vector)
         if not isinstance(result, TraversalResult):
             raise TypeError(f"a traversal must return a TraversalResult, got {quote_value(result)}")
         return graph, result
 
     if store is None:
         return traverse()
-    call = Effect("graph", traverse, lane=lane_of("graph", store))
+    call = Effect("graph", traverse, owner=store)
     ((graph, result),) = context.replace_failures((yield [call]), nothing)
     if graph is not None:
         trace.method = "graph"
@@ -379,24 +369,6 @@ def _score_reached(
     return candidates, {**own, **{one.id: one for one in others or [FusedCandidate(id, 0.0, {}) for id in ids]}}
 
 
-def _coverage(context: SearchContext, candidates: Candidates) -> Coverage | None:
-    """Return a function from words and chunk ids to the share of these words in each chunk, from BM25 scores.
-
-    Return None if there is no keyword search, or if the largest possible BM25 score is unknown.
-    """
-    for source, result in candidates.results.items():
-        if source.name == "keyword" and result.bound:
-            return partial(_covered_shares, context.query, source, result, result.bound)
-    return None
-
-
-def _covered_shares(  # noqa: PLR0917
-    query: Query, source: Source, result: SourceResult, bound: float, words: str, ids: Sequence[str]
-) -> Mapping[str, float]:
-    call = source.score(replace(query, text=words), result, ids) if words else None
-    return {} if call is None else {id: score / bound for id, score in call.run().items()}
-
-
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:
     """Return the candidates with their memory scores, if these can be computed before the texts are read.
 
@@ -435,12 +407,9 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
 def parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, by score, ties by id.
 
-    In a call with a filter and no query, ties stay in the store's order. With ``merges_copies``, only the best of the
-    hits with copies of one parent is returned.
+    In a call with a filter and no query, ties stay in the store's order.
     """
     resolved = yield from read_parents(context, hits)
-    if context.pipeline.merges_copies:
-        resolved = without_copies(resolved)
     if context.is_filter_only and resolved is not hits:
         positions: dict[str, int] = {}
         for position, hit in enumerate(hits):
@@ -533,7 +502,7 @@ def select(context: SearchContext, hits: list[Hit], unit: float = 1.0) -> Search
                     "use a HybridGraphStore or Chroma, or leave mmr_lambda out"
                 )
             ids = [(hit.child or hit.chunk).id for hit in hits]
-            call = Effect("vector", partial(store.vectors, ids), lane=lane_of("vector", store))
+            call = Effect("vector", partial(store.vectors, ids), owner=store)
             vectors = yield from context.ask(call)
         return select_hits(
             hits,
@@ -640,7 +609,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
     if answerability is None:
         return hits
     with context.trace.stage("calibrate"):
-        return answerability.scale(hits)
+        return [hit.scaled(answerability.unit) for hit in hits]
 
 
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:

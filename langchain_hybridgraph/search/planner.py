@@ -12,17 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
-from langchain_hybridgraph.execution.llm import (
-    DATA_ONLY,
-    answer_schema,
-    list_schema,
-    model_call,
-    parse_answer,
-    parse_number,
-    prompt_messages,
-    with_schema,
-)
-from langchain_hybridgraph.execution.threads import lane_of
+from langchain_hybridgraph.execution import llm as chat
 from langchain_hybridgraph.search.conversation import (
     ExpandedQuery,
     Expander,
@@ -135,11 +125,11 @@ TIMEOUT = 20.0
 _LONGEST_MESSAGE = 4_000
 _LONGEST_QUERY = 1_000
 _USUAL_PRIORITY = 3
-_FORM = answer_schema(
+_FORM = chat.answer_schema(
     "QueryPlan",
     "The queries to search for; an empty list for small talk.",
     queries={"description": "0 to 5 queries."}
-    | list_schema(
+    | chat.list_schema(
         query={"type": "string", "description": "Self-contained search query."},
         context_type={"type": "string", "description": "One of the listed types."},
         intent={"type": "string", "description": "What the query should find, in a few words."},
@@ -179,16 +169,11 @@ class QueryPlanner:
     """
 
     def __init__(
-        self,
-        llm: Any,
-        *,
-        types: Mapping[str, str] = STYLES,
-        timeout: float | None = TIMEOUT,
-        method: str | None = None,
+        self, llm: Any, *, types: Mapping[str, str] = STYLES, timeout: float | None = TIMEOUT, method: str | None = None
     ) -> None:
         if timeout is not None:
             check_number("timeout", timeout, gt=0)
-        self._model = with_schema(llm, _FORM, "QueryPlanner", method)
+        self._model = chat.with_schema(llm, _FORM, "QueryPlanner", method)
         self._types = {name.casefold(): name for name in types}
         self._instructions = _instructions(types)
         self.timeout = timeout
@@ -212,12 +197,12 @@ class QueryPlanner:
             ],
             "message": shorten(query, _LONGEST_MESSAGE),
         }
-        question, model = prompt_messages(self._instructions, material), self._model
+        question, model = chat.prompt_messages(self._instructions, material), self._model
         try:
             (answer,) = yield from effects.ask_or_raise(
-                model_call("planner", self, model.invoke, model.ainvoke, question)
+                chat.model_call("planner", self, model.invoke, model.ainvoke, question)
             )
-            return QueryPlan(self._queries(parse_answer(answer)))
+            return QueryPlan(self._queries(chat.parse_answer(answer)))
         except Exception as error:  # noqa: BLE001 - a model may fail with anything; the raw query is searched instead
             return QueryPlan.raw(query, error)
 
@@ -232,7 +217,7 @@ class QueryPlanner:
         text = item.get("query") if isinstance(item, Mapping) else None
         if not isinstance(text, str) or not text.strip():
             return None
-        priority = parse_number(item.get("priority"))
+        priority = chat.parse_number(item.get("priority"))
         return TypedQuery(
             shorten(" ".join(text.split()), _LONGEST_QUERY),
             self._types.get(str(item.get("context_type")).strip().casefold()),
@@ -251,7 +236,7 @@ def _instructions(types: Mapping[str, str]) -> str:
         "twice, or in a type that cannot help. If the topic has changed, follow the last message. Greetings, thanks "
         "and small talk need no query: give an empty list.\n"
         "The input is JSON: a summary of the conversation, its latest messages, and the message to answer. "
-        f"{DATA_ONLY} Answer only with JSON:\n"
+        f"{chat.DATA_ONLY} Answer only with JSON:\n"
         '{"queries": [{"query": "…", "context_type": "…", "intent": "what the query should find", "priority": 1}]}\n'
         "Priorities are from 1 (necessary for the answer) to 5 (may help)."
     )
@@ -264,12 +249,7 @@ _HOW_TO = re.compile(
     r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one)|"
     r"(?:i|we|you|one) (?:can|could|should|would|might))|"
     r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
-    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b|"
-    # German, French, Spanish, Portuguese, Italian, Dutch, Russian, Chinese
-    r"wie (?:kann|könnte|soll|muss) (?:ich|man|wir)\b|wie(?= (?!nenn)\w+ (?:ich|man|wir)\b)|"
-    r"comment (?:puis-je|peut-on|faire pour)\b|comment(?= \w+(?:er|ir|re)\b)|"
-    r"c[óo]mo (?:puedo|posso|faço para)\b|c[óo]mo(?= \w+[aei]r\b)|"
-    r"come posso\b|come(?= \w+(?:are|ere|ire)\b)|hoe (?:kan|moet) ik\b|как(?= \w+(?:ть|ти)\b)|如何|怎么|怎样",
+    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b",
     re.IGNORECASE,
 )
 _POLITE = re.compile(
@@ -298,10 +278,6 @@ _ONE_OF_US = re.compile(
     r"\b(?:i|we) (?:said|told|mentioned|asked|decided|chose|agreed|liked?|prefer(?:red)?|wanted|used|lived?|was)\b|"
     r"\b(?:about|remind|remember) (?:me|us)\b",
     re.IGNORECASE,
-)
-_OWN_ELSEWHERE = re.compile(
-    r"(?:\b(?:mein(?:e[mnrs]?)?|unser(?:e[mnrs]?)?|notre|mon|mes|mis|nuestr[oa]s?|mi[oa]|miei|nostr[oaie]|meus?|"
-    r"minhas?|noss[oa]s?|mijn|onze|mój|moja|moje|мо[йяеи]|моё|наш[аеи]?)(?![-\w])|我的|我们的|私の|내 )"
 )
 _POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|there)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;?!]|\. ")
@@ -335,8 +311,7 @@ class RulePlanner:
     - "My", "our" or "did I" adds a memory query.
     - Any other question adds its noun phrase as a resource query.
 
-    The rules are written for English. They also recognise such words in some other languages, but do not rewrite
-    queries in those languages.
+    The rules are written for English. In other languages, the plan has no further queries.
 
     ``expander``, by default :class:`HistoryTerms`, completes the query from the conversation. If the completed query is
     ``sure`` and has no ``context`` (see :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`), it replaces
@@ -431,8 +406,6 @@ def _skill(question: str) -> str:
 def _memory(question: str) -> str:
     """Return a query for memories, ``user's …`` if possible, or "" if the question is not about the user."""
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
-    if _OWN_ELSEWHERE.search(question) and not _OWN.search(question):
-        return question
     if (match := _OWN.search(question) or _ONE_OF_US.search(question)) is None:
         return ""
     phrase = _CLAUSE.split(_without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
@@ -490,9 +463,7 @@ def plan_queries(
     first = 0 if getattr(planner, "reads_all_messages", False) else -LAST_MESSAGES
     arguments = session.summary[:LONGEST_SUMMARY], list(messages)[first:], text
     arun = partial(planner.acall, *arguments) if hasattr(planner, "acall") else None
-    call = effects.Effect(
-        "planner", partial(planner, *arguments), arun, lane=lane_of("planner", planner), deadline=until
-    )
+    call = effects.Effect("planner", partial(planner, *arguments), arun, owner=planner, deadline=until)
     try:
         with trace.stage("plan"):
             (answer,) = yield from effects.ask_or_raise(call)
@@ -520,7 +491,7 @@ def messages_call(source: str, history: Any) -> effects.Effect:
             raise TypeError(f"the messages of a chat history must be a list, got {quote_value(messages)}")
         return list(messages)
 
-    return effects.Effect(source, read, arun, lane=lane_of(source, history))
+    return effects.Effect(source, read, arun, owner=history)
 
 
 def has_messages(history: Any) -> bool:

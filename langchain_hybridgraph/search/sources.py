@@ -14,7 +14,6 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, forget
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.records import Query, ScoredId, SourceResult, content_id
 from langchain_hybridgraph.search.conversation import turns
 from langchain_hybridgraph.stores import protocols
@@ -64,11 +63,10 @@ class VectorSource:
         if query.vector is None and query.text is None:
             return None
         store = self.store
-        search, lane = partial(store.vector_search, query, n), lane_of(self.name, store)
-        awaited = (
-            partial(store.avector_search, query, n) if protocols.implements(store, protocols.AwaitsVectors) else None
-        )
-        return Effect(self.name, search, awaited, lane=lane)
+        awaited = None
+        if protocols.implements(store, protocols.AwaitsVectors):
+            awaited = partial(store.avector_search, query, n)
+        return Effect(self.name, partial(store.vector_search, query, n), awaited, owner=store)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call for the cosines of the chunks with the query's vector, or None without a vector."""
@@ -76,8 +74,7 @@ class VectorSource:
         if vector is None:
             return None
         quick = protocols.implements(store, protocols.HasFastLookups) and store.has_fast_lookups
-        lane = None if quick else lane_of(self.name, store)
-        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, lane=lane)
+        return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, owner=store)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +91,7 @@ class KeywordSource:
             return None
         store = self.store
         quick = protocols.implements(store, protocols.HasFastKeywords) and store.has_fast_keyword_search
-        lane = None if quick else lane_of(self.name, store)
-        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, lane=lane)
+        return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, owner=store)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
@@ -210,7 +206,7 @@ class _SharedCall:
             result: SourceResult = getattr(await self.arun(query, n), name)
             return result
 
-        return Effect(name, lambda: getattr(self.run(query, n), name), arun, lane=lane_of(name, self.store))
+        return Effect(name, lambda: getattr(self.run(query, n), name), arun, owner=self.store)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +230,7 @@ class _HybridKeywordSource(KeywordSource):
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
         call = KeywordSource.score(self, query, result, ids)
-        return None if call is None else call._replace(quick=False, lane=lane_of(self.name, self.store))
+        return None if call is None else call._replace(quick=False, owner=self.store)
 
 
 # Turns of a session, from a store or history.
@@ -300,15 +296,12 @@ class SessionSource:
         session = self.session
 
         def run() -> SourceResult:
-            newest = session.read(query)
-            return SourceResult(
-                [
-                    ScoredId(turn.id, 1 - place / len(newest), turn if session.is_foreign else None)
-                    for place, turn in enumerate(newest)
-                ]
-            )
+            newest, is_foreign = session.read(query), session.is_foreign
+            n = len(newest)
+            entries = [ScoredId(turn.id, 1 - i / n, turn if is_foreign else None) for i, turn in enumerate(newest)]
+            return SourceResult(entries)
 
-        return Effect(self.name, run, quick=not session.is_foreign, lane=lane_of(self.name, session.history))
+        return Effect(self.name, run, quick=not session.is_foreign, owner=session.history)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None: this source cannot score chunks that are not turns."""

@@ -179,10 +179,6 @@ class Paths(NamedTuple):
         columns: Any = [each[places] for each in self]
         return Paths(*columns)
 
-    def concatenate(self, more: Paths) -> Paths:
-        """Return these paths followed by the paths in ``more``."""
-        return Paths(*[np.concatenate(both) for both in zip(self, more, strict=True)])
-
 
 class PathSearch:
     """State of one traversal: the best path to every node reached so far.
@@ -194,10 +190,10 @@ class PathSearch:
     def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
         self._graph, self._score = graph, score
         self._vector = vector if needs_own(score) else None
-        self._names = list(dict.fromkeys(id for id, _ in seeds))
         first = dict(reversed(list(seeds)))
+        self._names = list(dict.fromkeys(id for id, _ in seeds))
         scores = np.array([first[id] for id in self._names], np.float64)
-        self._best_seed = max((float(first[id]) for id in self._names if first[id] > 0), default=0.0)
+        self._best_seed = float(np.fmax.reduce(scores, initial=0.0))
         self._room = max_nodes
         self.capped = False
         self.touched = np.zeros(0, np.int64)
@@ -206,7 +202,7 @@ class PathSearch:
         nodes, places = graph.nodes(self._names), np.arange(n)
         roots = Paths(nodes, none - 1, places, scores, none, one, one, scores, unknown, scores, unknown, unknown)
         self.paths = self._with_values(roots)
-        self._visited = _VisitedNodes.of(self.paths)
+        self._sort()
 
     @property
     def seeds(self) -> Nodes:
@@ -230,7 +226,7 @@ class PathSearch:
         ring = self.seeds
         for _ in range(hops):
             if frontier is not None:
-                ring = self.best(self.paths, ring, frontier)
+                ring = self._best(self.paths, ring, frontier)
             if not len(ring):
                 break
             ring = self.grow(ring, decay=decay, floor=floor, width=width)
@@ -243,48 +239,39 @@ class PathSearch:
         the best ``width`` of these. ``flow`` is multiplied at every edge by the weight of the edge and by ``decay``;
         edges that would reduce it below ``floor`` are not followed.
         """
-        new_paths, visited_places = self._steps(frontier, decay, floor)
-        best = self._best_of_each(new_paths)
-        self.touched = new_paths.node[best]
-        better = self._is_better(new_paths, visited_places)
+        new_paths = self._steps(frontier, decay, floor)
+        new_paths = new_paths.at(self._best_of_each(new_paths))
+        self.touched = new_paths.node
+        visited = self._positions(new_paths.node)
+        before = self._places[visited]
+        key, next_key = self._sort_keys(new_paths.rank, new_paths.hops)
+        old_key, old_next_key = self._sort_keys(self.paths.rank[before], self.paths.hops[before])
+        is_extended = (visited < 0) | (key < old_key) | ((key == old_key) & (next_key < old_next_key))
         if chosen_by(self._score) == "seed":
             # A path from a better seed than those of all earlier paths to the same node is also extended.
-            selected = best[(better | (new_paths.seed > self._visited.seed[visited_places]))[best]]
-        else:
-            selected = best[better[best]]
+            is_extended |= new_paths.seed > np.fmax.reduceat(self.paths.seed[self._order], self._starts)[visited]
+        selected = np.flatnonzero(is_extended)
         if width is not None:
-            selected = self.best(new_paths, selected, width)
-        selected = self._with_room(new_paths, selected, visited_places)
-        new_paths = new_paths.at(selected)
-        places = np.arange(len(selected)) + len(self.paths.node)
-        self.paths = self.paths.concatenate(new_paths)
-        self._visited = self._visited.with_paths(new_paths, visited_places[selected], places, better[selected])
-        return places
+            selected = self._best(new_paths, selected, width)
+        is_new = visited[selected] < 0
+        admitted = self._best(new_paths, selected[is_new], self._room)
+        self.capped = self.capped or len(admitted) < int(is_new.sum())
+        self._room -= len(admitted)
+        size = len(self.paths.node)
+        new_paths = new_paths.at(np.sort(np.concatenate([selected[~is_new], admitted])))
+        columns: Any = map(np.concatenate, zip(self.paths, new_paths, strict=True))
+        self.paths = Paths(*columns)
+        self._sort()
+        return np.arange(size, len(self.paths.node))
 
-    def best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
-        """Return the positions of the n paths with the largest values, ties by the id of their last node.
-
-        ``places`` are positions of paths to different nodes.
-        """
-        if len(places) <= n:
-            return places
-        values = paths.rank[places]
-        last = -np.partition(-values, n - 1)[n - 1] if n else np.inf
-        sure, tied = places[values > last], places[values == last]
-        if len(sure) + len(tied) > n:
-            ids = self._graph.ids(paths.node[tied])
-            tied = tied[np.argsort(np.array(ids, object), kind="stable")[: n - len(sure)]]
-        return np.sort(np.concatenate([sure, tied]))
-
-    def are_best(self, places: Nodes) -> Mask:
-        """Return a mask that is True for each of these paths that is still the best path to its last node."""
-        best: Mask = self._visited.path[self._visited.positions(self.paths.node[places])] == places
-        return best
+    def is_best(self, place: int) -> bool:
+        """Return whether the path at a position is still the best path to its last node."""
+        return bool(self._places[self._positions(self.paths.node[place])] == place)
 
     def top(self, n: int) -> frozenset[int]:
         """Return the best n nodes reached so far, ignoring nodes without a value."""
-        places = self._visited.path[~np.isnan(self.paths.value[self._visited.path])]
-        return frozenset(self.paths.node[self.best(self.paths, places, n)].tolist())
+        places = self._places[~np.isnan(self.paths.value[self._places])]
+        return frozenset(self.paths.node[self._best(self.paths, places, n)].tolist())
 
     def result(self, *, converged: bool = False) -> TraversalResult:
         """Return the reached chunks as the result of the traversal."""
@@ -294,30 +281,52 @@ class PathSearch:
         values = np.nan_to_num(self.paths.value)
         if is_mixed(self._score):
             values[self.paths.hops == 0] = 0.0  # a seed is not evidence for itself
-        value, compared = values.tolist(), np.round(values, DECIMALS).tolist()
+        value = values.tolist()
         path: list[tuple[str, ...]] = []
         for id, before in zip(ids, self.paths.before.tolist(), strict=True):
             path.append((id,) if before < 0 else (*path[before], id))
-        places = [*self._visited.path.tolist(), *missing.tolist()]
-        places.sort(key=lambda place: (-compared[place], ids[place]))
+        places = [*self._places.tolist(), *missing.tolist()]
         chunks = [ReachedChunk(ids[each], value[each], hops[each], path[each], ids[root[each]]) for each in places]
-        return TraversalResult(tuple(chunks), self.capped, converged)
+        return TraversalResult(tuple(sorted(chunks, key=best_first)), self.capped, converged)
 
-    def _steps(self, frontier: Nodes, decay: float, floor: float) -> tuple[Paths, Nodes]:
-        """Return the paths that extend those in ``frontier`` by one edge, sorted by node, possibly several per node.
+    def _sort(self) -> None:
+        """Sort the paths by node, the best path to each node first, and find the visited nodes among them."""
+        key, next_key = self._sort_keys(self.paths.rank, self.paths.hops)
+        order = np.lexsort((next_key, key, self.paths.node))
+        self._order = order[np.count_nonzero(self.paths.node < 0) :]
+        nodes = self.paths.node[self._order]
+        self._starts = np.flatnonzero(~_equals_previous(nodes))
+        self._places, self._visited = self._order[self._starts], nodes[self._starts]
 
-        The second array contains the position of each path's node among the visited nodes, or -1 for a new node.
+    def _sort_keys(self, rank: Weights, hops: Nodes) -> tuple[Weights | Nodes, Weights | Nodes]:
+        """Return the keys that decide between paths to one node, the smallest first, by the score's ``chosen_by``."""
+        return (hops, -rank) if chosen_by(self._score) == "hops" else (-rank, hops)
+
+    def _positions(self, nodes: Nodes) -> Nodes:
+        """Return the position of each node among the visited nodes, or -1 for a node that was not reached."""
+        places = np.minimum(np.searchsorted(self._visited, nodes), len(self._visited) - 1)
+        return np.where(self._visited[places] == nodes, places, -1)
+
+    def _best(self, paths: Paths, places: Nodes, n: int) -> Nodes:
+        """Return the positions of the n paths with the largest values, ties by the id of their last node.
+
+        ``places`` are positions of paths to different nodes.
         """
+        return places[heaviest(paths.rank[places], n, lambda best: self._graph.ids(paths.node[places[best]]))]
+
+    def _steps(self, frontier: Nodes, decay: float, floor: float) -> Paths:
+        """Return the paths that extend those in ``frontier`` by one edge, sorted by node and previous chunk's id."""
         # Once the maximum number of nodes is reached, only better paths to visited nodes matter, so other neighbours
         # are not read.
         is_full = self._room == 0 and self.capped
-        graph = self._graph.restricted_to(self._visited.node) if is_full else self._graph
+        graph = self._graph.restricted_to(self._visited) if is_full else self._graph
         if floor:
             frontier = frontier[~(self.paths.flow[frontier] * decay < floor)]  # no weight is above 1
+        names = self._graph.ids(self.paths.node[frontier])
+        frontier = frontier[sorted(range(len(names)), key=names.__getitem__)]
         hops = graph.neighbours(self.paths.node[frontier])
         flow = self.paths.flow[frontier][hops.origin] * hops.weight * decay
-        visited_places = self._visited.positions(hops.node)
-        is_visited = visited_places >= 0
+        is_visited = self._positions(hops.node) >= 0
         is_followed = ~(flow < floor)
         revisits = np.flatnonzero(is_followed & is_visited)
         is_followed[revisits] = ~self._on_path(frontier, hops.origin[revisits], hops.node[revisits])
@@ -325,29 +334,12 @@ class PathSearch:
             self.capped = self.capped or bool((is_followed & ~is_visited).any())
             is_followed &= is_visited
         steps = np.flatnonzero(is_followed)
-        steps = steps[np.argsort(hops.node[steps], kind="stable")]
-        node, visited_places, weight, previous = (
-            hops.node[steps],
-            visited_places[steps],
-            hops.weight[steps],
-            frontier[hops.origin[steps]],
-        )
-        before = self.paths
-        new_paths = Paths(
-            node=node,
-            before=previous,
-            root=before.root[previous],
-            seed=before.seed[previous],
-            hops=before.hops[previous] + 1,
-            weight=weight,
-            product=before.product[previous] * weight,
-            flow=flow[steps],
-            previous_value=before.value[previous],
-            own=self._own(node, visited_places),
-            value=weight,
-            rank=weight,
-        )
-        return self._with_values(new_paths), visited_places
+        steps = steps[np.argsort(hops.node[steps] << 32 | hops.origin[steps])]
+        node, weight, previous = hops.node[steps], hops.weight[steps], frontier[hops.origin[steps]]
+        last = self.paths.at(previous)
+        new_paths = last._replace(node=node, before=previous, hops=last.hops + 1, weight=weight, flow=flow[steps])
+        product, own = last.product * weight, self._own(node)
+        return self._with_values(new_paths._replace(product=product, previous_value=last.value, own=own))
 
     def _on_path(self, frontier: Nodes, origin: Nodes, node: Nodes) -> Mask:
         """Return a mask of the edges, from positions in ``frontier``, that lead back to a node of their own path."""
@@ -357,110 +349,47 @@ class PathSearch:
             frontier = np.where(frontier >= 0, self.paths.before[frontier], -1)
         return back
 
-    def _own(self, nodes: Nodes, visited_places: Nodes) -> Weights:
+    def _own(self, nodes: Nodes) -> Weights:
         """Return the similarity of each node (ascending) to the query, NaN if unknown; visited ones keep theirs."""
-        own = np.where(visited_places >= 0, self.paths.own[self._visited.path[visited_places]], np.nan)
-        new = np.flatnonzero(visited_places < 0)
-        if self._vector is not None and len(new):
-            is_first = ~_equals_previous(nodes[new])
-            cosines = self._graph.cosines(self._vector, nodes[new[is_first]])
-            own[new] = np.minimum(np.maximum(cosines, 0.0), 1.0)[np.cumsum(is_first) - 1]
-        return own
+        is_first = ~_equals_previous(nodes)
+        nodes = nodes[is_first]
+        places = self._positions(nodes)
+        own = np.where(places >= 0, self.paths.own[self._places[places]], np.nan)
+        new = places < 0
+        if self._vector is not None and new.any():
+            own[new] = np.clip(self._graph.cosines(self._vector, nodes[new]), 0.0, 1.0)
+        of_all: Weights = own[np.cumsum(is_first) - 1]
+        return of_all
 
-    def _with_values(self, paths: Paths) -> Paths:
+    def _with_values(self, new: Paths) -> Paths:
         features = PathFeatures(
-            paths.seed,
-            self._best_seed,
-            paths.hops,
-            paths.weight,
-            paths.product,
-            paths.previous_value,
-            paths.own,
-            paths.flow,
+            new.seed, self._best_seed, new.hops, new.weight, new.product, new.previous_value, new.own, new.flow
         )
         value = path_values(self._score, features)
-        return paths._replace(value=value, rank=rank(value))
+        return new._replace(value=value, rank=rank(value))
 
     def _best_of_each(self, new_paths: Paths) -> Nodes:
-        """Return the position of the best path to each node, by the score's ``chosen_by``; input sorted by node."""
-        value, hops = new_paths.rank, -new_paths.hops
+        """Return the position of the best path to each node; the paths are sorted by node."""
         best = np.arange(len(new_paths.node))
-        for key in (hops, value) if chosen_by(self._score) == "hops" else (value, hops):
+        for key in self._sort_keys(new_paths.rank, new_paths.hops):
             is_other = ~_equals_previous(new_paths.node[best])
             if is_other.all():
                 return best
-            top = np.maximum.reduceat(key[best], np.flatnonzero(is_other))
-            best = best[key[best] == top[np.cumsum(is_other) - 1]]
-        is_repeated = _equals_previous(new_paths.node[best])
-        return self._first_by_name(new_paths, best, is_repeated) if is_repeated.any() else best
-
-    def _first_by_name(self, new_paths: Paths, places: Nodes, is_repeated: Mask) -> Nodes:
-        """Return, per node, the position in ``places`` of the path whose previous chunk has the smallest id.
-
-        ``is_repeated`` is True for each place whose path leads to the same node as the path before it.
-        """
-        many = is_repeated | np.append(is_repeated[1:], False)
-        tied = places[many]
-        previous, where = np.unique(self.paths.node[new_paths.before[tied]], return_inverse=True)
-        name = np.empty(len(previous), np.int64)
-        name[np.argsort(np.array(self._graph.ids(previous), object))] = np.arange(len(previous))
-        places[many] = tied[np.lexsort((name[where], new_paths.node[tied]))]
-        return places[~is_repeated]
-
-    def _is_better(self, new_paths: Paths, visited_places: Nodes) -> Mask:
-        best = self._visited.path[visited_places]
-        value, hops = self.paths.rank[best], self.paths.hops[best]
-        more, equal = new_paths.rank > value, new_paths.rank == value
-        shorter, as_long = new_paths.hops < hops, new_paths.hops == hops
-        better = shorter | (as_long & more) if chosen_by(self._score) == "hops" else more | (equal & shorter)
-        is_better: Mask = (visited_places < 0) | better
-        return is_better
-
-    def _with_room(self, new_paths: Paths, places: Nodes, visited_places: Nodes) -> Nodes:
-        """Return the positions of the paths to visited nodes and of the best to new nodes, within ``max_nodes``."""
-        is_new = visited_places[places] < 0
-        new = places[is_new]
-        admitted = self.best(new_paths, new, self._room)
-        self.capped = self.capped or len(admitted) < len(new)
-        self._room -= len(admitted)
-        return admitted if len(new) == len(places) else np.sort(np.concatenate([places[~is_new], admitted]))
+            least = np.minimum.reduceat(key[best], np.flatnonzero(is_other))
+            best = best[key[best] == least[np.cumsum(is_other) - 1]]
+        return best[~_equals_previous(new_paths.node[best])]
 
 
-class _VisitedNodes(NamedTuple):
-    """Reached nodes in ascending order, with the best path to each and the score of the best seed that leads to it."""
-
-    node: Nodes
-    path: Nodes
-    seed: Weights
-
-    @classmethod
-    def of(cls, roots: Paths) -> _VisitedNodes:
-        places = np.flatnonzero(roots.node >= 0)
-        order = places[np.argsort(roots.node[places])]
-        return cls(roots.node[order], order, roots.seed[order])
-
-    def positions(self, nodes: Nodes) -> Nodes:
-        """Return the position of each node among the visited nodes, or -1 for a node that was not reached."""
-        if not len(self.node):
-            return np.full(len(nodes), -1)
-        places = np.minimum(np.searchsorted(self.node, nodes), len(self.node) - 1)
-        return np.where(self.node[places] == nodes, places, -1)
-
-    def with_paths(self, new_paths: Paths, places: Nodes, paths: Nodes, better: Mask) -> _VisitedNodes:
-        """Return the visited nodes after adding new paths, at most one per node, at the positions ``paths``.
-
-        ``places`` are the positions of the paths' nodes among the visited nodes, or -1 for new nodes. ``better`` is
-        True for paths that replace the best path to a visited node.
-        """
-        old, new = places >= 0, places < 0
-        path, seed = self.path.copy(), self.seed.copy()
-        path[places[old & better]] = paths[old & better]
-        seed[places[old]] = np.fmax(seed[places[old]], new_paths.seed[old])
-        node = np.concatenate([self.node, new_paths.node[new]])
-        order = np.argsort(node)
-        return _VisitedNodes(
-            node[order], np.concatenate([path, paths[new]])[order], np.concatenate([seed, new_paths.seed[new]])[order]
-        )
+def heaviest(values: Weights, n: int, ids: Callable[[Nodes], Sequence[str]]) -> Nodes:
+    """Return the positions of the n largest values, in ascending order; ties are ordered by the ids of positions."""
+    if len(values) <= n:
+        return np.arange(len(values))
+    least = -np.partition(-values, n - 1)[n - 1] if n else np.inf
+    best, tied = np.flatnonzero(values > least), np.flatnonzero(values == least)
+    if len(best) + len(tied) > n:
+        names = ids(tied)
+        tied = tied[sorted(range(len(tied)), key=names.__getitem__)[: n - len(best)]]
+    return np.sort(np.concatenate([best, tied]))
 
 
 def best_first(reached_chunk: ReachedChunk) -> tuple[float, str]:
@@ -575,17 +504,26 @@ class BestFirst(EdgeFilteredTraversal):
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`; ``converged`` is true if it ended early."""
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
+        queue: list[tuple[float, str, int]] = []
+
+        def push(places: Nodes) -> None:
+            paths = trail.paths.at(places)
+            for entry in zip((-paths.rank).tolist(), graph.ids(paths.node), places.tolist(), strict=True):
+                heapq.heappush(queue, entry)
+
         unknown = np.isnan(trail.paths.value[trail.seeds])
         scored_seeds = trail.seeds[~unknown]
         others = scored_seeds[self.start_k :]
         waiting = dict(zip(trail.paths.node[others].tolist(), others.tolist(), strict=True))
-        queue = _Queue(graph, trail)
-        queue.push(np.concatenate([scored_seeds[: self.start_k], trail.seeds[unknown]]))
+        push(np.concatenate([scored_seeds[: self.start_k], trail.seeds[unknown]]))
         best: frozenset[int] = frozenset()
         unchanged = 0
-        while (place := queue.pop()) is not None:
-            queue.push(trail.grow(np.array([place])))
-            queue.push(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
+        while queue:
+            place = heapq.heappop(queue)[2]
+            if not trail.is_best(place):
+                continue
+            push(trail.grow(np.array([place])))
+            push(np.array([waiting.pop(node) for node in trail.touched.tolist() if node in waiting], np.int64))
             if not len(trail.touched):
                 continue
             top = trail.top(self.k)
@@ -594,23 +532,3 @@ class BestFirst(EdgeFilteredTraversal):
             if unchanged == self.max_rounds:
                 return trail.result(converged=True)
         return trail.result()
-
-
-class _Queue:
-    def __init__(self, graph: Graph, trail: PathSearch) -> None:
-        self._graph, self._trail = graph, trail
-        self._heap: list[tuple[float, str, int]] = []
-
-    def push(self, places: Nodes) -> None:
-        paths = self._trail.paths.at(places)
-        ids = self._graph.ids(paths.node)
-        for value, id, place in zip(paths.rank.tolist(), ids, places.tolist(), strict=True):
-            heapq.heappush(self._heap, (-value, id, place))
-
-    def pop(self) -> int | None:
-        """Remove and return the best path that was not superseded, or None."""
-        while self._heap:
-            place = heapq.heappop(self._heap)[2]
-            if self._trail.are_best(np.array([place])).all():
-                return place
-        return None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.protocols import CurrentSummaries, Nodes, Weights
     from langchain_hybridgraph.stores.tree import Level, Tree
 
+
+T = TypeVar("T")
 
 # Best-first search of a tree of directories.
 #
@@ -125,7 +126,11 @@ class Descent:
             self._queue(node, name, _UNKNOWN)
         unchanged = 0
         best: set[int] = set()
-        while unchanged < self._max_rounds and (directory := self._next()) is not None:
+        while self._waiting and unchanged < self._max_rounds:
+            directory = heapq.heappop(self._waiting)[2]
+            if directory in self._opened:
+                continue
+            self._opened.add(directory)
             level = yield from score_children(directory)
             if level is None:
                 continue
@@ -143,15 +148,6 @@ class Descent:
     def _ordered(self, nodes: Iterable[int]) -> list[ReachedNode]:
         entries = map(self._reached_nodes.__getitem__, nodes)
         return sorted(entries, key=lambda each: (-round(each.value, _DECIMALS), each.name))
-
-    def _next(self) -> int | None:
-        """Remove the best unopened directory from the queue, record it as opened, and return it, or None."""
-        while self._waiting:
-            node = heapq.heappop(self._waiting)[2]
-            if node not in self._opened:
-                self._opened.add(node)
-                return node
-        return None
 
     def _queue(self, node: int, name: str, value: float) -> None:
         """Queue a directory, unless it has been opened or is queued with a value that is at least as good."""
@@ -259,10 +255,8 @@ class QueryTree:
         self.scored_nodes: set[int] = set()
         self.are_answers: Callable[[Level], Mask] = lambda level: level.is_document | level.is_directory
         self._run, self._trace = run, run.trace
-        self._layers: CurrentSummaries | None = None
         self._are_layers_readable = True
-        with self._reading_layers():
-            self._layers = summaries_of(run.pipeline.store)
+        self._layers = self._read_layers(partial(summaries_of, run.pipeline.store))
         self._vector: Vector | None = None
         self._texts: Scores
         self._summaries: Scores | None = None
@@ -447,9 +441,9 @@ class QueryTree:
         hits = yield from self.hits([(each.node, each.own) for each in nodes])
         for each in nodes:
             if each.node in hits and each.directory_value is not None:
-                parts = {name: alpha * part for name, part in hits[each.node].parts.items()}
-                parts["hierarchy"] = (1 - alpha) * each.directory_value
-                hits[each.node] = replace(hits[each.node], score=each.value, parts=parts)
+                hit = hits[each.node].scaled(alpha)
+                parts = {**hit.parts, "hierarchy": (1 - alpha) * each.directory_value}
+                hits[each.node] = replace(hit, score=each.value, parts=parts)
         return [(each.node, hits[each.node]) for each in nodes if each.node in hits]
 
     def hits(self, scored_nodes: Sequence[tuple[int, float]]) -> Search[dict[int, Hit]]:
@@ -467,27 +461,23 @@ class QueryTree:
         chunks_by_id = yield from self._run.ask(call)
         if chunks_by_id is None:
             return {}
-        overviews = self._overviews([self.tree.uri(node) for node, _ in scored_nodes if node not in best])
+        uris = [self.tree.uri(node) for node, _ in scored_nodes if node not in best]
+        overviews = self._read_layers(partial(self._layers.get, uris)) if self._layers is not None and uris else None
         hits = {}
         for node, own in scored_nodes:
-            chunk = chunks_by_id.get(best[node]) if node in best else overviews.get(self.tree.uri(node))
+            chunk = chunks_by_id.get(best[node]) if node in best else (overviews or {}).get(self.tree.uri(node))
             scores = texts if node in best else self._summaries
             if chunk is not None and scores is not None:
                 hits[node] = scores.hit(chunk, own)
         return hits
 
-    def _overviews(self, uris: Sequence[str]) -> dict[str, Chunk]:
-        with self._reading_layers():
-            return {} if self._layers is None or not uris else self._layers.get(uris)
-        return {}
-
-    @contextmanager
-    def _reading_layers(self) -> Iterator[None]:
+    def _read_layers(self, read: Callable[[], T]) -> T | None:
         try:
-            yield
+            return read()
         except StoreError as error:
             self._are_layers_readable = False
             self._trace.record("layers", error, "layers-failed")
+            return None
 
 
 def summaries_of(store: object) -> CurrentSummaries | None:

@@ -12,7 +12,6 @@ from typing import Any
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.execution.effects import Effect, Search
-from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.filters.expressions import And, Filter, Or, compare
 from langchain_hybridgraph.filters.operators import Path, as_json, join_key, value_getter
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
@@ -140,16 +139,8 @@ def answerability(
     odds = math.fsum(map(mul, coefficients, evidence))
     value = max(exact, 1 / (1 + math.exp(-odds)))
     is_undecided = value < ANSWERABLE and odds >= -_UNDECIDED and texts < _ENOUGH
-    return Answerability(
-        ANSWERABLE if is_undecided else value,
-        similarity,
-        matched,
-        exact,
-        count,
-        coverage=coverage,
-        spread=spread,
-        is_undecided=is_undecided,
-    )
+    value = ANSWERABLE if is_undecided else value
+    return Answerability(value, similarity, matched, exact, count, 1.0, coverage, spread, is_undecided)
 
 
 # Reasons why a search has no hits.
@@ -190,7 +181,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
             trace.degrade(FILTER_MATCHES_NOTHING, _unmet(scope.filter))
         return
     explain = partial(_explain, partial(_read, context), scope, pipeline.own_filter)
-    (remark,) = yield [Effect("catalog", explain, lane=lane_of("catalog", store))]
+    (remark,) = yield [Effect("catalog", explain, owner=store)]
     if isinstance(remark, str):
         trace.degrade(FILTER_MATCHES_NOTHING, remark)
 

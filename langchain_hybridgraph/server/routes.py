@@ -23,7 +23,7 @@ from langchain_hybridgraph.server.access import Access
 from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Refusal, Service
-from langchain_hybridgraph.stores.sessions import LONGEST_TTL
+from langchain_hybridgraph.stores.store import LONGEST_TTL
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from langchain_hybridgraph.chunks import chunk_uri, context_type_of
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
 from langchain_hybridgraph.records import Edge, digest
-from langchain_hybridgraph.stores.catalog_writes import trim_graph_changes
+from langchain_hybridgraph.stores.catalog_writes import MEMORY_TABLES, OWNERLESS, STATELESS, trim_graph_changes
 from langchain_hybridgraph.stores.chunk_rows import (
     CHUNK,
     GRAPH,
@@ -57,9 +57,13 @@ _ALTERED_VALUES = " UNION ".join(
     )
 )
 _STATES_AT_ONCE = 10_000
-# JSON list of a column of times. A list takes half the time of one tuple for each row, and json_group_array rounds.
-_TIME = "iif({0} IS NULL, 'null', replace(printf('%!.17g', {0}), 'Inf', 'Infinity'))"
-_TIMES = f"'[' || ifnull(group_concat({_TIME}), '') || ']'"
+_NO_LIMIT = {"l.valid_from": "-9e999", "l.valid_until": "9e999", "learned_at": "-9e999", "retracted_at": "9e999"}
+# JSON lists of columns of times, ±infinity if missing. A list takes half the time of one tuple for each row, and
+# json_group_array rounds.
+_TIMES = [
+    f"'[' || ifnull(group_concat(replace(printf('%!.17g', ifnull({name}, {limit})), 'Inf', 'Infinity')), '') || ']'"
+    for name, limit in _NO_LIMIT.items()
+]
 EDGE = "s.id, t.id, e.relation, e.weight, e.description, e.valid_from, e.valid_until"
 _COLUMNS = "row, tenant, id, document, parent, text, metadata, l.valid_from, l.valid_until, learned_at, retracted_at"
 _STORED = "nodes CROSS JOIN learned l USING (node)"
@@ -367,8 +371,7 @@ class Catalog:
 
     def row_states(self, tenant: str, end: int, rows: Sequence[int] | None = None) -> Iterator[RowStates]:
         """Yield the states of a tenant's chunks in these rows (None: all below ``end``), without deleted ones."""
-        times = ("l.valid_from", "l.valid_until", "learned_at", "retracted_at")
-        columns = ", ".join(["json_group_array(row)", "json_group_array(id)", *map(_TIMES.format, times)])
+        columns = ", ".join(["json_group_array(row)", "json_group_array(id)", *_TIMES])
         # The plus prevents SQLite from using an index on the tenant, so only these rows are read.
         sql = f"SELECT {columns} FROM {_STORED} WHERE +tenant = ?1 AND row "
         pages: Iterable[list[Any]]
@@ -405,14 +408,18 @@ class Catalog:
         return [StoredChunk(*row) for row in self.query(f"SELECT {what} WHERE {where}", (known_at, *values))]
 
     def count(self, tenant: str) -> dict[str, int]:
-        """Return a dict with the numbers of a tenant's chunks, parents, edges and entities."""
-        kinds = dict(self.query("SELECT kind, count(*) FROM nodes WHERE tenant = ? GROUP BY kind", (tenant,)))
-        [(edges,)] = self.query("SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?", (tenant,))
-        [(entities,)] = self.query(
-            f"SELECT count(*) FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
-        )
-        counts = {"chunks": kinds.get(CHUNK, 0), "parents": kinds.get(PARENT, 0)}
-        return {**counts, "edges": edges, "entities": entities}
+        """Return a dict with the numbers of a tenant's chunks, parents, edges, entities, sessions and retractions."""
+        of_tenant = "FROM nodes WHERE tenant = ?1 AND"
+        counts = {
+            "chunks": f"SELECT count(*) {of_tenant} kind = '{CHUNK}'",
+            "parents": f"SELECT count(*) {of_tenant} kind = '{PARENT}'",
+            "edges": "SELECT count(*) FROM edges JOIN nodes ON node = source WHERE tenant = ?1",
+            "entities": f"SELECT count(*) {of_tenant} kind = '{GRAPH}' AND {IS_MENTIONED}",
+            "sessions": f"SELECT count(DISTINCT session) {of_tenant} session NOT NULL",
+            "retracted": "SELECT count(*) FROM learned CROSS JOIN nodes USING (node) "
+            "WHERE retracted_at NOT NULL AND tenant = ?1",
+        }
+        return {name: self.query(sql, (tenant,))[0][0] for name, sql in counts.items()}
 
     def has_parents(self, tenant: str) -> bool:
         """Return whether this tenant has any parent, or any chunk with the id of a parent."""
@@ -453,14 +460,21 @@ class Catalog:
         """Return SQLite's messages about damage to the database, such as rows that differ from their indexes."""
         return [message for (message,) in self.query("PRAGMA integrity_check(5)") if message != "ok"]
 
-    def edge_faults(self) -> list[str]:
-        """Return messages about edges that cannot have been written."""
-        kinds = {
-            LOST_EDGES: "point to missing nodes",
-            INVALID_EDGES: "have no weight, are never valid, or lead to themselves or another tenant",
+    def record_faults(self) -> list[str]:
+        """Return messages about edges and learned values that cannot have been written."""
+        owners = " UNION ALL ".join(f"SELECT node FROM {table}" for table in MEMORY_TABLES)
+        faults = {
+            "edges point to missing nodes": f"edges WHERE {LOST_EDGES}",
+            "edges have no weight, are never valid, or lead to themselves or another tenant": (
+                f"edges WHERE {INVALID_EDGES}"
+            ),
+            "chunks have no learned values, so searches miss them; repair() restores initial ones": (
+                f"nodes WHERE {STATELESS}"
+            ),
+            "learned values belong to no chunk; repair() deletes them": f"({owners}) WHERE {OWNERLESS}",
         }
-        counts = {what: self.query(f"SELECT count(*) FROM edges WHERE {kind}")[0][0] for kind, what in kinds.items()}
-        return [f"{count} edges {what}" for what, count in counts.items() if count]
+        counts = {what: self.query(f"SELECT count(*) FROM {source}")[0][0] for what, source in faults.items()}
+        return [f"{count} {what}" for what, count in counts.items() if count]
 
     def damaged_nodes(self) -> tuple[list[DamagedNode], list[DamagedNode]]:
         """Read all nodes; return those that are not valid UTF-8, and those with another text or other metadata."""

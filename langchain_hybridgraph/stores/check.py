@@ -23,14 +23,13 @@ from langchain_hybridgraph.errors import (
     as_path,
     quote_value,
 )
-from langchain_hybridgraph.stores import catalog_memory, catalog_writes
+from langchain_hybridgraph.stores import catalog_writes
+from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
-from langchain_hybridgraph.stores.folder import CATALOG, SUMMARIES, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
-from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.index import CATALOG, SUMMARIES, IndexFolder, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.vectors import sync_path
-from langchain_hybridgraph.stores.writing import Writer
 
 logger = logging.getLogger(__name__)
 
@@ -110,9 +109,8 @@ class Maintenance:
             index.snapshot()
             with catalog.snapshot():
                 version, texts = catalog.version(), catalog.text_hashes()
-                problems += catalog.edge_faults() + self._value_faults() + self._text_faults()
+                problems += catalog.record_faults() + self._value_faults() + self._text_faults()
                 with catalog.reading() as connection:
-                    problems += catalog_memory.faults(connection)
                     orphans = catalog_writes.count_orphan_edges(connection, index.rows.tenant)
                 [(edges,)] = catalog.query("SELECT count(*) FROM edges")
             if loss := index.loss:
@@ -218,7 +216,7 @@ class Maintenance:
                 if faults:
                     catalog_writes.accept_values(connection)
                 catalog_writes.delete_lost_edges(connection)
-                rows += catalog_memory.repair(connection, self._index.clock())
+                rows += catalog_writes.repair_memories(connection, self._index.clock())
                 catalog_writes.log_changes(connection, rows)
             matrix = self._index.snapshot().generation.matrix
             if matrix is not None and not matrix.is_readable:
@@ -318,9 +316,7 @@ class Maintenance:
         with self._index.guard:
             self._index.snapshot()
             facts = self._index.catalog.facts()
-            with self._index.catalog.reading() as connection:
-                learned = catalog_memory.count(connection, self._index.rows.tenant)
-            counts = {**self._index.catalog.count(self._index.rows.tenant), **learned}
+            counts = self._index.catalog.count(self._index.rows.tenant)
         layers = 0
         with suppress(StoreError):  # check() reports damaged summaries
             if (summaries := self._summaries()) is not None:

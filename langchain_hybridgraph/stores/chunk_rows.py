@@ -121,8 +121,8 @@ def chunk_in(entry: StoredChunk, scope: Scope) -> Chunk | None:
 
 
 # Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid
-# until, learned at and retracted at), None if missing.
-RowStates = tuple[list[int], list[str], list[list[float | None]]]
+# until, learned at and retracted at), ±infinity if missing.
+RowStates = tuple[list[int], list[str], list[list[float]]]
 
 
 class TreePosition(NamedTuple):

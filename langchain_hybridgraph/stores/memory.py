@@ -14,13 +14,12 @@ from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.memory_scores import MemoryColumns, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
-from langchain_hybridgraph.stores import catalog_memory, catalog_writes, chunk_rows
-from langchain_hybridgraph.stores.catalog_memory import StoredMemory
+from langchain_hybridgraph.stores import catalog_writes, chunk_rows
+from langchain_hybridgraph.stores.access import Reader, Writer
+from langchain_hybridgraph.stores.catalog_writes import StoredMemory
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows, json_list
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
-from langchain_hybridgraph.stores.reading import Reader
-from langchain_hybridgraph.stores.writing import Writer
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.times import iso_time, parse_time
 
@@ -74,14 +73,14 @@ class MemoryMirror:
             if self._position < 0 or (first is not None and first > self._position + 1):  # changes have left the log
                 self._end = 0
             elif position > self._position:
-                self._take(catalog.query(catalog_memory.CHANGED, (self._tenant, self._position)))
+                self._take(catalog.query(catalog_writes.CHANGED, (self._tenant, self._position)))
             stop = int(catalog.facts()["next_row"])
             for start in range(self._end, stop, _AT_ONCE):
-                self._take(catalog.query(catalog_memory.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
+                self._take(catalog.query(catalog_writes.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
             self._grow(max(stop, 1))  # at least one row, since missing rows are looked up at position -1
             self._end, self._position = stop, position
 
-    def _take(self, records: Sequence[catalog_memory.ByRow]) -> None:
+    def _take(self, records: Sequence[catalog_writes.ByRow]) -> None:
         if not records:
             return
         rows = np.array([one[0] for one in records], np.int64)
@@ -120,10 +119,10 @@ class EmbeddedMemory:
         self._index, self._writer = index, writer
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
-        """Return the state of each of these chunks and parents (see ``catalog_memory.learned``)."""
+        """Return the state of each of these chunks and parents (see ``catalog_writes.learned``)."""
         self._index.check_scope(scope)
         with self._index.guard, self._index.catalog.reading() as connection:
-            return catalog_memory.learned(connection, self._index.rows.tenant, ids, scope.known_at)
+            return catalog_writes.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns; parents have values only with ``known_at``."""
@@ -162,7 +161,7 @@ class EmbeddedMemory:
             for memory in memories.values():
                 confidence, utility = effect.applied_to(memory.values.confidence, memory.values.utility)
                 after = memory.values._replace(confidence=confidence, utility=utility)
-                catalog_memory.revise(connection, memory, after, self._index.clock())
+                catalog_writes.revise(connection, memory, after, self._index.clock())
                 if memory.source is not None and (effect.ok or effect.bad):
                     connection.execute(
                         "INSERT INTO credibility VALUES (?, ?, ?, ?) "
@@ -227,7 +226,7 @@ class EmbeddedMemory:
                 memories = self._read_memories(connection, ids).values()
                 current = [memory for memory in memories if memory.values.retracted_at is None]
                 for memory in current:
-                    catalog_memory.revise(connection, memory, memory.values._replace(retracted_at=now), now)
+                    catalog_writes.revise(connection, memory, memory.values._replace(retracted_at=now), now)
                 if current:
                     catalog_writes.log_changes(connection, [one.row for one in current if one.row is not None])
             self._index.snapshot()
@@ -284,9 +283,9 @@ class EmbeddedMemory:
                 f"{iso_time(begin)}: give it a later valid_until, or an earlier valid_from"
             )
         if old.values.valid_until is None or old.values.valid_until > end:
-            yield from catalog_memory.revise(connection, old, old.values._replace(valid_until=end), now)
+            yield from catalog_writes.revise(connection, old, old.values._replace(valid_until=end), now)
         if new.values.valid_from is None:
-            yield from catalog_memory.revise(connection, new, new.values._replace(valid_from=begin), now)
+            yield from catalog_writes.revise(connection, new, new.values._replace(valid_from=begin), now)
 
     def expire(self) -> int:
         """Delete chunks and parents whose ``valid_until`` or session's time to live has passed; return their number.
@@ -304,7 +303,7 @@ class EmbeddedMemory:
 
     def _read_memories(self, connection: sqlite3.Connection, ids: str | Iterable[str]) -> dict[str, StoredMemory]:
         requested = _id_list(ids)
-        memories = catalog_memory.read_states(connection, self._index.rows.tenant, requested)
+        memories = catalog_writes.read_states(connection, self._index.rows.tenant, requested)
         if missing := [id for id in requested if id not in memories]:
             raise ValueError(
                 f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) returns the Documents that exist"
@@ -399,16 +398,16 @@ class MemoryIntake(Reader):
     def _change(
         self, connection: sqlite3.Connection, *, undated: Sequence[str], changes: Sequence[MemoryChange], now: float
     ) -> Iterator[int]:
-        for memory in catalog_memory.read_states(connection, self._index.rows.tenant, undated).values():
+        for memory in catalog_writes.read_states(connection, self._index.rows.tenant, undated).values():
             if memory.values.created_at is None:
-                yield from catalog_memory.revise(
+                yield from catalog_writes.revise(
                     connection, memory, memory.values._replace(created_at=memory.values.learned_at), now
                 )
         for change in changes:
-            for memory in catalog_memory.read_states(connection, self._index.rows.tenant, [change.id]).values():
+            for memory in catalog_writes.read_states(connection, self._index.rows.tenant, [change.id]).values():
                 after = memory.values
                 if change.uses:
                     after = after._replace(active_count=after.active_count + change.uses, used_at=now)
                 if change.confidence is not None:
                     after = after._replace(confidence=change.confidence)
-                yield from catalog_memory.revise(connection, memory, after, now)
+                yield from catalog_writes.revise(connection, memory, after, now)

@@ -1,14 +1,26 @@
-"""In-memory table of the rows visible to a store."""
+"""In-memory tables of rows and their metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from operator import ge, neg
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Not, Or
+from langchain_hybridgraph.filters.operators import (
+    NEGATIONS,
+    CanonicalTime,
+    Path,
+    canonical,
+    canonical_to_seconds,
+    value_getter,
+)
 from langchain_hybridgraph.records import ScoredId
 
 if TYPE_CHECKING:
@@ -16,58 +28,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Mask
     from langchain_hybridgraph.stores.chunk_rows import RowStates
-
-
-class RowTimes(NamedTuple):
-    """Periods in which each row is valid and known, in Unix seconds; missing limits are ±infinity."""
-
-    valid_from: NDArray[np.float64]
-    valid_until: NDArray[np.float64]
-    learned_at: NDArray[np.float64]
-    retracted_at: NDArray[np.float64]
-
-
-_ALWAYS = (-np.inf, np.inf, -np.inf, np.inf)
-
-
-class ValidityHistory(NamedTuple):
-    """Earlier validity periods of rows, as believed until ``known_until``, latest first."""
-
-    row: NDArray[np.int64]
-    known_until: NDArray[np.float64]
-    valid_from: NDArray[np.float64]
-    valid_until: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, entries: Iterable[tuple[int, float, float, float]]) -> Self:
-        """Create the history from the catalog's records: (row, known until, valid from, valid until)."""
-        columns = np.array(list(entries), np.float64).reshape(-1, 4).T
-        return cls(columns[0].astype(np.int64), *columns[1:])._ordered()
-
-    def updated(self, rows: Sequence[int], entries: Sequence[tuple[int, float, float, float]]) -> ValidityHistory:
-        """Return a history in which ``entries`` replace all entries of these rows."""
-        others = ~np.isin(self.row, np.array(rows, np.int64))
-        if not entries and others.all():
-            return self
-        remaining = (column[others] for column in self)
-        columns: Any = map(np.concatenate, zip(remaining, ValidityHistory.of(entries), strict=True))
-        return ValidityHistory(*columns)._ordered()
-
-    def _ordered(self) -> Self:
-        order = np.argsort(-self.known_until, kind="stable")
-        return self._replace(**{name: column[order] for name, column in self._asdict().items()})
-
-    def at(self, known_at: float, times: RowTimes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return every row's start and end of validity as known at ``known_at``; ``times`` are the current ones."""
-        first, last = times.valid_from, times.valid_until
-        is_later = self.known_until > known_at
-        if is_later.any():
-            first, last = first.copy(), last.copy()
-            # The earliest change after that time has the values of that time. It is last in the order, so it overwrites
-            # later changes.
-            first[self.row[is_later]] = self.valid_from[is_later]
-            last[self.row[is_later]] = self.valid_until[is_later]
-        return first, last
 
 
 class Rows:
@@ -86,12 +46,14 @@ class Rows:
         self._alive: Mask = np.zeros(0, np.bool_)
         self._visible = self._alive  # mask of the rows that exist and are not retracted
         self._timed = False
-        self._past = ValidityHistory.of([])
+        # Earlier validity of rows, one line each: row, known until, valid from, valid until; latest first.
+        self._past = np.zeros((0, 4))
         # The following are shared with earlier and later states: new rows are appended, and a change to a row's times
         # copies the columns.
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._times = RowTimes(*np.zeros((4, 0)))
+        # Valid from, valid until, learned at and retracted at, in Unix seconds; missing limits are ±infinity.
+        self._times = np.zeros((4, 0))
 
     def __len__(self) -> int:
         return self._end
@@ -128,8 +90,10 @@ class Rows:
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
-        table._visible = table._alive & (table._times.retracted_at == np.inf)
-        table._past = self._past.updated(touched, list(past))
+        table._visible = table._alive & (table._times[3] == np.inf)
+        unchanged = self._past[~np.isin(self._past[:, 0], touched)]
+        entries = np.concatenate([unchanged, np.array(list(past), np.float64).reshape(-1, 4)])
+        table._past = entries[np.argsort(-entries[:, 1], kind="stable")]
         return table
 
     def alive(self) -> Mask:
@@ -138,26 +102,26 @@ class Rows:
 
     def valid_rows(self, as_of: float | None, known_at: float | None = None) -> Mask:
         """Return a new mask of existing rows known at ``known_at`` (None: now) and valid at ``as_of`` (None: any)."""
-        end, times = self._end, self._times
-        mask = (self._visible if known_at is None else self._alive)[:end].copy()
-        first, last = times.valid_from, times.valid_until
+        mask = (self._visible if known_at is None else self._alive)[: self._end].copy()
+        first, last, learned_at, retracted_at = self._times[:, : self._end]
         is_timed = self._timed
         if known_at is not None:
-            mask &= times.learned_at[:end] <= known_at
-            mask &= times.retracted_at[:end] > known_at
-            first, last = self._past.at(known_at, times)
-            is_timed = is_timed or len(self._past.row) > 0
+            mask &= (learned_at <= known_at) & (retracted_at > known_at)
+            later = self._past[self._past[:, 1] > known_at]
+            if len(later):
+                is_timed, first, last = True, first.copy(), last.copy()
+                # The earliest change after that time has the values of that time. It is last in the order, so it
+                # overwrites later changes.
+                rows = later[:, 0].astype(np.int64)
+                first[rows], last[rows] = later[:, 2], later[:, 3]
         if is_timed and as_of is not None:
-            mask &= first[:end] <= as_of
-            mask &= last[:end] >= as_of
+            mask &= (first <= as_of) & (last >= as_of)
         return mask
 
     def overlapping(self, first: float, last: float) -> Mask:
         """Return a new mask of the rows that exist, are not retracted, and are valid at some time in this period."""
-        mask, times = self._visible[: self._end].copy(), self._times
-        if self._timed:
-            mask &= times.valid_from[: self._end] <= last
-            mask &= times.valid_until[: self._end] >= first
+        valid_from, valid_until = self._times[:2, : self._end]
+        mask: Mask = self._visible[: self._end] & (valid_from <= last) & (valid_until >= first)
         return mask
 
     def rows(self, ids: Iterable[str]) -> list[int]:
@@ -179,23 +143,19 @@ class Rows:
         """Return the ids of these rows with their scores, best first, ties by id."""
         all_ids = self._ids
         ids, score_list = [all_ids[row] for row in rows], list(scores)
-        if any(map(ge, score_list[1:], score_list)):  # the scores are not in descending order, or there are ties
-            ordered = sorted(zip(map(neg, score_list), ids, strict=True))
+        if any(
+            map(operator.ge, score_list[1:], score_list)
+        ):  # the scores are not in descending order, or there are ties
+            ordered = sorted(zip(map(operator.neg, score_list), ids, strict=True))
             ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
         return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
 
-    def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float | None]]) -> None:
-        rows = np.array(row_list, np.int64)
-        times = [np.array(values, np.float64) for values in time_lists]  # None becomes NaN
-        for column, fill in zip(times, _ALWAYS, strict=True):
-            column[np.isnan(column)] = fill
+    def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float]]) -> None:
+        rows, times = np.array(row_list, np.int64), np.array(time_lists, np.float64)
         was_alive = self._alive[rows]
-        if any(
-            (column[rows[was_alive]] != new[was_alive]).any() for column, new in zip(self._times, times, strict=True)
-        ):
-            self._times = RowTimes(*(column.copy() for column in self._times))
-        for column, new in zip(self._times, times, strict=True):
-            column[rows] = new
+        if (self._times[:, rows[was_alive]] != times[:, was_alive]).any():
+            self._times = self._times.copy()
+        self._times[:, rows] = times
         self._timed = self._timed or bool((times[0] > -np.inf).any() or (times[1] < np.inf).any())
         self._alive[rows] = True
         for row, id in zip(row_list, ids, strict=True):
@@ -209,10 +169,197 @@ class Rows:
 
     def _grow(self, end: int) -> None:
         if end > len(self._alive):
-            size = max(end, 2 * len(self._alive), 1024)
-            more = size - len(self._alive)
-            columns = zip(self._times, _ALWAYS, strict=True)
-            self._times = RowTimes(*(np.concatenate([column, np.full(more, fill)]) for column, fill in columns))
+            more = max(end, 2 * len(self._alive), 1024) - len(self._alive)
+            always = np.repeat([[-np.inf], [np.inf], [-np.inf], [np.inf]], more, axis=1)
+            self._times = np.concatenate([self._times, always], axis=1)
             self._alive = np.concatenate([self._alive, np.zeros(more, np.bool_)])
         self._ids.extend([""] * (end - len(self._ids)))
         self._end = end
+
+
+# -- metadata -----------------------------------------------------------------------------------------------------
+
+_CACHED_MASKS = 16  # number of cached masks, with one byte per row each
+_EXACT = 2**53  # every integer up to this one can be represented exactly as a float
+_ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "$lt": operator.lt,
+    "$lte": operator.le,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+}
+_NAN = object()  # the key of NaN, which equals no value
+
+
+class MetadataColumns:
+    """Columns of metadata values, from which boolean masks of rows are computed for any filter.
+
+    ``read(start, stop)`` yields ``(row, metadata)`` for rows with start ≤ row < stop, in any order; other rows have no
+    metadata. Values are kept until :meth:`clear`. Several threads may use the columns.
+
+    A column is built when a filter first refers to its key, and extended for new rows. For 63,666 rows, a mask takes
+    0.01 to 0.2 ms; SQLite's ``json_extract`` takes 33 to 101 ms. ``$contains`` on distinct strings takes 4 ms, and a
+    comparison of distinct strings by order 20 ms.
+
+    A column takes 4 bytes per row, and about 100 bytes plus its size per distinct value.
+
+    >>> from langchain_hybridgraph.filters import parse_filter
+    >>> years = [{"year": 2020}, {}, {"year": 2024}]
+    >>> columns = MetadataColumns(lambda start, stop: list(enumerate(years))[start:stop])
+    >>> columns.mask(parse_filter({"year": {"$gt": 2021}}), 3)
+    array([False, False,  True])
+    """
+
+    def __init__(self, read: Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]) -> None:
+        self._read = read
+        self._grow_lock = Lock()
+        self._columns: dict[Path, _Column] = {}
+        self._masks: dict[tuple[Filter, int], Mask] = {}
+
+    def mask(self, filter: Filter, rows: int) -> Mask:
+        """Return a mask of the first ``rows`` rows, with True for each row that matches the filter; it is read-only."""
+        mask = self._masks.get((filter, rows))
+        if mask is None:
+            self._grow(filter.keys(), rows)
+            mask = _evaluate(filter, self._columns, rows)
+            mask.flags.writeable = False
+            if len(self._masks) >= _CACHED_MASKS:
+                self._masks.clear()
+            self._masks[filter, rows] = mask
+        return mask
+
+    def clear(self) -> None:
+        """Drop all columns and masks."""
+        with self._grow_lock:
+            self._columns.clear()
+            self._masks.clear()
+
+    def _grow(self, paths: Iterable[Path], rows: int) -> None:
+        columns = self._columns
+        if all(path in columns and columns[path].rows >= rows for path in paths):
+            return
+        with self._grow_lock:
+            by_path = {path: columns.get(path) or _Column(path) for path in paths}
+            incomplete = [column for column in by_path.values() if column.rows < rows]
+            rows_and_values: list[tuple[list[int], list[Any]]] = [([], []) for _ in incomplete]
+            first = min((column.rows for column in incomplete), default=rows)
+            for row, metadata in self._read(first, rows) if incomplete else ():
+                for column, (at, values) in zip(incomplete, rows_and_values, strict=True):
+                    value = column.read(metadata) if row >= column.rows else None
+                    if value is not None:
+                        at.append(row)
+                        values.append(canonical(value))
+            for column, (at, values) in zip(incomplete, rows_and_values, strict=True):
+                column.extend(at, values, rows)
+            columns.update(by_path)
+
+
+def _evaluate(filter: Filter, columns: Mapping[Path, _Column], rows: int) -> Mask:
+    if isinstance(filter, Comparison):
+        return columns[filter.path].mask(filter, rows)
+    if isinstance(filter, Not):
+        return ~_evaluate(filter.part, columns, rows)
+    assert isinstance(filter, (And, Or)), filter
+    join = np.logical_and if isinstance(filter, And) else np.logical_or
+    mask = _evaluate(filter.parts[0], columns, rows)
+    for part in filter.parts[1:]:
+        join(mask, _evaluate(part, columns, rows), out=mask)
+    return mask
+
+
+class _Column:
+    """Values of one metadata key, as one code per row: a position in a list of distinct values."""
+
+    def __init__(self, path: Path) -> None:
+        self.read = value_getter(path)
+        self.rows = 0
+        self._lock = Lock()
+        self._codes: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._values: list[Any] = [None]  # the value of each code; 0 is the code of a missing value
+        self._index: dict[Any, int] = {}  # the code of each value
+        self._kinds: defaultdict[type, list[int]] = defaultdict(list)  # the codes of each type of value
+        self._having: defaultdict[Any, list[int]] = defaultdict(list)  # the codes of the lists with an element
+        self._numbers: NDArray[np.float64] = np.zeros((0, 2))  # each code as a number and as a time, or NaN
+
+    def extend(self, rows: Sequence[int], values: Sequence[Any], stop: int) -> None:
+        """Add the canonical values of new rows; afterwards, the column covers all rows below ``stop``."""
+        with self._lock:
+            if stop > len(self._codes):
+                codes = np.zeros(max(stop, len(self._codes) * 3 // 2), np.int32)
+                codes[: len(self._codes)] = self._codes
+                self._codes = codes
+            self._codes[rows] = [self._code(value) for value in values]
+            self.rows = stop
+
+    def _code(self, value: Any) -> int:
+        key = _NAN if type(value) is float and math.isnan(value) else value
+        code = self._index.get(key)
+        if code is None:
+            code = self._index[key] = len(self._values)
+            self._values.append(value)
+            self._kinds[float if _is_exact(value) else type(value)].append(code)
+            if type(value) is tuple:
+                for element in set(value):
+                    self._having[element].append(code)
+        return code
+
+    def mask(self, comparison: Comparison, rows: int) -> Mask:
+        """Return a new mask of the first ``rows`` rows, with True for each row that satisfies the comparison."""
+        name = NEGATIONS.get(comparison.operator, comparison.operator)
+        with self._lock:
+            mask: Mask = np.take(self._accepted(name, comparison), self._codes[:rows])
+        return ~mask if name != comparison.operator else mask
+
+    def _accepted(self, name: str, comparison: Comparison) -> Mask:
+        """Return a mask of the codes whose values satisfy the comparison."""
+        operand = comparison.operand
+        is_accepted = np.zeros(len(self._values), np.bool_)
+        if name == "$exists":
+            is_accepted[1:] = True
+            return is_accepted if operand else ~is_accepted
+        if name in ("$eq", "$in"):
+            operands = operand if name == "$in" else (operand,)
+            is_accepted[[code for each in operands for code in self._equals(each)]] = True
+        elif name == "$contains" and type(operand) is not CanonicalTime:
+            is_accepted[self._having.get(operand, [])] = True
+            is_accepted[self._accepting(str, comparison)] = True
+        elif name == "$contains":
+            is_accepted[self._accepting(tuple, comparison)] = True
+        elif type(operand) in (int, float):
+            if _is_exact(operand):
+                is_accepted = _ORDERS[name](self._as_numbers()[:, 0], operand)
+            else:
+                is_accepted[self._accepting(float, comparison)] = True
+            is_accepted[self._accepting(int, comparison)] = True
+        elif (seconds := canonical_to_seconds(operand)) is None:
+            is_accepted[self._accepting(str, comparison)] = True
+        else:
+            is_accepted = _ORDERS[name](self._as_numbers()[:, 1], seconds)
+        return is_accepted
+
+    def _accepting(self, kind: type, comparison: Comparison) -> list[int]:
+        accepts, values = comparison.accepts, self._values
+        return [code for code in self._kinds[kind] if accepts(values[code])]
+
+    def _equals(self, operand: Any) -> Iterable[int]:
+        """Yield the codes of the values that equal the operand. Two times are equal if they are the same instant."""
+        if operand in self._index:
+            yield self._index[operand]
+        seconds = canonical_to_seconds(operand)
+        if type(operand) is CanonicalTime:
+            yield from np.flatnonzero(self._as_numbers()[:, 1] == seconds).tolist()
+        elif seconds is not None and CanonicalTime(seconds) in self._index:
+            yield self._index[CanonicalTime(seconds)]
+
+    def _as_numbers(self) -> NDArray[np.float64]:
+        """Return, for each code, its value as a number and as a time in seconds, NaN if it is not one."""
+        new = [
+            (value if _is_exact(value) else None, canonical_to_seconds(value))
+            for value in self._values[len(self._numbers) :]
+        ]
+        self._numbers = np.concatenate([self._numbers, np.array(new, np.float64).reshape(-1, 2)])
+        return self._numbers
+
+
+def _is_exact(value: Any) -> bool:
+    """Return whether a value is a number that a float represents exactly."""
+    return type(value) is float or (type(value) is int and -_EXACT <= value <= _EXACT)

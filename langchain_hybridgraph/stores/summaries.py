@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Scope
+from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
-from langchain_hybridgraph.stores.folder import CATALOG, IndexSettings, read_facts
 from langchain_hybridgraph.stores.graph_view import DirectoryTree
-from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.index import CATALOG, IndexFolder, IndexSettings, read_facts
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
-from langchain_hybridgraph.stores.writing import Writer
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk

@@ -15,12 +15,11 @@ from langchain_hybridgraph.errors import ConfigurationError, as_path, check_numb
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
-from langchain_hybridgraph.stores.folder import IndexSettings, read_facts
 from langchain_hybridgraph.stores.generations import NoEmbedding
+from langchain_hybridgraph.stores.index import IndexSettings, read_facts
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
 from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
-from langchain_hybridgraph.stores.sessions import Sessions
-from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.store import EmbeddedStore, Sessions
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.admission import Admission, admit
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
+    from langchain_hybridgraph.stores.access import Writer
     from langchain_hybridgraph.stores.index import IndexFolder
-    from langchain_hybridgraph.stores.writing import Writer
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from langchain_hybridgraph import __version__
 from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.settings import HybridGraphSettings
-from langchain_hybridgraph.stores.folder import read_facts
+from langchain_hybridgraph.stores.index import read_facts
 
 SETTINGS = """
 store: {path: my.index, embedding: lsa, language: german}

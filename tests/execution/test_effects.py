@@ -55,7 +55,7 @@ def steps_of(*steps):
 
 def hang_until(gate, *others):
     """Return a batch with a call that hangs until the gate is open, in a lane of its own."""
-    return gathered(Effect("vector", lambda: gate.wait(PATIENCE), lane=Lane("test", Owner())), *others)
+    return gathered(Effect("vector", lambda: gate.wait(PATIENCE), owner=Owner()), *others)
 
 
 def test_calls_run_at_the_same_time_and_return_in_order(run):
@@ -94,9 +94,7 @@ def test_interrupts_pass_through(error):
 
 def test_a_late_call_is_reported_without_waiting_for_it(run, gate):
     """A call that misses its own deadline gives a Failure with its source, without delaying the other results."""
-    hanging = Effect(
-        "vector", lambda: gate.wait(PATIENCE), lane=Lane("test", Owner()), deadline=time.monotonic() + SOON
-    )
+    hanging = Effect("vector", lambda: gate.wait(PATIENCE), owner=Owner(), deadline=time.monotonic() + SOON)
     late, fine = run(gathered(hanging, Effect("keyword", lambda: "fine")))
     assert (late.reason, fine) == ("deadline-exceeded:vector", "fine")
 
@@ -139,7 +137,7 @@ async def test_calls_that_hang_without_a_deadline_do_not_block_others(gate, monk
 
 def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(run, gate):
     """A lane with ABANDONED_CALLS hanging calls gets no further calls until one of them has returned."""
-    lane, starts = Lane("test", Owner()), threading.Semaphore(0)
+    owner, starts = Owner(), threading.Semaphore(0)
     ended = threading.Semaphore(0)
 
     def hang():
@@ -149,10 +147,10 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(run, gate):
 
     hanging = 0
     while hanging < worker_threads.ABANDONED_CALLS:  # on a busy machine, a call may be late before it begins
-        (failure,) = run(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + SOON)
+        (failure,) = run(gathered(Effect("vector", hang, owner=owner)), time.monotonic() + SOON)
         assert failure.late
         hanging += starts.acquire(timeout=SOON)
-    (skipped,) = run(gathered(Effect("vector", hang, lane=lane)), time.monotonic() + PATIENCE)
+    (skipped,) = run(gathered(Effect("vector", hang, owner=owner)), time.monotonic() + PATIENCE)
     assert skipped.reason == "deadline-exceeded:vector"
     assert not starts.acquire(blocking=False)
     gate.set()
@@ -160,7 +158,7 @@ def test_a_lane_of_abandoned_calls_is_skipped_until_one_returns(run, gate):
         assert ended.acquire(timeout=PATIENCE)
     answer = None
     while answer != "back":  # the worker that has made the call frees the lane a moment later
-        (answer,) = run(gathered(Effect("vector", lambda: "back", lane=lane)), time.monotonic() + PATIENCE)
+        (answer,) = run(gathered(Effect("vector", lambda: "back", owner=owner)), time.monotonic() + PATIENCE)
 
 
 async def test_no_more_calls_run_at_once_than_there_are_workers():

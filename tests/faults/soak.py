@@ -9,7 +9,7 @@ the index must contain exactly the chunks that the writers have not deleted, and
 
 Before the first row, a quarter of the chunks are replaced in the same steps, because a new index has no rows of deleted
 chunks, so its files grow until they are packed for the first time. Memory is measured after the C library has returned
-freed pages to the system: what it retains depends on the order of allocations, and is no leak.
+freed pages to the system: what it retains depends on the order of allocations, and is not a leak.
 
 The state is flat if the median of the last three rows is at most 10 % above that of the three rows after the first.
 Latency is also given in processor time, because the time of day depends on what else the machine does.

@@ -13,50 +13,52 @@ SOURCES = {
         "def total(lines):\n    def inner():\n        pass\n\n\nrun()\n",
         [(1, 2, None), (5, 9, "total"), (12, 12, None)],
     ),
-    "old.py": ("def total(x):\n    print x\n\nclass Bill:\n    pass\n", [(1, 2, "total"), (4, 5, "Bill")]),
+    "old.py": ("def total(x):\n    print x\n\nclass Bill:\n    pass\n", [(1, 2, None), (4, 5, None)]),
     "a.js": (
         "// Resets it.\nexport async function reset(\n  user,\n) {\n  if (user) {\n    go();\n  }\n}\n"
         "const add = (a) => a;\n",
-        [(1, 8, "reset"), (9, 9, "add")],
+        [(1, 8, None), (9, 9, None)],
     ),
     "a.tsx": (
         "export interface User {\n  id: string;\n}\n"
         "export default function Page({\n  id,\n}: User) {\n  return id;\n}\n",
-        [(1, 3, "User"), (4, 8, "Page")],
+        [(1, 3, None), (4, 8, None)],
     ),
     "a.go": (
         "package main\n\ntype Server struct {\n\ta string\n}\n\nfunc (s *Server) Run(n int) error {\n\treturn nil\n}\n",
-        [(1, 1, None), (3, 5, "Server"), (7, 9, "Server.Run")],
+        [(1, 1, None), (3, 5, None), (7, 9, None)],
     ),
     "A.java": (
         "import a.b;\n\n/** Bills. */\n@Service\npublic class Bill extends Base {\n    int total() { return 1; }\n}\n",
-        [(1, 1, None), (3, 7, "Bill")],
+        [(1, 1, None), (3, 7, None)],
     ),
     "a.rs": (
         "/// A point.\n#[derive(Debug)]\npub struct Point { x: i32 }\n\npub(crate) fn run<T>(a: T) -> u8 {\n    1\n}\n",
-        [(1, 3, "Point"), (5, 7, "run")],
+        [(1, 3, None), (5, 7, None)],
     ),
     "a.c": (
         "#include <a.h>\nint total(int a);\n\nstatic int total(int a,\n                 int b)\n{\n\treturn a;\n}\n",
-        [(1, 2, None), (4, 8, "total")],
+        [(1, 2, None), (4, 8, None)],
     ),
     "a.cpp": (
         "class Bill {\npublic:\n  Bill(int a);\n};\nBill::Bill(int a)\n  : x(a) {\n}\n",
-        [(1, 4, "Bill"), (5, 7, "Bill::Bill")],
+        [(1, 4, None), (5, 7, None)],
     ),
     "a.cs": (
         "namespace Acme\n{\n    class Bill\n    {\n"
         "        int Total(int a)\n        {\n            return a;\n        }\n    }\n}\n",
-        [(1, 10, "Acme")],
+        [(1, 10, None)],
     ),
-    "a.rb": ("def self.find(id)\n  id\nend\n\ndef paid?\n  true\nend\n", [(1, 3, "self.find"), (5, 7, "paid?")]),
-    "a.php": ("<?php\nfunction total($x) {\n    return $x;\n}\n", [(1, 1, None), (2, 4, "total")]),
-    "a.kt": ("data class User(val id: String)\nfun User.shout() = id\n", [(1, 1, "User"), (2, 2, "User.shout")]),
-    "a.swift": ("import A\nstruct Point: Codable {\n    let x: Int\n}\n", [(1, 1, None), (2, 4, "Point")]),
-    "a.sh": ("set -e\nrun() {\n  echo x\n}\nrun\n", [(1, 1, None), (2, 4, "run"), (5, 5, None)]),
+    "a.rb": ("def self.find(id)\n  id\nend\n\ndef paid?\n  true\nend\n", [(1, 3, None), (5, 7, None)]),
+    "a.php": ("<?php\n\nfunction total($x) {\n    return $x;\n}\n", [(1, 1, None), (3, 5, None)]),
+    "a.swift": ("import A\n\nstruct Point: Codable {\n    let x: Int\n}\n", [(1, 1, None), (3, 5, None)]),
+    "a.sh": (
+        "set -e\n\nrun() {\n  echo x\n}\nif true; then\n  run\nfi\nrun\n",
+        [(1, 1, None), (3, 5, None), (6, 9, None)],
+    ),
     "a.sql": (
         "-- People\nCREATE TABLE IF NOT EXISTS users (\n  id int\n);\ncreate view v as\nselect 1;\n",
-        [(1, 4, "users"), (5, 6, "v")],
+        [(1, 4, None), (5, 6, None)],
     ),
 }
 
@@ -71,8 +73,8 @@ def write(folder, **files):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_source_code_is_split_at_definitions(tmp_path, name):
-    """Each definition is a Document with its name and lines, together with the comments above it. The lines between
-    definitions are Documents without a name.
+    """Each definition is a Document with its lines and, in Python, its name, together with the comments above it. The
+    lines between definitions are Documents without a name.
     """
     text, expected = SOURCES[name]
     (tmp_path / name).write_text(text, encoding="utf-8")
@@ -97,6 +99,15 @@ def test_a_large_class_is_split_into_methods(tmp_path):
     )
     headings = [document.metadata["section_heading"] for document in read_files(tmp_path)]
     assert headings == ["Job", "Job.step_0", "Job.step_1", "Job.step_2", "Small"]
+
+
+def test_a_large_class_in_a_namespace_is_split_into_methods(tmp_path):
+    """In a language that is not parsed, the methods of a large class are found by their indentation."""
+    body = "".join(f"\n            int n{n} = {n};\n" for n in range(30))
+    method = f"\n        // Adds up.\n        int Total(\n            int a)\n        {{{body}        }}\n"
+    write(tmp_path, a_DOT_cs=f"namespace Acme\n{{\n    class Bill\n    {{\n        int x;\n{method * 2}    }}\n}}\n")
+    first_lines = [document.page_content.split("\n")[0] for document in read_files(tmp_path)]
+    assert first_lines == ["namespace Acme", "    class Bill", "        // Adds up.", "        // Adds up."]
 
 
 def test_chunks_of_a_long_function_have_their_own_lines(tmp_path):

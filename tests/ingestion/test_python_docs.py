@@ -17,10 +17,10 @@ def doc(docs, path):
 
 
 def test_thousands_of_documents(docs):
-    """There are thousands of Documents for modules, classes, functions, methods and topics, with distinct ids."""
+    """There are thousands of Documents for modules, classes, functions and methods, with distinct ids."""
     kinds = [document.metadata["labels"] for document in docs.values()]
     assert len(docs) > 4_000
-    assert {kind for (kind,) in kinds} == {"module", "class", "function", "method", "topic"}
+    assert {kind for (kind,) in kinds} == {"module", "class", "function", "method"}
 
 
 def test_docstrings_are_those_of_the_modules(docs):

@@ -83,6 +83,18 @@ def test_small_sections_share_a_piece():
     assert texts(splitter, "\n\n".join([small] * 4)) == ["\n\n".join([small] * 2)] * 2
 
 
+@pytest.mark.parametrize("overlap", [0, 10])
+def test_a_heading_stays_with_its_table(overlap):
+    """A heading is in one piece with the first rows of a table that almost fills a piece."""
+    rows = "".join(f"| part {row} | {row} EUR |\n" for row in range(12))
+    text = f"# Guide\n\nShort.\n\n## All the parts\n\n| part | price |\n|---|---|\n{rows}"
+    for size in range(40, 140):
+        for splitter in (RecursiveSplitter(size, overlap), ParentChildSplitter(children=RecursiveSplitter(size, 0))):
+            children = [child for piece in split(splitter, text) for child in piece.children or (piece,)]
+            (with_heading,) = [child.text for child in children if "## All" in child.text]
+            assert "| part 1 |" in with_heading
+
+
 def test_comments_of_code_are_not_headings():
     """In a source file where # starts a comment, no line is a heading."""
     assert texts(RecursiveSplitter(), "# a\nx = 1\n# b\ny = 2", source="lib/x.py") == ["# a\nx = 1\n# b\ny = 2"]

@@ -15,6 +15,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.suite import HashedWords
 
 pytest.importorskip("milvus_lite")
@@ -73,7 +74,7 @@ def stores(tmp_path_factory):
         opened = {
             "memory": HybridGraphStore(None, model),
             "folder": HybridGraphStore(place / "index", model),
-            "milvus": MilvusStore(f"milvus:{place / 'lite.db'}", model),
+            "milvus": MilvusStore(f"milvus:{place / 'lite.db'}", model, timeout=PATIENCE),
         }
         for store in opened.values():
             stack.callback(store.close)
@@ -120,6 +121,9 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     """Searching an index without texts reports empty-index, in a folder and in Milvus."""
     from langchain_hybridgraph import MilvusStore
 
-    for store in (HybridGraphStore(tmp_path / "index"), MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words())):
+    for store in (
+        HybridGraphStore(tmp_path / "index"),
+        MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE),
+    ):
         with store:
             assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded

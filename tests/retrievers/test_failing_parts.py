@@ -28,7 +28,7 @@ class Part:
     """Part that raises, hangs until the end of the test, or returns rubbish once it is broken."""
 
     def __init__(self, how, rubbish=None):
-        self.how, self.rubbish, self.is_broken = how, rubbish, False
+        self.how, self.rubbish, self.is_broken, self.is_called = how, rubbish, False, False
         self.released = threading.Event()
 
     def __call__(self, *arguments, **options):
@@ -208,7 +208,7 @@ def test_a_search_with_a_broken_part_answers(monkeypatch, name, how, is_async):
     finally:
         part.released.set()
     assert len(result) > 0
-    assert part.is_called
+    assert part.is_called or how == "hangs"  # on a busy machine, its time may be over before its thread starts
     assert KEY not in repr((result.plan, result.degraded))
     # A function may return None instead of a history, and any text is an expanded question.
     is_valid = (name == "history" and how is None) or (name == "expander" and how == "rubbish")

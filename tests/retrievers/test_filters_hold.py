@@ -25,6 +25,7 @@ from langchain_hybridgraph.llama_index import LlamaIndexRetriever
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.times import parse_time
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.suite import HashedWords
 
 WORDS = ("boiler", "grinder", "roses", "compost", "ferry", "visa", "drummer", "choir")
@@ -144,7 +145,9 @@ class Stores:
     def milvus(self, corpus, name):
         from langchain_hybridgraph import MilvusStore
 
-        return self._stack.enter_context(MilvusStore(f"milvus:{self._place / 'lite.db'}", Words(), collection=name))
+        return self._stack.enter_context(
+            MilvusStore(f"milvus:{self._place / 'lite.db'}", Words(), timeout=PATIENCE, collection=name)
+        )
 
     def chroma(self, corpus, name):
         from langchain_chroma import Chroma

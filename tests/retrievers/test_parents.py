@@ -10,6 +10,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.records import Scope
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.suite import HashedWords
 
 PARENT = Document("The boiler of the machine, in full.", id="machine", metadata={"owner": "bob"})
@@ -116,6 +117,6 @@ def test_a_copy_of_a_store_keeps_its_parents(tmp_path):
         ingest([Document("Warm the cups. " * 400, id="cups")], store, split="parent_child")
         assert len(store.read_parents(["machine"], Scope())) == 1
     migrate(tmp_path / "index", f"milvus:{tmp_path / 'lite.db'}")
-    with MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words()) as copy:
+    with MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE) as copy:
         assert ids_of_hits(copy)[0] == ("machine", "spring")
         assert all(hit.child is not None for hit in HybridRetriever(copy, k=1).retrieve("Warm the cups").hits)

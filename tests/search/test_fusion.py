@@ -154,13 +154,6 @@ def test_the_keyword_weight_depends_on_the_best_match(best, share):
     assert by_id["v"] == pytest.approx((1 - share) * 0.5)
 
 
-@pytest.mark.parametrize("background", [(0.5, 0.0), (math.nan, 0.1), (0.1,), "ab", 0.5])
-def test_an_unusable_background_is_refused(background):
-    """A background other than a mean and a deviation above 0 raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="typical"):
-        ConvexCombination(typical={"vector": background})
-
-
 # -- exact matches ------------------------------------------------------------------------------------------------
 
 
@@ -297,7 +290,6 @@ def test_the_error_of_an_unknown_fusion_lists_the_names(form):
         ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
         ({"type": "rrf", "normalize": "l2"}, "must be 'theoretical' or 'max' or 'none'"),
         ({"type": "rrf", "rank_constant": "many"}, "rank_constant must be a number ≥ 0, got 'many'"),
-        ({"type": "convex", "typical": 3}, "cannot use .*typical"),
         ({"type": "concat", "quota": 0}, "quota must be an integer ≥ 1, got 0"),
     ],
 )

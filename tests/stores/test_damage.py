@@ -287,19 +287,6 @@ def test_a_reader_far_behind_reads_everything_again(folder):
         assert reader.get_by_ids(["c0"])[0].page_content == "common 149"
 
 
-def test_a_keyword_index_of_another_version_is_rebuilt(folder):
-    """A keyword index without the package's fields is rebuilt when the folder is opened for writing."""
-    tantivy = pytest.importorskip("tantivy")
-    shutil.rmtree(folder / "keywords")
-    (folder / "keywords").mkdir()
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("title")
-    tantivy.Index(builder.build(), str(folder / "keywords"))
-    with closing(open_words(folder, read_only=True)) as reader:
-        assert by_keyword(reader, "common") == (sorted(TEXTS), "keyword-fallback")
-    assert_sound(folder)
-
-
 @pytest.mark.parametrize("number", [0, 1, 7, 99])
 def test_another_format_is_refused_and_left_alone(folder, number):
     """An index of an earlier or later format raises an error, for reading too, and no file is changed."""
@@ -331,11 +318,3 @@ def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
     (folder / "catalogue.sqlite").write_bytes(content)
     with pytest.raises(StoreError), closing(open_words(folder)) as store:
         store.get_by_ids(list(TEXTS))
-
-
-def test_a_folder_of_chroma_is_refused_and_left_alone(tmp_path):
-    """A folder with a Chroma collection is named in the error, and nothing is written to it."""
-    (tmp_path / "chroma.sqlite3").write_bytes(b"")
-    with pytest.raises(NotAnIndexError, match="Chroma"):
-        open_words(tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["chroma.sqlite3"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
@@ -26,7 +25,6 @@ _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
 _INDEXES = ("index.md", "README.md", "index.rst", "index.html", "readme.md", "README.rst")
 _NO_DOCUMENTS = frozenset({"mailto", "javascript", "data", "tel", "sms", "irc", "about", "blob"})
 _WEB = frozenset({"http", "https", "ftp"})
-_DOI = re.compile(r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 # Fields of a reference object that may identify the cited document, best first.
 _CITED_BY = ("id", "document_id", "doi", "DOI", "title", "source", "uri", "url")
 # Metadata that identify a document, like its id.
@@ -95,7 +93,7 @@ class LinkEdges(EdgeBuilder):
                 self._add_sources(self._earlier, sorted(old_ids))
         links = self._links_of(document)
         if links:
-            self._spool.write(json.dumps(_document_links(document, links)) + "\n")
+            self._spool.write(json.dumps(list(_chunk_links(document, links))) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
     def finish(self) -> Iterator[EdgeSet]:
@@ -103,15 +101,14 @@ class LinkEdges(EdgeBuilder):
         with self._spool as spool:
             spool.seek(0)
             while lines := spool.readlines(1 << 19):
-                yield self._resolved(map(json.loads, lines))
+                yield self._resolved([_ChunkLink(*link) for line in lines for link in json.loads(line)])
         if self._earlier is not None:
             for batch in slices(list(self._new_names), _SLICE):
                 self._add_sources(self._earlier, batch)
             for batch in slices(sorted(self._sources), _SLICE):
-                yield self._resolved(self._stored_links(self._earlier, batch))
+                yield self._resolved(list(self._stored_links(self._earlier, batch)))
 
-    def _resolved(self, documents: Iterable[_DocumentLinks]) -> EdgeSet:
-        links = [link for document in documents for link in _chunk_links(*document)]
+    def _resolved(self, links: Sequence[_ChunkLink]) -> EdgeSet:
         self._targets.look_up(links)
         edges: dict[tuple[str, str], Edge] = {}
         for link in links:
@@ -125,7 +122,7 @@ class LinkEdges(EdgeBuilder):
         edges = store.edges(targets, backwards=True)
         self._sources.update((edge.source, None) for edge in edges if edge.relation in self.relations)
 
-    def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_DocumentLinks]:
+    def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_ChunkLink]:
         """Yield the links of these chunks, without chunks of documents of this ingest."""
         ids = set(sources)
         for document in dict.fromkeys(chunk.document for chunk in store.get(sources)):
@@ -141,21 +138,17 @@ class LinkEdges(EdgeBuilder):
                     groups.setdefault("" if chunk.id.startswith(f"{document}#") else chunk.id, []).append(chunk)
             for group in groups.values():
                 cut = CutDocument(document, group[0].metadata, tuple(group))
-                links = {id: links for id, links in self._links_of(cut).items() if id in ids}
-                if links:
-                    yield _document_links(cut, links)
+                yield from (link for link in _chunk_links(cut, self._links_of(cut)) if link.source in ids)
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
         """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
-        links_by_chunk = document.links
-        if links_by_chunk is None:
+        parsed = document.links
+        if parsed is None:
             definitions: dict[str, Any] = {}
             for chunk in document.chunks:
                 definitions = {**markdown.find_definitions(chunk.text), **definitions}
-            links_by_chunk = {
-                chunk.id: list(dict.fromkeys(markdown.find_links(chunk.text, definitions))) for chunk in document.chunks
-            }
-        links = {chunk.id: list(links_by_chunk.get(chunk.id, ())) for chunk in document.chunks}
+            parsed = {chunk.id: list(markdown.find_links(chunk.text, definitions)) for chunk in document.chunks}
+        links = {chunk.id: list(dict.fromkeys(parsed.get(chunk.id, ()))) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
         if isinstance(targets, str):
             targets = [targets]
@@ -167,8 +160,8 @@ class LinkEdges(EdgeBuilder):
 class CitationEdges(LinkEdges):
     """Edges of weight 1 from each document to the documents that it cites in a metadata field.
 
-    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, file name, DOI (in
-    any usual spelling), source or uri, or an object that contains one of these. A title or file name is used only if
+    An edge connects the first chunks of the two documents. Each entry of the field is an id, title, file name, DOI,
+    source or uri, or an object that contains one of these. A title or file name is used only if
     exactly one document has it. Documents of earlier ingests are found by their id and, if the store can be queried by
     metadata (``stores.protocols.ReadsIndex``), also by the other names.
 
@@ -178,7 +171,7 @@ class CitationEdges(LinkEdges):
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
     >>> old = Chunk("p1", "On computable numbers.", {"doi": "10.1112/plms/s2-42.1.230", "title": "Numbers"}, "p1")
-    >>> new = Chunk("p2", "Machinery.", {"citations": ["https://doi.org/10.1112/PLMS/s2-42.1.230"], "title": "Mind"})
+    >>> new = Chunk("p2", "Machinery.", {"citations": ["10.1112/plms/s2-42.1.230"], "title": "Mind"})
     >>> _ = ingest([new, old], store, split=None, edges=[CitationEdges()])
     >>> [(edge.source, edge.relation, edge.target, edge.description) for edge in store.edges(["p2"])]
     [('p2', 'cites', 'p1', 'Mind cites Numbers.')]
@@ -207,12 +200,6 @@ def _references(value: Any) -> list[str]:
     return [name] if name else []
 
 
-def _doi(name: str) -> str:
-    """Return the DOI in a name, in lower case and without a prefix, or "" if the name is not a DOI."""
-    match = _DOI.fullmatch(name.strip())
-    return match[1].lower() if match else ""
-
-
 class _ChunkLink(NamedTuple):
     """Link from a chunk. ``names`` are the possible names of the linked document, best first.
 
@@ -222,47 +209,33 @@ class _ChunkLink(NamedTuple):
     source: str
     document: str
     has_own_id: bool
-    link: Link
+    kind: str
+    target: str
     names: Sequence[str]
     fragment: str
 
 
-# Title or id of a document, whether the user chose the ids of its chunks, its paths, and the links of each chunk.
-_DocumentLinks = tuple[str, bool, Sequence[str], Mapping[str, Sequence[Sequence[str]]]]
-
-
-def _document_links(document: CutDocument, links: Mapping[str, Sequence[Sequence[str]]]) -> _DocumentLinks:
-    bases = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
-    paths = [base for base in dict.fromkeys((*bases, document.id)) if base]
+def _chunk_links(document: CutDocument, links: Mapping[str, Sequence[Link]]) -> Iterator[_ChunkLink]:
+    paths = [text_of(document.metadata.get(key)) for key in ("source", "uri")]
+    bases = [base for base in dict.fromkeys((*paths, document.id)) if base]
     has_own_id = not document.chunks[0].id.startswith(f"{document.id}#")
-    return document.title or document.id, has_own_id, paths, links
-
-
-def _chunk_links(
-    label: str, has_own_id: bool, bases: Sequence[str], links: Mapping[str, Sequence[Sequence[str]]]
-) -> Iterator[_ChunkLink]:
-    for chunk, links_of_chunk in links.items():
-        for link in (Link(*fields) for fields in links_of_chunk):
-            path, fragment = (link.target, "") if link.kind == CITATION else markdown.split_fragment(link.target)
-            if link.kind == WIKI:
-                names = [path.strip() or bases[-1]]
-            elif link.kind == CITATION:
-                names = [path, _doi(path)]
-            else:  # the name as written comes first, because an id can have any form
-                is_whole = link.kind == NAME or markdown.urlsplit_scheme(link.target) in _WEB
-                names = [link.target, _doi(link.target)] if is_whole else []
-                names += [name for base in bases for name in candidates(path, base)]
-            yield _ChunkLink(chunk, label, has_own_id, link, list(filter(None, dict.fromkeys(names))), fragment)
+    for chunk, (kind, target) in ((chunk, link) for chunk, links_of_chunk in links.items() for link in links_of_chunk):
+        path, fragment = (target, "") if kind == CITATION else markdown.split_fragment(target)
+        names = [path.strip() or bases[-1]] if kind == WIKI else [target]
+        if kind in (PATH, NAME):  # the name as written comes first, because an id can have any form
+            is_whole = kind == NAME or markdown.urlsplit_scheme(target) in _WEB
+            names = [*(names if is_whole else ()), *(name for base in bases for name in candidates(path, base))]
+        names = list(filter(None, dict.fromkeys(names)))
+        yield _ChunkLink(chunk, document.title or document.id, has_own_id, kind, target, names, fragment)
 
 
 def _pending_target(link: _ChunkLink) -> str | None:
     """Return the future first chunk id, or None for web pages and files that are not text."""
-    kind = link.link.kind
-    if not link.names or (kind != CITATION and markdown.urlsplit_scheme(link.link.target) in _WEB):
+    if not link.names or (link.kind != CITATION and markdown.urlsplit_scheme(link.target) in _WEB):
         return None
-    name = link.names[-1 if kind == CITATION else 0]
+    name = link.names[0]
     suffix = posixpath.splitext(name)[1].lower()
-    if kind == PATH and ((suffix and suffix not in (*_SUFFIXES, ".jsonl")) or name.endswith("..")):
+    if link.kind == PATH and ((suffix and suffix not in (*_SUFFIXES, ".jsonl")) or name.endswith("..")):
         return None
     # An id cannot contain a NUL character, which a link can write as %00.
     return replace_surrogates(name if link.has_own_id else first_chunk_id(name)).replace("\0", "\ufffd")
@@ -309,7 +282,7 @@ class _Targets:
         if self._store is None:
             return
         self._read({name for link in links if self.find(link) is None for name in link.names}, self._store)
-        others = (link for link in links if link.link.kind != PATH and link.names and self.find(link) is None)
+        others = (link for link in links if link.kind != PATH and link.names and self.find(link) is None)
         names = dict.fromkeys(link.names[0] for link in others)
         if names and self._earlier is not None:
             self._read(self._read_titled(list(names), self._earlier), self._store)
@@ -317,7 +290,7 @@ class _Targets:
     def find(self, link: _ChunkLink) -> str | None:
         """Return the id of the linked chunk, or None if the document is unknown or several have its title."""
         document = next((self._documents[name] for name in link.names if name in self._documents), None)
-        if document is None and link.link.kind != PATH and link.names:
+        if document is None and link.kind != PATH and link.names:
             titled = self._titled.get(folded(link.names[0]), ())
             document = next(iter(titled)) if len(titled) == 1 else None
         if document is None:
@@ -331,7 +304,7 @@ class _Targets:
 
     def _add_names(self, document: str, metadata: Mapping[str, Any], title: str, file: str) -> None:
         names = [text_of(metadata.get(key)) for key in _LOCATIONS]
-        for name in filter(None, [*names, *map(_doi, [document, *names])]):
+        for name in filter(None, names):
             self._documents.setdefault(name, document)
         if title:
             self._labels[document] = title
@@ -367,8 +340,7 @@ class _Targets:
         """
         clean = [" ".join(name.split()) for name in names]
         titles = {form for name in clean for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())}
-        locations = {*names, *map(_doi, names)} - {""}
-        conditions = [{"title": {"$in": sorted(titles)}}, *({key: {"$in": sorted(locations)}} for key in _LOCATIONS)]
+        conditions = [{"title": {"$in": sorted(titles)}}, *({key: {"$in": sorted(names)}} for key in _LOCATIONS)]
         documents: set[str] = set()
         for chunk in store.get(store.find(Scope(parse_filter({"$or": conditions})))):
             if chunk.document not in self.ingested | documents:
@@ -388,7 +360,7 @@ class _Targets:
 def _spellings(document: CutDocument) -> list[str]:
     """Return the names at which pending edges to a document may end."""
     locations = [document.id, *(text_of(document.metadata.get(key)) for key in _LOCATIONS)]
-    names = [*locations, *map(_doi, locations), document.title or "", folded(document.title or "")]
+    names = [*locations, document.title or "", folded(document.title or "")]
     for path in locations[:-1]:
         stem = posixpath.splitext(path)[0]
         names += [file_name(path), stem, *(stem + suffix for suffix in _SUFFIXES)]

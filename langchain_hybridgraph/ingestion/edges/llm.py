@@ -15,11 +15,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from langchain_hybridgraph import records
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import check_number, check_whole_number, describe_error, shorten
+from langchain_hybridgraph.errors import check_number, check_whole_number, describe_error
 from langchain_hybridgraph.execution.llm import DATA_ONLY, SILENT, parse_answer, with_schema
 from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
@@ -60,29 +60,18 @@ class FoundEdge(BaseModel):
     description: str = Field("", description="One sentence that describes the relation.")
 
 
-# Placeholder for an invalid edge, which is counted together with edges that fail later checks.
-_BROKEN = FoundEdge(source="", target="", relation="", weight=0.0, description="")
-
-
-def _readable(items: Any) -> Any:
-    """Parse the items as edges, with a placeholder for each invalid item. Raise an error if all items are invalid."""
-    if not isinstance(items, list):
-        return items
-    edges: list[FoundEdge] = []
-    for item in items:
-        try:
-            edges.append(FoundEdge.model_validate(item))
-        except ValidationError:
-            edges.append(_BROKEN)
-    if items and all(edge == _BROKEN for edge in edges):
-        raise ValueError(f"none of the relations has the requested form: {shorten(str(items), 200)}")
-    return edges
+def _valid_or_empty(item: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Return an edge that is dropped in place of an invalid item, so that the other edges of the answer are kept."""
+    try:
+        return validate(item)
+    except ValidationError:
+        return FoundEdge(source="", target="", relation="", weight=0.0, description="")
 
 
 class FoundEdges(BaseModel):
     """Relations between the passages; an empty list if there are none."""
 
-    edges: Annotated[list[FoundEdge], BeforeValidator(_readable)] = Field(description="The relations.")
+    edges: list[Annotated[FoundEdge, WrapValidator(_valid_or_empty)]] = Field(description="The relations.")
 
 
 class LLMEdges(EdgeBuilder):
@@ -185,7 +174,7 @@ class LLMEdges(EdgeBuilder):
             self._ledger = LLMCache(None if folder is None else Path(folder) / CACHE_FILE)
         self._store: Any = store
         self._documents: dict[str, dict[str, Chunk]] = {}
-        self.warnings = ()
+        self.warnings: list[str] = []
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the document's chunks, without yielding edges: the model is called when all documents are stored."""
@@ -225,7 +214,7 @@ class LLMEdges(EdgeBuilder):
             groups += [(stored[one], stored[two]) for one, two in pairs if one in stored and two in stored]
         instructions = _instructions(self._meanings)
         start = [str(getattr(self._store, "tenant", None) or ""), instructions]
-        keys = (hashed(*start, *(part for chunk in group for part in (chunk.id, chunk.text))) for group in groups)
+        keys = (_hash(*start, *(part for chunk in group for part in (chunk.id, chunk.text))) for group in groups)
         return [_EdgeRequest(key, instructions, group) for key, group in zip(keys, groups, strict=True)]
 
     # -- answers -------------------------------------------------------------------------------------------------
@@ -245,20 +234,23 @@ class LLMEdges(EdgeBuilder):
             question = questions[place]
             if isinstance(answer, Exception):
                 failures.append(f"{question} ({describe_error(answer)})")
-                logger.warning("no edges were found for %s: %s: %s", question, type(answer).__name__, answer)
+                logger.warning("no edges were found for %s", failures[-1])
                 continue
-            edges = [self._edge(raw) for raw in answer.edges if self._is_valid(question, raw)]
+            edges = list(self._edges(question, answer))
             dropped += len(answer.edges) - len(edges)
             yield EdgeSet(edges)
             # ingest writes a yielded edge set before it requests the next one, so these edges are stored now.
             self._ledger.note(question.key, edges)
-        warnings = {
-            f"the language model gave no usable answer on {len(failures)} of {len(questions)} windows, the first being "
-            f"{next(iter(failures), '')}; ingest again to send these windows again": failures,
-            f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, the "
-            "same passage at both ends, or a weight that is not above 0 and at most 1": dropped,
-        }
-        self.warnings = [message for message, applies in warnings.items() if applies]
+        if failures:
+            self.warnings.append(
+                f"the language model gave no usable answer on {len(failures)} of {len(questions)} windows, the first "
+                f"being {failures[0]}; ingest again to send these windows again"
+            )
+        if dropped:
+            self.warnings.append(
+                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with an unknown id or relation, "
+                "the same passage at both ends, or a weight that is not above 0 and at most 1"
+            )
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
@@ -266,14 +258,13 @@ class LLMEdges(EdgeBuilder):
         answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
         return FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
 
-    def _is_valid(self, question: _EdgeRequest, raw: FoundEdge) -> bool:
-        ids = {chunk.id for chunk in question.chunks}
-        is_pair = {raw.source, raw.target} <= ids and raw.source != raw.target
-        return is_pair and raw.relation in self._meanings and 0 < raw.weight <= 1
-
-    def _edge(self, raw: FoundEdge) -> Edge:
-        text = " ".join(raw.description.split()) or f"{raw.source} {raw.relation} {raw.target}."
-        return Edge(raw.source, raw.target, raw.relation, raw.weight, text)
+    def _edges(self, question: _EdgeRequest, answer: FoundEdges) -> Iterator[Edge]:
+        pairs = set(question.pairs())
+        for raw in answer.edges:
+            is_pair = frozenset((raw.source, raw.target)) in pairs
+            if is_pair and raw.relation in self._meanings and 0 < raw.weight <= 1:
+                text = " ".join(raw.description.split()) or f"{raw.source} {raw.relation} {raw.target}."
+                yield Edge(raw.source, raw.target, raw.relation, raw.weight, text)
 
 
 class _EdgeRequest(NamedTuple):
@@ -372,13 +363,8 @@ class LLMCache:
 
 def edge_hash(edge: Edge) -> str:
     """Return a hash that identifies an edge by its source, relation and target."""
-    return hashed(edge.source, edge.relation, edge.target)
+    return _hash(edge.source, edge.relation, edge.target)
 
 
-def hashed(*parts: str) -> str:
-    """Return a short hash of several strings, which also depends on where one string ends and the next begins."""
-    digest = blake2b(digest_size=12)
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass")
-        digest.update(len(raw).to_bytes(8, "little") + raw)
-    return digest.hexdigest()
+def _hash(*parts: str) -> str:
+    return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Query, Scope
-from langchain_hybridgraph.stores import catalog_memory
+from langchain_hybridgraph.stores import catalog_writes
 from tests.support.stores.words import open_words
 
 
@@ -373,7 +373,7 @@ store.memory.replace_fact("old", Chunk("new", "text of new"), None)
 def test_an_error_undoes_feedback_on_all_memories(memory, monkeypatch):
     """If feedback on several memories fails for one of them, none is changed."""
     upsert(memory, chunk("a", source="s"), chunk("b", source="s"))
-    revise, revised = catalog_memory.revise, []
+    revise, revised = catalog_writes.revise, []
 
     def fail(connection, state, *values):
         revised.append(state)
@@ -381,7 +381,7 @@ def test_an_error_undoes_feedback_on_all_memories(memory, monkeypatch):
             raise ZeroDivisionError
         return revise(connection, state, *values)
 
-    monkeypatch.setattr(catalog_memory, "revise", fail)
+    monkeypatch.setattr(catalog_writes, "revise", fail)
     with pytest.raises(ZeroDivisionError):
         memory.memory.feedback(["a", "b"], "validate")
     assert (trust(memory, "a"), trust(memory, "b")) == ((None, None), (None, None))

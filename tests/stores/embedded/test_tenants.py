@@ -153,16 +153,6 @@ def test_other_tenants_stay_as_they_are(folder):
     assert snapshot() == before
 
 
-def test_an_open_store_of_the_tenant_sees_that_it_is_gone(folder):
-    """An open reader of the dropped tenant finds nothing, and one of another tenant still finds its chunks."""
-    with opened(folder, "ada", read_only=True) as ada, opened(folder, "bo", read_only=True) as bo:
-        assert ada.similarity_search("piece 2", k=3)
-        drop_tenant(folder, "ada")
-        assert ada.similarity_search("piece 2", k=3) == []
-        assert ada.edges([f"{SECRET}-0"]) == []
-        assert len(bo.similarity_search("piece 2", k=3)) == 3
-
-
 def test_a_tenant_can_be_dropped_while_stores_are_open(folder):
     """A tenant can be dropped while its store and another tenant's store are open and writing."""
     with opened(folder, "bo") as bo, opened(folder, "ada") as ada:

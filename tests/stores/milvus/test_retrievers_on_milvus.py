@@ -16,6 +16,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 TOPICS = {
@@ -40,7 +41,7 @@ RETRIEVERS = {
 def stores(tmp_path_factory):
     """Return an embedded store and a milvus-lite store with equal documents."""
     pytest.importorskip("pymilvus")
-    milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
+    milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings(), timeout=PATIENCE)
     embedded = HybridGraphStore(None, WordEmbeddings())
     # Memories of equal age are ordered by id; without created_at, their age would be the time they were stored.
     documents = [

@@ -14,6 +14,7 @@ from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS as BreadthFirst
 from langchain_hybridgraph.stores.milvus import graph, search
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.milvus_calls import WordEmbeddings, counted_calls
 
 TEXTS = {
@@ -37,7 +38,7 @@ def caches_that_do_not_expire():
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     pytest.importorskip("pymilvus")
-    store = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings())
+    store = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings(), timeout=PATIENCE)
     edges = [Edge("seed", "near", "references", 0.9), Edge("near", "far", "references", 0.9)]
     store.upsert([Chunk(id, text, {"n": len(text)}) for id, text in TEXTS.items()], edges=edges)
     store.flush()
@@ -91,7 +92,7 @@ def large_stores(store):
     texts |= {id: f"text {id}" for id in ("r1", "r2", "e1", "e2")}
     texts |= {seed: f"the {seed} of the river" for seed in ("references", "entities", "fan", "crowd")}
     chunks = [Chunk(id, text) for id, text in texts.items()]
-    milvus = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection="large")
+    milvus = MilvusStore(str(store._index.connection.address), WordEmbeddings(), timeout=PATIENCE, collection="large")
     embedded = HybridGraphStore(None, WordEmbeddings())
     for each in (milvus, embedded):
         each.upsert(chunks)
@@ -138,7 +139,7 @@ def test_a_traversal_reaches_the_same_as_in_memory(large_stores, traversal, seed
 def test_edges_that_a_chunk_does_not_list_yet_are_followed(store, monkeypatch):
     """Before flush completes the lists of neighbours, a traversal needs one more call and returns the same hits."""
     monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
-    later = MilvusStore(str(store._index.connection.address), WordEmbeddings(), collection="later")
+    later = MilvusStore(str(store._index.connection.address), WordEmbeddings(), timeout=PATIENCE, collection="later")
     retriever = GraphRetriever(later, k=3, graph=BFS)
     later.upsert([Chunk(id, text) for id, text in TEXTS.items()])
     later.upsert([], edges=MENTIONS)

@@ -8,6 +8,7 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.samples.clock import PATIENCE
 
 pytest.importorskip("milvus_lite")
 
@@ -49,7 +50,7 @@ QUESTIONS = [
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     """Return an embedded store and a store in Milvus with the same texts and vectors."""
-    milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", MEANINGLESS)
+    milvus = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", MEANINGLESS, timeout=PATIENCE)
     embedded = HybridGraphStore(None, MEANINGLESS)
     for store in (embedded, milvus):
         store.upsert(CHUNKS)

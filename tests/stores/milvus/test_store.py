@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
+from tests.support.samples.clock import PATIENCE
 from tests.support.stores.suite import StoreSuite
 
 pytest.importorskip("milvus_lite")
@@ -21,7 +22,9 @@ def uri(tmp_path_factory):
 class TestMilvus(StoreSuite):
     @pytest.fixture
     def store(self, uri):
-        store = MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=f"c{next(numbers)}")
+        store = MilvusChunkStore(
+            uri, embedding=self.embedding, name="hashed words", timeout=PATIENCE, collection=f"c{next(numbers)}"
+        )
         yield store
         for name in store._index.names:
             store._index.connection.call("drop_collection", collection_name=name)
@@ -32,11 +35,15 @@ class TestMilvus(StoreSuite):
 
         @contextmanager
         def open_tenant(tenant):
-            yield MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=name, tenant=tenant)
+            yield MilvusChunkStore(
+                uri, embedding=self.embedding, name="hashed words", timeout=PATIENCE, collection=name, tenant=tenant
+            )
 
         return open_tenant
 
     @pytest.fixture
     def open_again(self, uri, store):
         name = store._index.names.chunks.removesuffix("_chunks")
-        return lambda: closing(MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", collection=name))
+        return lambda: closing(
+            MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", timeout=PATIENCE, collection=name)
+        )

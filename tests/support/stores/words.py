@@ -3,7 +3,7 @@
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.stores.folder import IndexSettings
+from langchain_hybridgraph.stores.index import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore
 from tests.support.stores.suite import HashedWords
 

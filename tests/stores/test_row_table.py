@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.stores.columns import MetadataColumns
+from langchain_hybridgraph.stores.row_table import MetadataColumns
 from tests.support.samples.filter_strategies import filters, json_values, metadatas, moments, numbers, operations
 
 
