@@ -40,15 +40,10 @@ _TARGET = (1 << 32) - 1  # bits of a key that contain the target
 
 # numpy reads rows of this type twice as fast as separate columns.
 _ROW = np.dtype(
-    [
-        ("source", "i8"),
-        ("target", "i8"),
-        ("relation", "O"),
-        ("weight", "f8"),
-        ("start", "f8"),
-        ("stop", "f8"),
-        ("learned", "f8"),
-    ]
+    {
+        "names": ("source", "target", "relation", "weight", "start", "stop", "learned"),
+        "formats": ("i8", "i8", "O", "f8", "f8", "f8", "f8"),
+    }
 )
 
 

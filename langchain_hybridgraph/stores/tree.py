@@ -228,10 +228,6 @@ class Tree:
         """Return whether the node has children."""
         return any(map(self._is_visible, self._places.below[node]))
 
-    def is_document(self, node: int) -> bool:
-        """Return whether the node has chunks of its own."""
-        return bool(self._rows_at(node))
-
     def is_fully_visible(self, node: int) -> bool:
         """Return whether the call may see all chunks at and below the node."""
         return bool(self._count[node] == self._tree_state.living[node])

@@ -139,6 +139,7 @@ def test_events_of_two_times_are_two_memories(store):
     later = memory("b", memory_type="episodic", valid_from="2024-05-08")
     again = memory("c", memory_type="episodic", valid_from="2024-05-08")
     assert outcomes(store, first, later, again) == [("a", "added"), ("b", "added"), ("b", "joined")]
+    assert outcomes(store, memory("a", memory_type="episodic")) == [("a", "joined")]
 
 
 @pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
