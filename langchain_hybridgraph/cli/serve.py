@@ -29,6 +29,7 @@ from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.applications import Starlette
 
     from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
@@ -92,7 +93,7 @@ def log_as_json() -> None:
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
 
 
-def run(app: FastAPI, host: str, port: int) -> None:
+def run(app: Starlette, host: str, port: int) -> None:
     """Serve the application until it is interrupted; running requests are completed.
 
     Raises ConfigurationError if it cannot listen on the port.
