@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
-from langchain_hybridgraph.options.groups import groups_of
+from langchain_hybridgraph.options.base import groups_of
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.settings import HybridGraphSettings, allowed_values
+from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings, allowed_values
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- options -->\n", "<!-- /options -->\n"
@@ -42,7 +42,7 @@ def settings() -> str:
     for key, field in HybridGraphSettings.model_fields.items():
         default = "" if field.default in (None, []) else str(field.default)
         default = default.lower() if isinstance(field.default, bool) else default
-        rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {field.description} |")
+        rows.append(f"| `{key}` | {default} | {allowed_values(key)} | {OPTIONS[key].description} |")
     return "\n".join(rows) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -17,7 +17,9 @@ T = TypeVar("T")
 _EXAMPLES = {"model": '"openai:gpt-5-mini"'}
 
 
-def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool]) -> T:
+def from_config(
+    what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_one: Callable[[Any], bool] = callable
+) -> T:
     """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
 
     An object that ``is_one`` accepts is returned unchanged. ``what`` names the setting in messages. Raises
@@ -33,26 +35,22 @@ def from_config(what: str, form: Any, kinds: Mapping[str, Callable[..., T]], is_
     try:
         return kinds[name](**parameters)
     except (TypeError, AttributeError) as error:
-        reason, kind = str(error), kinds[name]
-        if is_dataclass(kind):
-            types = {each.name: getattr(each.type, "__name__", each.type) for each in fields(kind)}
-            reason = "expected " + ", ".join(f"{each}: {types[each]}" for each in parameters_of(kind))
-        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {reason}") from error
+        raise ConfigurationError(f"{what} {name!r} cannot use {parameters!r}: {error}") from error
 
 
-def create_or_import(what: str, form: str | Mapping[str, Any], kinds: Mapping[str, Callable[..., Any]]) -> Any:
-    """Create an object from a setting, which is a name or a mapping with ``type`` and parameters.
+def create_or_import(
+    what: str, form: Any, kinds: Mapping[str, Callable[..., Any]], is_one: Callable[[Any], bool] = callable
+) -> Any:
+    """Create an object as :func:`from_config` does; its name may also be ``"package.module:factory"``.
 
-    The name is one of the ``kinds``, or ``"package.module:factory"``.
-
-    >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {})
+    >>> create_or_import("number", {"type": "fractions:Fraction", "numerator": 3}, {}, lambda one: True)
     Fraction(3, 1)
     """
-    name = form if isinstance(form, str) else form.get("type")
+    parameters = {**form} if isinstance(form, Mapping) else {"type": form}
+    name = parameters.pop("type", None)
     if isinstance(name, str) and name not in kinds and all(name.partition(":")):
-        parameters = {} if isinstance(form, str) else {key: value for key, value in form.items() if key != "type"}
-        return call_factory(what, name, parameters)
-    return from_config(what, form, kinds, callable)
+        form = call_factory(what, name, parameters)
+    return from_config(what, form, kinds, is_one)
 
 
 def is_factory(name: str) -> bool:
@@ -124,37 +122,18 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
         )
     parameters = dict(form)
     name = parameters.pop("type", None)
-    if name is None:
-        raise ConfigurationError(f"{what} {form!r} has no 'type'; {expected}")
     if not isinstance(name, str) or name not in kinds:
-        raise ConfigurationError(f"{what} {name!r} is unknown; {nearest(name, kinds)}{expected}")
-    parameter_names = parameters_of(kinds[name])
-    if unknown := [str(key) for key in parameters if key not in parameter_names]:
-        takes = (
-            f"{nearest(unknown[0], parameter_names)}expected {', '.join(parameter_names)}"
-            if parameter_names
-            else "it takes none"
-        )
-        raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {takes}")
+        problem = f"{form!r} has no 'type'; " if name is None else f"{name!r} is unknown; {nearest(name, kinds)}"
+        raise ConfigurationError(f"{what} {problem}{expected}")
+    names = parameters_of(kinds[name])
+    if unknown := [str(key) for key in parameters if key not in names]:
+        advice = f"{nearest(unknown[0], names)}expected {', '.join(names) or 'none'}"
+        raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {advice}")
     missing = [each for each in required_parameters(kinds[name]) if each not in parameters]
     if missing:
         example = ", ".join([f"type: {name}", *(f"{each}: {_EXAMPLES.get(each, '…')}" for each in missing)])
         raise ConfigurationError(f"{what} {name!r} needs {' and '.join(missing)}; write {{{example}}}")
     return name, parameters
-
-
-def to_config(what: str, thing: object, kinds: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """Return the mapping from which :func:`from_config` creates this object. Sets become sorted lists.
-
-    Raises ConfigurationError for an object whose class is not one of the ``kinds``.
-    """
-    for name, kind in kinds.items():
-        if type(thing) is kind:
-            values = {each: getattr(thing, each) for each in parameters_of(kind)}
-            return {"type": name} | {
-                each: sorted(value) if isinstance(value, Set) else value for each, value in values.items()
-            }
-    raise ConfigurationError(f"{what} {thing!r} cannot be saved as a mapping; only these types can: {', '.join(kinds)}")
 
 
 def parameters_of(kind: Callable[..., Any]) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -19,9 +20,18 @@ from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.groups import OptionGroup, OptionModel, groups_of, stage_form
-from langchain_hybridgraph.options.values import Notation, expected_value, is_number, literals, notation_of
-from langchain_hybridgraph.registry import is_factory, name_of, nearest
+from langchain_hybridgraph.options.base import (
+    Notation,
+    OptionGroup,
+    OptionModel,
+    expected_value,
+    groups_of,
+    is_number,
+    notation_of,
+    translated,
+    wrong_value,
+)
+from langchain_hybridgraph.registry import is_factory, name_of
 from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
@@ -33,14 +43,7 @@ from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
 def _embedding(value: Any) -> Any:
     name = value.get("type") if isinstance(value, Mapping) else value
     if name not in ("auto", "lsa", "minilm") and not (isinstance(name, str) and all(name.partition(":"))):
-        raise ValueError  # the error of the setting already contains the value and lists the allowed ones
-    return value
-
-
-def _server_uri(value: Any) -> Any:
-    if not isinstance(value, str):
         raise ValueError
-    Address.parse(value)
     return value
 
 
@@ -55,7 +58,7 @@ _EMBEDDING = Notation(
 )
 _URI = Notation(
     "a URI such as milvus://host:19530/database",
-    _server_uri,
+    Address.parse,
     [{"type": "string", "pattern": "^(milvus:.|https?://.|.*\\.db$)"}],
 )
 
@@ -80,7 +83,7 @@ class StoreFields(OptionModel):
 class ServerFields(OptionModel):
     """Arguments of MilvusStore that a file can set. Those shared with HybridGraphStore are in :class:`StoreFields`."""
 
-    uri: Annotated[Any, _URI] = None
+    uri: Annotated[str | None, _URI] = None
     """URI of a Milvus server that stores the index, instead of a folder."""
     token: str | None = None
     """Token of the server, or user:password. Set it in an environment variable rather than in a file."""
@@ -133,23 +136,23 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
     default = option.get_default(call_default_factory=True)
     kinds = None if notation is None else notation.kinds
     default = name_of(default, kinds) if kinds and default is not None else to_jsonable_python(default)
-    kind: Any = option.annotation if notation is None else Any
-    metadata: list[Any] = [*option.metadata] if notation is None else [AfterValidator(notation.checked)]
+    kind, metadata = option.annotation, list[Any](option.metadata)
     if notation is not None:
-        is_list = any(each.get("type") == "array" for each in notation.schema)
-        metadata.append(BeforeValidator(_split_list if is_list else _decode_json))
-        metadata.append(WithJsonSchema({"anyOf": list(notation.schema)}))
+        metadata = [replace(notation, create=notation.checked), BeforeValidator(_decode_json)]
     elif is_number(kind):
-        metadata.append(BeforeValidator(_reject_bool))
+        metadata.append(BeforeValidator(_refuse_bool))
+    elif kind == frozenset[str]:
+        metadata.append(BeforeValidator(_split_list))
     elif kind == Path | None:
-        metadata.append(AfterValidator(_from_home))
-    kind = Annotated[kind, *metadata] if metadata else kind
-    return kind | None if default is None else kind, Field(default, description=option.description)
+        # Path.expanduser raises for an unknown user
+        metadata.append(AfterValidator(lambda path: None if path is None else Path(os.path.expanduser(path))))
+    bounded: Any = Annotated[kind, *metadata] if metadata else kind
+    return bounded | None, Field(default, description=f"{option.description} Allowed: {expected_value(option)}.")
 
 
-def _reject_bool(value: Any) -> Any:
+def _refuse_bool(value: Any) -> Any:
     if isinstance(value, bool):  # YAML reads yes and on as True, which pydantic would convert to 1
-        raise ValueError("a Boolean is not a number")
+        raise ValueError
     return value
 
 
@@ -165,13 +168,7 @@ def _decode_json(value: Any) -> Any:
 
 def _split_list(value: Any) -> Any:
     value = _decode_json(value)
-    if isinstance(value, str):
-        return tuple(each.strip() for each in value.split(","))
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _from_home(path: Path | None) -> Path | None:
-    return None if path is None else Path(os.path.expanduser(path))  # Path.expanduser raises for an unknown user
+    return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
 
 
 if TYPE_CHECKING:
@@ -242,7 +239,7 @@ class HybridGraphSettings(SettingsTable):
         try:
             super().__init__(**{key: value.value for key, value in values.items() if key in keys})
         except ValidationError as error:
-            raise settings_file.UnusableSettingsError([*problems, *_validation_problems(error, values)]) from None
+            raise settings_file.UnusableSettingsError([*problems, *_invalid(error, values)]) from None
         key = next((key for key in _WEIGHTS if getattr(self, key) is not None), None)
         if key is not None:
             try:
@@ -304,10 +301,9 @@ class _Value(NamedTuple):
     value: Any
     origin: settings_file.Origin
 
-    def problem(self, key: str, conflict: str, expected: str | None = None) -> settings_file.Problem:
+    def problem(self, key: str, conflict: str) -> settings_file.Problem:
         """Return an error in this value; ``conflict`` completes a sentence that begins with the key."""
-        message = f"{self.origin.written_key(key)} {conflict}"
-        return settings_file.Problem(key, self.origin, message, self.value, expected)
+        return settings_file.Problem(key, self.origin, f"{self.origin.written_key(key)} {conflict}", self.value)
 
 
 def _values(file: Path | None, overrides: Mapping[str, Any]) -> tuple[dict[str, _Value], list[settings_file.Problem]]:
@@ -342,7 +338,7 @@ def _unknown(key: str, value: _Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
     near = _similar_keys(key)
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
-    for what, form in stage_form(name, value.value).items() if section == "graph" else ():
+    for what, form in translated(name, value.value).get("graph", {}).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
     return value.problem(key, f"is not a setting; {advice}")
 
@@ -360,18 +356,14 @@ def _similar_keys(key: str, cutoff: float = 0.6) -> list[str]:
     return in_sections or get_close_matches(key, names, n=1, cutoff=cutoff)
 
 
-# -- errors ---------------------------------------------------------------------------------------------------
-
-
-def _validation_problems(invalid: ValidationError, values: Mapping[str, _Value]) -> list[settings_file.Problem]:
+def _invalid(invalid: ValidationError, values: Mapping[str, _Value]) -> list[settings_file.Problem]:
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
-        value, expected = values[key].value, allowed_values(key)
-        is_explained = error["type"] == "value_error"
-        reason = str(error["ctx"]["error"]) if is_explained else nearest(value, literals(OPTIONS[key].annotation))
-        conflict = f"is {value!r}; expected {expected}" + (f" ({reason.strip()})" if reason else "")
-        problems[key] = values[key].problem(key, conflict, expected)
+        value, origin = values[key]
+        reason = str(error["ctx"]["error"]).strip() if error["type"] == "value_error" else ""
+        message = wrong_value(OPTIONS[key], origin.written_key(key), value) + (f" ({reason})" if reason else "")
+        problems[key] = settings_file.Problem(key, origin, message, value, allowed_values(key))
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 
 
@@ -389,7 +381,6 @@ def schema() -> dict[str, Any]:
     >>> schema()["$defs"]["retriever_k"]["anyOf"]
     [{'minimum': 0, 'type': 'integer'}, {'type': 'null'}]
     """
-    generated = HybridGraphSettings.model_json_schema()["properties"]
     sections = {
         section: {
             "description": description,
@@ -406,24 +397,12 @@ def schema() -> dict[str, Any]:
         "type": ["object", "null"],
         "properties": sections | {key: {"$ref": f"#/$defs/{key}"} for key in OPTIONS},
         "additionalProperties": False,
-        "$defs": {key: _key_schema(key, generated[key]) for key in OPTIONS},
+        "$defs": HybridGraphSettings.model_json_schema()["properties"],
     }
 
 
 def _names_in(section: str) -> list[str]:
     return [key.removeprefix(f"{section}_") for key in OPTIONS if key.startswith(f"{section}_")]
-
-
-def _key_schema(key: str, generated: dict[str, Any]) -> dict[str, Any]:
-    null = {"type": "null"}
-    default = {} if generated.get("default") is None else {"default": generated["default"]}
-    values = {name: value for name, value in generated.items() if name not in ("title", "description", "default")}
-    members = [member for member in values.pop("anyOf", [values]) if member != null]
-    return {
-        "description": f"{OPTIONS[key].description} Allowed: {allowed_values(key)}.",
-        **default,
-        "anyOf": [*members, null],
-    }
 
 
 _HEAD = """\
@@ -446,8 +425,8 @@ def template(schema: str) -> str:
         lines += [f"# {description}", f"{section}:"]
         for name in _names_in(section):
             key = f"{section}_{name}"
-            default = SettingsTable.model_fields[key].default
-            text = f"{OPTIONS[key].description} Allowed: {allowed_values(key)}."
-            lines += [f"  # {line}" for line in wrap(text, 112)]
+            field = SettingsTable.model_fields[key]
+            default = field.default
+            lines += [f"  # {line}" for line in wrap(str(field.description), 112)]
             lines += [f"  #{name}:{'' if default is None else f' {json.dumps(default, ensure_ascii=False)}'}", ""]
     return "\n".join(lines)

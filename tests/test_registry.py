@@ -4,7 +4,7 @@ from typing import ClassVar
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.registry import from_config, to_config
+from langchain_hybridgraph.registry import from_config
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,3 @@ def test_the_error_for_an_invalid_form(form, message):
     """The error for an invalid form has the setting, the value passed, a suggestion and the accepted values."""
     with pytest.raises(ConfigurationError, match=message):
         create(form)
-
-
-def test_the_form_of_an_object():
-    """to_config returns every parameter of a known object, with sets as sorted lists, and rejects other objects."""
-    assert to_config("road", Wide(4, frozenset("ba")), KINDS) == {"type": "wide", "width": 4, "names": ["a", "b"]}
-    with pytest.raises(
-        ConfigurationError, match="road 3 cannot be saved as a mapping; only these types can: wide, narrow"
-    ):
-        to_config("road", 3, KINDS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.values import notation_of
+from langchain_hybridgraph.options.base import notation_of
 from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings, allowed_values
 from langchain_hybridgraph.settings_file import Origin
 from tests.support.samples.option_values import BAD, GOOD
@@ -153,7 +153,7 @@ def test_the_error_of_a_bad_value_names_file_key_value_and_allowed_values(key, v
     allowed_names = allowed_values(key)
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(path)
-    assert str(caught.value).startswith(f"{path}:1: {key} is {value!r}; expected {allowed_names}")
+    assert str(caught.value).startswith(f"{path}:1: {key} must be {allowed_names}, got {value!r}")
     assert "\n" not in str(caught.value)
 
 
@@ -162,7 +162,7 @@ def test_all_bad_values_are_reported_at_once(write, monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
     with pytest.raises(ConfigurationError) as caught:
         HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
-    names = [line.split(" is ")[0].split()[-1] for line in str(caught.value).splitlines()]
+    names = [re.split(" is | must ", line)[0].split()[-1] for line in str(caught.value).splitlines()]
     assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
     assert [problem.key for problem in caught.value.problems] == [names[0], "retriever_min_score", *names[2:]]
     assert [problem.origin.kind for problem in caught.value.problems] == ["call", "environment", "file", "file"]
@@ -171,7 +171,7 @@ def test_all_bad_values_are_reported_at_once(write, monkeypatch):
 @pytest.mark.parametrize("word", ["yes", "on", "true"])
 def test_a_truth_value_is_not_a_number(write, word):
     """YAML's yes is not accepted as a weight of 1."""
-    with pytest.raises(ConfigurationError, match="retriever_semantic_weight is True; expected a number"):
+    with pytest.raises(ConfigurationError, match=r"retriever_semantic_weight must be a number .*, got True"):
         HybridGraphSettings.from_file(write(f"retriever_semantic_weight: {word}"))
 
 
@@ -202,11 +202,11 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
         ("[" * 100_000, ": this is not YAML: it is nested too deeply"),
         (
             "graph: {preset: evidnce}",
-            r":1: graph_preset is 'evidnce'; expected evidence, .* \(did you mean 'evidence'\?\)",
+            ":1: graph_preset must be evidence, .*, got 'evidnce'; did you mean 'evidence'",
         ),
-        ("memory: {mode: {type: general, recency: -1}}", "memory_mode is .*recency"),
-        ("graph: {traversal: {type: bsf}}", "graph_traversal is .*; expected bfs, .*did you mean 'bfs'"),
-        ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter is .*; expected a mapping such as"),
+        ("memory: {mode: {type: general, recency: -1}}", "memory_mode must be .*recency"),
+        ("graph: {traversal: {type: bsf}}", "graph_traversal must be bfs, .*did you mean 'bfs'"),
+        ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter must be a mapping such as"),
         (
             "retriever:\n  k: 5\nretriever:\n  tenant: a",
             ":3: retriever appears twice, first on line 1; set it once",

@@ -39,7 +39,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
-from langchain_hybridgraph.stores.tree import ChunkRows, Tree
+from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, tree_of_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class VectorStoreAdapter:
         self._ids_by_origin: dict[tuple[str, str], str] | None = None
         self._adapter = adapter_of(vector_store) if freshness is None else freshness.adapter
         self._brings_parents = False
-        self._tree: tuple[int, ChunkRows] | None = None  # with the version of the texts
+        self._tree: tuple[int, TreeState, TreeRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
         if freshness is not None and isinstance(self._adapter, ChromaAdapter):
             rows = (ScopedRows(), {}) if freshness.texts.is_given else freshness.texts.rows_of_store()
@@ -252,10 +252,10 @@ class VectorStoreAdapter:
         assert self.texts is not None, "a tree needs texts that can be listed"
         if self._tree is None or self._tree[0] != self.texts.index.applied_version:
             version, chunks, rows = self.texts.state()
-            self._tree = version, ChunkRows(chunks, rows, self._nearest)
-        _, tree = self._tree
-        mask, alive = self.texts.allowed_rows(scope), tree.tree_state.alive
-        return Tree(tree.tree_state, tree, alive if mask is None else alive & mask[: len(alive)])
+            self._tree = version, *tree_of_chunks(chunks, rows, self._nearest)
+        _, tree_state, tree_rows = self._tree
+        mask, alive = self.texts.allowed_rows(scope), tree_state.alive
+        return Tree(tree_state, tree_rows, alive if mask is None else alive & mask[: len(alive)])
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
         """Sort ``ids`` by distance from the vector, nearest first. Of many ids, only 2 n may be returned."""

@@ -6,18 +6,16 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.groups import call_text, option_advice
-from langchain_hybridgraph.options.values import option_error
+from langchain_hybridgraph.options.base import call_text, option_advice, option_error
 from langchain_hybridgraph.records import Annotate
 
 if TYPE_CHECKING:
@@ -90,12 +88,14 @@ def unknown_options(
     ``values`` maps the rejected names to their values. ``called`` is the retriever's name, by default that of ``kind``.
     """
     names = sorted(all_names)
-    advice = [
+    message = f"{called or kind.__name__} does not take {shorten(', '.join(values), 500)} per call"
+    if not names:
+        return TypeError(message)
+    advice = (
         option_advice(kind, name, value, names, lambda call: f"retriever.invoke(query, {call_text(call)})")
         for name, value in values.items()
-    ]
-    message = f"{called or kind.__name__} does not take {shorten(', '.join(values), 500)} per call"
-    return TypeError("; ".join([message, *(shorten(each, 500) for each in dict.fromkeys(advice) if names)]))
+    )
+    return TypeError("; ".join([message, *(shorten(each, 500) for each in dict.fromkeys(advice))]))
 
 
 # -- arguments --------------------------------------------------------------------------------------------------
@@ -110,13 +110,13 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     >>> check_texts("seed_ids", "ids", ["a"])
     ('a',)
     """
-    texts = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
-    if texts is None or any(not isinstance(text, str) for text in texts):
-        example = [str(value)] if texts is None else [str(text) for text in texts]
+    texts = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+    if isinstance(value, str) or not all(isinstance(text, str) for text in texts):
+        example = [str(text) for text in texts]
         raise ConfigurationError(
             f"{name} must be a list of {what} as strings, got {value!r:.200}; write {name}={example!r:.200}"
         )
-    return texts
+    return cast("tuple[str, ...]", texts)
 
 
 def check_vector(value: object) -> NDArray[np.float32]:
@@ -125,35 +125,29 @@ def check_vector(value: object) -> NDArray[np.float32]:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError, OverflowError):
         vector = np.zeros(0, np.float32)
-    if vector.ndim == 2:
-        raise ConfigurationError(
-            f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
-            "once for each: [retriever.retrieve(None, vector=each) for each in vectors]"
-        )
     if vector.ndim != 1 or not len(vector):
         raise ConfigurationError(
-            f"vector must be a list of numbers, got {value!r:.80}; pass embeddings.embed_query(query)"
+            f"vector must be a list of numbers for one query, got {value!r:.80}; pass embeddings.embed_query(query)"
         )
     return vector
 
 
 def check_documents(value: Iterable[object]) -> list[Document]:
     """Return the Documents as a list. Raises ConfigurationError for anything else and for an empty id."""
-    items: list[Any] = [value] if isinstance(value, str | Document) else list(value)
-    documents = [each for each in items if isinstance(each, Document)]
-    if isinstance(value, Document) or len(documents) < len(items):
-        other = next((each for each in items if not isinstance(each, Document)), value)
-        raise ConfigurationError(
-            f"documents must be a list of LangChain Documents, got {other!r:.60}; write [document], or "
-            "[Document(page_content=text) for text in texts]"
-        )
-    for document in documents:
-        if document.id == "":
+    is_list = not isinstance(value, str | Document)
+    items: list[Any] = list(value) if is_list else [value]
+    for each in items:
+        if not is_list or not isinstance(each, Document):
             raise ConfigurationError(
-                f'a document id must not be empty, got "" for {document.page_content!r:.60}; leave out id to derive it '
+                f"documents must be a list of LangChain Documents, got {each!r:.60}; write [document], or "
+                "[Document(page_content=text) for text in texts]"
+            )
+        if each.id == "":
+            raise ConfigurationError(
+                f'a document id must not be empty, got "" for {each.page_content!r:.60}; leave out id to derive it '
                 "from the text"
             )
-    return documents
+    return items
 
 
 def documents_of(
@@ -181,32 +175,20 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
     names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD][1:]
     if not names or names[0] not in ("vector_store", "retriever"):
         return  # a subclass of the user's own, with another constructor
-    name, others = kind.__name__, ("semantic_weight", "keyword_weight", "k") if names[0] == "vector_store" else ("k",)
+    name, first = kind.__name__, names[0]
     if len(arguments) > len(names):
+        others = ("semantic_weight", "keyword_weight", "k") if first == "vector_store" else ("k",)
         options = call_text(dict(zip(others, arguments[len(names) :], strict=False)))
         raise TypeError(
             f"{name} takes {' and '.join(names)} by position, and options by name, got {len(arguments)} positional "
             f"arguments; write {name}({', '.join(names)}, {options})"
         )
-    if not arguments and settings and names[0] not in settings:
-        retrievers = settings.get("retrievers")
-        is_ensemble = isinstance(retrievers, list | tuple) and names[0] == "vector_store"
-        advice = _how_to_combine(name, retrievers, settings.get("weights")) if is_ensemble else ""
+    if not arguments and settings and first not in settings:
+        creator = name if first == "vector_store" else f"{name}.from_store"
+        advice = _how_to_create(settings.get("retrievers"), creator, f"{name}({first}, …)", settings.get("weights"))
         raise TypeError(
-            f"{name} needs its first argument, {names[0]}, got {', '.join(f'{each}=' for each in settings)}; "
-            f"{advice or f'write {name}({names[0]}, …)'}"
+            f"{name} needs its first argument, {first}, got {', '.join(f'{each}=' for each in settings)}; {advice}"
         )
-
-
-def _how_to_combine(kind: str, retrievers: Any, weights: Any) -> str:
-    """Return advice on replacing an EnsembleRetriever of these retrievers by a ``kind``."""
-    places = {isinstance(each, VectorStoreRetriever): place for place, each in enumerate(retrievers)}
-    if len(retrievers) != 2 or len(places) != 2:
-        return f"{kind} searches one vector store: write {kind}(vector_store)"
-    options = [f"retrievers[{places[True]}].vectorstore", f"keyword_retriever=retrievers[{places[False]}]"]
-    if isinstance(weights, list | tuple) and len(weights) == 2:
-        options += [f"semantic_weight={weights[places[True]]}", f"keyword_weight={weights[places[False]]}"]
-    return f"write {kind}({', '.join(options)})"
 
 
 def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
@@ -215,24 +197,21 @@ def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
     ``expected`` is VectorStore or BaseRetriever.
     """
     if not isinstance(value, expected):
-        noun = "LangChain VectorStore" if expected is VectorStore else "LangChain retriever"
-        name = kind.__name__
-        over = name if expected is VectorStore else f"{name}.from_store"
-        raise option_error(f"Expected a {noun}. {_how_to_create(value, name, over)}")
+        creator = kind.__name__ if expected is VectorStore else f"{kind.__name__}.from_store"
+        default = f"{creator}(store), where store is a HybridGraphStore or another VectorStore, such as Chroma"
+        advice = _how_to_create(value, creator, default)
+        raise option_error(f"expected a {expected.__name__} of LangChain, got {quote_value(value)}; {advice}")
 
 
-def _how_to_create(value: object, kind: str, over: str) -> str:
-    """Return advice on creating a ``kind`` from this object; ``over`` creates one from a store."""
-    this = "This is None" if value is None else f"This is an object of the class {type(value).__name__}"
-    if isinstance(value, VectorStore):
-        return f"{this}, which is a store; write {over}(store)"
+def _how_to_create(value: object, creator: str, default: str, weights: Any = None) -> str:
+    """Return the call of ``creator`` with this retriever or the retrievers of an EnsembleRetriever, or the default."""
     if isinstance(value, VectorStoreRetriever):
-        return f"{this}; pass its store: {kind}(retriever.vectorstore)"
-    if isinstance(value, BaseRetriever):
-        return f"{this}; it can be the keyword search of a store: {kind}(store, keyword_retriever=retriever)"
-    if isinstance(value, list | tuple) and value and all(isinstance(each, BaseRetriever) for each in value):
-        return f"These are retrievers; {_how_to_combine(kind, value, None)}"
-    return (
-        f"{this}; write {over}(store) with a HybridGraphStore or another VectorStore, such as Chroma, or "
-        f"{kind}.from_documents(documents)"
-    )
+        return f"write {creator}(retriever.vectorstore)"
+    retrievers = value if isinstance(value, list | tuple) else ()
+    places = {isinstance(each, VectorStoreRetriever): place for place, each in enumerate(retrievers)}
+    if len(retrievers) != 2 or len(places) != 2:
+        return f"write {default}"
+    options = [f"retrievers[{places[True]}].vectorstore", f"keyword_retriever=retrievers[{places[False]}]"]
+    if isinstance(weights, list | tuple) and len(weights) == 2:
+        options += [f"semantic_weight={weights[places[True]]}", f"keyword_weight={weights[places[False]]}"]
+    return f"write {creator}({', '.join(options)})"

@@ -8,20 +8,18 @@ in a group, which a retriever takes as an object or a mapping; a call can change
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
-from pydantic import Field, NonNegativeFloat, PrivateAttr, field_validator, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PrivateAttr, model_validator
 
 from langchain_hybridgraph.chunks import plain_uri
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory_scores import Hotness, Novelty
-from langchain_hybridgraph.options import values
-from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, OptionModel, group_field
+from langchain_hybridgraph.options import base
+from langchain_hybridgraph.options.base import GroupOf, OptionGroup, OptionModel, group_field
 from langchain_hybridgraph.options.objects import EXPANDERS, PLANNERS, RERANKERS, as_reranker
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
@@ -42,72 +40,76 @@ from langchain_hybridgraph.times import parse_time
 
 # -- values that are objects ----------------------------------------------------------------------------------
 
-
-def _time(value: Any) -> Any:
-    return value if value is ALL_TIME else parse_time(value)
-
-
-def _labels(name: str, value: Any) -> frozenset[str]:
-    return frozenset(values.check_labels(name, value))
-
-
-def _language(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ConfigurationError(f"language must be the name of a language, such as german, got {value!r}")
-    language_name(value)
-    return value
-
-
-SOURCE_WEIGHTS: Mapping[str, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
+Source = Literal["vector", "keyword", "graph", "session"]
+SOURCE_WEIGHTS: Mapping[Source, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
 """Default weights of the sources."""
 ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
 )
 """Default root directories of each context type, below any scheme."""
 
-_NUMBER = {"type": "number", "minimum": 0}
-_STRINGS = {"type": "array", "items": {"type": "string"}}
 
+def _language(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError
+    language_name(value)
+    return value
+
+
+def _labels(value: Any) -> Any:
+    return frozenset([value]) if isinstance(value, str) else value or ()
+
+
+def _graph(value: Any) -> HasGraph:
+    if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
+        return InMemoryGraph(value)
+    if not isinstance(value, HasGraph):
+        raise ValueError
+    return value
+
+
+def _tracer(value: Any) -> Any:
+    if not callable(getattr(value, "start_span", None)):
+        raise ValueError
+    return value
+
+
+def _sinks(value: Sequence[Any]) -> tuple[Any, ...]:
+    for sink in value:
+        check_sink(sink)
+    return tuple(value)
+
+
+Edges = Annotated[Any, base.Notation("a list of Edge objects, or an InMemoryGraph", _graph)]
 FilterOption = Annotated[
-    Any, values.Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])
+    Any, base.Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])
 ]
 TimeOption = Annotated[
     Any,
-    values.Notation(
-        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
+    base.Notation(
+        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds",
+        lambda value: value if value is ALL_TIME else parse_time(value),
+        [{"type": ["string", "number"]}],
     ),
 ]
 LanguageOption = Annotated[
     Any,
-    values.Notation(
+    base.Notation(
         "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
     ),
 ]
-FusionOption = Annotated[Any, values.stage_notation("fusion", FUSIONS, fusion_from)]
-TraversalOption = Annotated[Any, values.stage_notation("traversal", TRAVERSALS, traversal_from)]
-ScoreOption = Annotated[Any, values.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
-RerankerOption = Annotated[Any, values.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
-PlannerOption = Annotated[
-    Any,
-    values.stage_notation(
-        "planner",
-        PLANNERS,
-        expected="QueryPlanner(llm) or another callable with the same parameters",
-        allows_factories=True,
-    ),
+Labels = Annotated[
+    frozenset[str], BeforeValidator(lambda value: frozenset([value]) if isinstance(value, str) else value or ())
 ]
-ExpanderOption = Annotated[
-    Any,
-    values.stage_notation(
-        "expander",
-        EXPANDERS,
-        expected="a name, a mapping with type and parameters, or a function of the question and the turns before it",
-        allows_factories=True,
-    ),
-]
+FusionOption = Annotated[Any, base.stage_notation("fusion", FUSIONS, fusion_from)]
+TraversalOption = Annotated[Any, base.stage_notation("traversal", TRAVERSALS, traversal_from)]
+ScoreOption = Annotated[Any, base.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
+RerankerOption = Annotated[Any, base.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
+PlannerOption = Annotated[Any, base.stage_notation("planner", PLANNERS, allows_factories=True)]
+ExpanderOption = Annotated[Any, base.stage_notation("expander", EXPANDERS, allows_factories=True)]
 ModeOption = Annotated[
     Any,
-    values.stage_notation(
+    base.stage_notation(
         "mode",
         CHANGES,
         mode_from,
@@ -116,7 +118,7 @@ ModeOption = Annotated[
 ]
 BudgetOption = Annotated[
     Any,
-    values.parameters_notation(
+    base.parameters_notation(
         "budget",
         TokenBudget,
         "an integer ≥ 1, or a mapping of max_tokens and fill",
@@ -125,31 +127,25 @@ BudgetOption = Annotated[
 ]
 HotnessOption = Annotated[
     Any,
-    values.parameters_notation(
-        "hotness", Hotness, "a number from 0 to 1, or a mapping of alpha and half_life_days", _NUMBER | {"maximum": 1}
+    base.parameters_notation(
+        "hotness",
+        Hotness,
+        "a number from 0 to 1, or a mapping of alpha and half_life_days",
+        {"type": "number", "minimum": 0, "maximum": 1},
     ),
 ]
-NoveltyOption = Annotated[Any, values.parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
+NoveltyOption = Annotated[Any, base.parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
 SourceWeights = Annotated[
-    Any,
-    values.typed_notation(
-        "a mapping of vector, keyword, graph and session to numbers ≥ 0",
-        Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],
-        dict,
-    ),
+    Mapping[Source, NonNegativeFloat],
+    base.Notation("a mapping of vector, keyword, graph and session to numbers ≥ 0", dict),
 ]
 Roots = Annotated[
-    Any,
-    values.typed_notation(
+    Mapping[str, Sequence[str]],
+    base.Notation(
         "a mapping such as {memory: [user/memories]}",
-        Mapping[str, Sequence[str]],
         lambda roots: {name: tuple(map(plain_uri, uris)) for name, uris in roots.items()},
     ),
 ]
-
-
-def _labels_notation(name: str) -> values.Notation:
-    return values.Notation("a list of strings", partial(_labels, name), [_STRINGS])
 
 
 # -- options of every retriever -------------------------------------------------------------------------------
@@ -184,33 +180,12 @@ class TelemetryOptions(OptionGroup):
     'search'
     """
 
-    tracer: Any = None
+    tracer: Annotated[Any, base.Notation('a tracer: pass opentelemetry.trace.get_tracer("…")', _tracer)] = None
     """OpenTelemetry tracer, which receives a span per search and stage."""
-    logger: Any = None
+    logger: Annotated[Any, base.Notation("a logger or its name", logger_from)] = None
     """Logger or its name, which receives a line per search."""
-    sinks: Sequence[Any] = ()
+    sinks: Annotated[Sequence[Any], base.Notation("a list of sinks", _sinks)] = ()
     """Callables that receive every event."""
-
-    @field_validator("tracer")
-    @classmethod
-    def _usable_tracer(cls, value: Any) -> Any:
-        if value is not None and not callable(getattr(value, "start_span", None)):
-            raise ConfigurationError(
-                f'tracer must have start_span, got {value!r}; pass opentelemetry.trace.get_tracer("…")'
-            )
-        return value
-
-    @field_validator("logger")
-    @classmethod
-    def _usable_logger(cls, value: Any) -> Any:
-        return None if value is None else logger_from(value)
-
-    @field_validator("sinks")
-    @classmethod
-    def _usable_sinks(cls, value: Sequence[Any]) -> tuple[Any, ...]:
-        for sink in value:
-            check_sink(sink)
-        return tuple(value)
 
 
 class PipelineFields(OptionModel):
@@ -273,13 +248,6 @@ class IndexOptions(OptionGroup):
     """When to compare the index with the vector store: at each search (auto), never, or each time after n seconds."""
     _adapter: Any = PrivateAttr(None)
 
-    @field_validator("path", mode="before")
-    @classmethod
-    def _named_folder(cls, value: Any) -> Any:
-        if value == "":
-            raise ValueError("path must be a folder, got ''; leave it out to keep the index in memory")
-        return value
-
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.path is not None and self.engine != "tantivy":
@@ -336,7 +304,7 @@ class GraphOptions(OptionGroup):
     """Weight of the keyword search when seeds are searched for; unset: the weight of the preset."""
     seed_filter: FilterOption = None
     """Filter of the seeds only."""
-    seed_labels: Annotated[frozenset[str], _labels_notation("seed_labels")] = frozenset()
+    seed_labels: Labels = frozenset()
     """Labels of seeds; a seed must have at least one of them. Empty: no restriction."""
     candidates: Candidates = "all"
     """Candidates for results: all hits of the search (all), or only seeds and chunks reached by edges (reached)."""
@@ -347,21 +315,12 @@ class GraphOptions(OptionGroup):
 class GraphFields(OptionModel):
     """Options that a graph retriever has in addition to those of a hybrid retriever."""
 
-    edges: Any = Field(default=None, repr=False)
+    edges: Edges = Field(default=None, repr=False)
     """Edges for a store that has none: a list of Edge, or an InMemoryGraph."""
     preset: Preset | None = None
     """Combination of traversal and score, most of them from a published system; unset: evidence."""
     graph: GroupOf[GraphOptions] = group_field(GraphOptions)
     """Seeds, traversal and scores."""
-
-    @field_validator("edges")
-    @classmethod
-    def _as_graph(cls, value: Any) -> HasGraph | None:
-        if value is None or isinstance(value, HasGraph):
-            return value
-        if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
-            return InMemoryGraph(value)
-        raise ConfigurationError(f"edges must be a list of Edge objects or an InMemoryGraph, got {value!r:.80}")
 
 
 # -- MemoryRetriever ------------------------------------------------------------------------------------------
@@ -391,7 +350,7 @@ class MemoryFields(OptionModel):
 
     mode: ModeOption = None
     """Weights of a memory's score, and the traversal; unset: the mode set in the store (set_mode), or general."""
-    labels: Annotated[frozenset[str], _labels_notation("labels")] = frozenset()
+    labels: Labels = frozenset()
     """Labels of memories; a hit must have all of them."""
     known_at: TimeOption = None
     """Point in time up to which stored knowledge is used; unset: now."""

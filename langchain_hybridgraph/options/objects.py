@@ -139,18 +139,11 @@ def as_reranker(value: Any) -> Reranker:
     >>> as_reranker(lambda query, texts: [1.0 for _ in texts]).filters
     False
     """
-    if isinstance(value, BaseDocumentCompressor):
-        return CompressorReranker(value)
-    if isinstance(value, Reranker) and not isinstance(value, type):
-        return value
-    if callable(value) and not isinstance(value, type):
-        return TextReranker(value)
-    if isinstance(value, str | Mapping):
-        return as_reranker(create_or_import("reranker", value, RERANKERS))
-    raise ConfigurationError(
-        f"{value!r} cannot rerank; give a reranker such as ScoreReranker(min_score=0.3), a LangChain "
-        "BaseDocumentCompressor, or a function (query, texts) -> scores"
-    )
+    kinds = Reranker | BaseDocumentCompressor
+    created = create_or_import("reranker", value, RERANKERS, lambda one: isinstance(one, kinds) or callable(one))
+    if isinstance(created, BaseDocumentCompressor):
+        return CompressorReranker(created)
+    return created if isinstance(created, Reranker) else TextReranker(created)
 
 
 def _documents(hits: Iterable[Hit]) -> list[Document]:
@@ -165,8 +158,8 @@ def _documents(hits: Iterable[Hit]) -> list[Document]:
 def _scores(hits: Sequence[Hit], answer: Sequence[Document]) -> list[float | None]:
     hit_ids, returned = {hit.id for hit in hits}, dict[str, list[Any]]()
     for document in answer:
-        id = next((each for each in (document.metadata.get(_ID), document.id) if each in hit_ids), None)
-        if id is None:
+        id = document.metadata.get(_ID, document.id)
+        if id not in hit_ids:
             raise ValueError(
                 f"the compressor returned {quote_value(document.page_content[:80])}, which it did not receive: neither "
                 "its metadata nor its id matches a hit"
@@ -223,7 +216,7 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
     >>> read([("user", "red cars"), ("ai", "A roadster."), ("user", "its price?"), ("ai", "Let me see.")], None)
     ('its price?', {'conversation_history': [('user', 'red cars'), ('ai', 'A roadster.')]})
     """
-    session = session_in(config)
+    question, history = input, None
     if isinstance(input, Mapping):
         question, history = _first(input, _QUESTIONS), _first(input, _HISTORIES)
         if question is None:
@@ -232,14 +225,11 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
                 '{"input": "and its price?", "chat_history": [...]}'
             )
         for key, value in input.items() if history is None else ():
-            is_key = key in (*_QUESTIONS, *_HISTORIES)
-            if isinstance(value, list) and not is_key and (similar := similar_name(key, _HISTORIES)) is not None:
-                raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
-    else:
-        question, history = input, None
+            if isinstance(value, list) and key not in _QUESTIONS and similar_name(key, _HISTORIES) is not None:
+                raise ConfigurationError(f"the input has the key {key!r}; did you mean {_HISTORIES[0]!r}?")
     text, before = _question(question)
     history = before if history is None else history
-    return text, session if history is None else {**session, "conversation_history": history}
+    return text, session_in(config) | ({} if history is None else {"conversation_history": history})
 
 
 def session_in(config: RunnableConfig | None) -> dict[str, Any]:

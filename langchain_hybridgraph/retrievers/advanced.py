@@ -28,9 +28,9 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_vector
+from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import ConversationFields
 from langchain_hybridgraph.options.objects import ConversationCall, Input, read
-from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result

@@ -50,9 +50,8 @@ from langchain_hybridgraph.options.arguments import (
     check_vector,
     unknown_options,
 )
-from langchain_hybridgraph.options.groups import GroupOf, OptionGroup, check_options, group_field
+from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_value, group_field, is_plain
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
-from langchain_hybridgraph.options.values import check_value, is_plain
 from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult

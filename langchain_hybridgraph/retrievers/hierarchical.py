@@ -13,8 +13,8 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.options.arguments import TREE_ONLY, FindSettings, Options
+from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import HierarchicalFields
-from langchain_hybridgraph.options.values import check_value
 from langchain_hybridgraph.records import Scope, query_error
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of

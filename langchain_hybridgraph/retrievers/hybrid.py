@@ -29,7 +29,7 @@ from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import Options, check_documents, check_first, documents_of
-from langchain_hybridgraph.options.groups import groups_of
+from langchain_hybridgraph.options.base import groups_of
 from langchain_hybridgraph.retrievers.any_retriever import RetrieverSource
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.search.context import Pipeline

@@ -19,10 +19,10 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory_scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import MEMORY_ONLY, Options
+from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.objects import session_in
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
-from langchain_hybridgraph.options.values import check_labels
 from langchain_hybridgraph.records import MemoryState, Query, Scope
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
@@ -238,7 +238,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _scope(self, options: Options) -> Scope:
         scope = super()._scope(options)
         call_labels, known_at = options.get("labels"), options.get("known_at")
-        labels = {*self.labels, *check_labels("labels", call_labels)}
+        labels = self.labels | check_value(type(self), "labels", call_labels)
         known_time = self.known_at if known_at is None else parse_time(known_at)
         if known_time is not None and not protocols.implements(self._store, protocols.HasMemory):
             raise ConfigurationError(

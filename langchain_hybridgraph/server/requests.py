@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import HISTORY, CallSettings, unknown_options
-from langchain_hybridgraph.options.groups import OptionGroup, groups_of
-from langchain_hybridgraph.options.values import OPTION_ERROR, is_plain, notation_of, wrong_value
+from langchain_hybridgraph.options.base import explained, is_plain
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.settings import schema
 
 KINDS: Mapping[str, type[HybridRetriever]] = {
     "hybrid": HybridRetriever,
@@ -82,17 +80,9 @@ def _field(name: str, kind: type[BaseModel], hint: Any) -> tuple[Any, Any]:
     if option is None:
         return hint if hint is Any else hint | None, Field(None, strict=is_plain(hint) or None)
     annotation: Any = option.annotation
-    is_group = isinstance(annotation, type) and issubclass(annotation, OptionGroup)
-    described: list[Any] = list(option.metadata)
-    if is_group:
-        definitions = schema()["$defs"]
-        properties = {each: definitions[f"{name}_{each}"] for each in annotation.model_fields}
-        described.append(WithJsonSchema({"type": "object", "properties": properties}))
-    elif (notation := notation_of(option)) is not None:
-        described.append(WithJsonSchema({"anyOf": list(notation.schema)}))
     is_strict = is_plain(annotation) or None  # otherwise, pydantic would convert strings and bools to numbers
-    if described:
-        annotation = Annotated[annotation, *described]
+    if option.metadata:
+        annotation = Annotated[annotation, *option.metadata]
     return annotation | None, Field(None, description=option.description, strict=is_strict)
 
 
@@ -120,21 +110,7 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
     try:
         request = model.model_validate(body)
     except ValidationError as error:
-        problems += _problems(model, error)
+        problems += [Problem(path, message) for path, message, _ in explained(model.kind, error, body)]
     if problems:
         raise InvalidRequestError(*problems)
     return request
-
-
-def _problems(model: type[SearchRequest], error: ValidationError) -> Sequence[Problem]:
-    problems: dict[str | int, Problem] = {}
-    for each in error.errors(include_url=False):
-        name, message = each["loc"][0], each["msg"]
-        if each["type"] == "value_error":
-            message = str(each["ctx"]["error"])
-        elif name in model.kind.model_fields and each["type"] != OPTION_ERROR and len(each["loc"]) == 1:
-            message = wrong_value(model.kind, str(name), each["input"])
-        is_in_group = name in groups_of(model.kind)  # other paths contain the names of members of unions
-        path = tuple(part for part in each["loc"] if part == name or is_in_group or isinstance(part, int))
-        problems.setdefault(name, Problem(path, message))  # pydantic reports one per member of a union
-    return list(problems.values())

@@ -26,7 +26,7 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 from langchain_hybridgraph.execution.threads import OverloadedError
-from langchain_hybridgraph.options.groups import OptionGroup
+from langchain_hybridgraph.options.base import OptionGroup
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents

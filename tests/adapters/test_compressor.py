@@ -173,5 +173,5 @@ def test_a_reranker_by_name():
 @pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
 def test_as_reranker_refuses(value):
     """The error for a value that cannot rerank, or for a class, lists the accepted kinds."""
-    with pytest.raises(ConfigurationError, match="cannot rerank; give a reranker such as"):
+    with pytest.raises(ConfigurationError, match=r"reranker is .*; expected one of .*, or the object itself"):
         as_reranker(value)

@@ -125,8 +125,8 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
-        "h.yaml:3: retriever_k is 'many'; expected an integer ≥ 0",
-        "h.yaml:4: retriever_on_error is 'rais'; expected degrade, empty or raise (did you mean 'raise'?)",
+        "h.yaml:3: retriever_k must be an integer ≥ 0, got 'many'",
+        "h.yaml:4: retriever_on_error must be degrade, empty or raise, got 'rais'; did you mean 'raise'?",
         "h.yaml:6: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 2}",
         "h.yaml:7: retreiver is not a setting; did you mean retriever?",
     ]

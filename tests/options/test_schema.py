@@ -6,8 +6,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from langchain_hybridgraph.options.values import notation_of
-from langchain_hybridgraph.registry import to_config
+from langchain_hybridgraph.options.base import notation_of
+from langchain_hybridgraph.registry import parameters_of
 from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings, schema, template
 from langchain_hybridgraph.settings_file import SECTIONS
 from tests.support.samples.option_values import BAD, GOOD
@@ -60,11 +60,13 @@ def test_the_template_passes():
 @pytest.mark.parametrize("key", ["retriever_fusion", "graph_traversal", "graph_score"])
 def test_the_form_of_every_stage_passes(key):
     """The schema accepts every stage with all of its parameters."""
-    what, objects = key.split("_")[1], notation_of(OPTIONS[key]).kinds
+    objects = notation_of(OPTIONS[key]).kinds
     without_arguments = {name: kind for name, kind in objects.items() if name not in ("score", "cross_encoder", "llm")}
     assert without_arguments
-    for kind in without_arguments.values():
-        form = json.loads(json.dumps(to_config(what, kind(), objects)))
+    for name, kind in without_arguments.items():
+        stage = kind()
+        values = {each: getattr(stage, each) for each in parameters_of(kind)}
+        form = json.loads(json.dumps({"type": name, **values}, default=sorted))
         assert refused({key: form}) == []
         assert getattr(HybridGraphSettings(**{key: form}), key) == form
 

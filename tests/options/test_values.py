@@ -15,8 +15,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.groups import groups_of
-from langchain_hybridgraph.options.values import bounds_of, is_number
+from langchain_hybridgraph.options.base import bounds_of, groups_of, is_number
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 KINDS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)
@@ -149,4 +148,4 @@ def test_several_wrong_options_are_reported_together(store):
         GraphRetriever(store, k=-1, min_score=2, graph={"seed_k": 0, "slots": -1}, selection=3)
     wrong = {problem["loc"]: problem["msg"] for problem in error.value.errors()}
     assert wrong.keys() == {("k",), ("min_score",), ("graph", "seed_k"), ("graph", "slots"), ("selection",)}
-    assert "must be a SelectionOptions or a mapping of its options, got 3" in wrong["selection",]
+    assert "selection: expected SelectionOptions or a mapping of its options, got 3" in wrong["selection",]

@@ -158,7 +158,7 @@ BAD = {
     "a function as a counter": ({"selection": {"budget": {"counter": "os:system"}}}, 422, "counter must be a function"),
     "a wrong vector": ({"vector": ["a"]}, 422, "vector"),
     "a vector of another width": ({"vector": [1.0]}, 422, '"path": ["vector"]'),
-    "no roots": ({"retriever": "hierarchical", "tree": {"roots": None}}, 422, "roots: must be a mapping"),
+    "no roots": ({"retriever": "hierarchical", "tree": {"roots": None}}, 422, "roots must be a mapping"),
     "roots that are no list": ({"retriever": "hierarchical", "tree": {"roots": {"a": 5}}}, 422, "got {'a': 5}"),
     "no weights": ({"retriever": "memory", "memory": {"source_weights": None}}, 422, "must be a mapping"),
     "a query that is no text": ({"query": ["a"]}, 422, "string"),

@@ -132,7 +132,7 @@ def test_dates_in_filters(filter, dated_url, dated_store):
 
 def test_a_wrong_date_in_a_filter(dated_url):
     """A date that cannot be read is refused, with the form to write."""
-    with pytest.raises(ConfigurationError, match="422: 'May' is not a time; a time is an ISO 8601 string such as"):
+    with pytest.raises(ConfigurationError, match="422: filter: 'May' is not a time; a time is an ISO 8601"):
         RemoteRetriever(dated_url).invoke("program", filter={"when": {"$eq": {"$date": "May"}}})
 
 

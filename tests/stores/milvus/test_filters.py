@@ -95,7 +95,7 @@ def test_metadata_with_too_many_marks_pass_every_expression():
 def store(tmp_path_factory):
     pytest.importorskip("milvus_lite")
     uri = f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
-    store = MilvusChunkStore(uri, embedding=HashedWords(), name="hashed words")
+    store = MilvusChunkStore(uri, HashedWords())
     store.upsert([Chunk(str(number), f"text {number}", metadata) for number, metadata in enumerate(ROWS)])
     store.flush()
     return store
