@@ -9,7 +9,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -171,21 +171,8 @@ def _split_list(value: Any) -> Any:
     return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
 
 
-if TYPE_CHECKING:
-
-    class SettingsTable(BaseSettings):
-        """All settings. The first word of a key is its section, the rest the name of an option."""
-
-        def __getattr__(self, key: str) -> Any:
-            """Return the value of a key."""
-            ...
-else:
-    SettingsTable = create_model(
-        "SettingsTable",
-        __base__=BaseSettings,
-        __doc__="All settings. The first word of a key is its section, the rest the name of an option.",
-        **{key: _key(option) for key, option in OPTIONS.items()},
-    )
+_FIELDS: Any = {key: _key(option) for key, option in OPTIONS.items()}
+SettingsTable: Any = create_model("SettingsTable", __base__=BaseSettings, **_FIELDS)
 
 
 # -- the settings ---------------------------------------------------------------------------------------------
@@ -205,8 +192,8 @@ class EffectiveSetting(NamedTuple):
     origin: settings_file.Origin
 
 
-class HybridGraphSettings(SettingsTable):
-    """Settings of stores and retrievers.
+class HybridGraphSettings(SettingsTable):  # type: ignore[misc]  # its fields are those of OPTIONS
+    """Settings of stores and retrievers. The first word of a key is its section, the rest the name of an option.
 
     An argument overrides an environment variable, and an environment variable overrides the settings file.
 
@@ -264,11 +251,14 @@ class HybridGraphSettings(SettingsTable):
 
     @classmethod
     def effective(cls, path: str | Path | None = None, **overrides: Any) -> list[EffectiveSetting]:
-        """Return every setting with its value and origin, for the same arguments as :meth:`from_file`."""
-        settings, values = cls.from_file(path, **overrides), _values(settings_file.settings_path(path), overrides)[0]
-        origins = {key: values[key].origin if key in values else settings_file.Origin("default") for key in OPTIONS}
-        fields = cls.model_fields.items()
-        return [EffectiveSetting(key, getattr(settings, key), field.default, origins[key]) for key, field in fields]
+        """Return every setting with its JSON value and its origin, for the same arguments as :meth:`from_file`."""
+        settings = cls.from_file(path, **overrides).model_dump(mode="json")
+        values = _values(settings_file.settings_path(path), overrides)[0]
+        default = settings_file.Value(None, settings_file.Origin("default"))
+        return [
+            EffectiveSetting(key, settings[key], field.default, values.get(key, default).origin)
+            for key, field in cls.model_fields.items()
+        ]
 
     def arguments(self, section: str) -> dict[str, Any]:
         """Return the settings of one section as arguments of a constructor.
@@ -295,35 +285,21 @@ def allowed_values(key: str) -> str:
 # -- sources of values ----------------------------------------------------------------------------------------
 
 
-class _Value(NamedTuple):
-    """Value of a key before validation, and its origin."""
-
-    value: Any
-    origin: settings_file.Origin
-
-    def problem(self, key: str, conflict: str) -> settings_file.Problem:
-        """Return an error in this value; ``conflict`` completes a sentence that begins with the key."""
-        return settings_file.Problem(key, self.origin, f"{self.origin.written_key(key)} {conflict}", self.value)
-
-
-def _values(file: Path | None, overrides: Mapping[str, Any]) -> tuple[dict[str, _Value], list[settings_file.Problem]]:
+def _values(
+    file: Path | None, overrides: Mapping[str, Any]
+) -> tuple[dict[str, settings_file.Value], list[settings_file.Problem]]:
     """Return the value of each key that is set, from the source with the highest precedence, and errors in the file."""
-    values: dict[str, _Value] = {}
-    problems: list[settings_file.Problem] = []
-    if file is not None:
-        content = settings_file.read_settings_file(file)
-        values |= {key: _Value(value, content.origin(key)) for key, value in content.values.items()}
-        problems += content.problems
+    values, problems = ({}, []) if file is None else settings_file.read_settings_file(file)
     # Variables whose names resemble no key, such as HYBRIDGRAPH_SETS, belong to another program.
     for key, name in settings_file.set_variables().items():
         if _is_ours(key):
-            values[key] = _Value(os.environ[name], settings_file.Origin("environment", name))
+            values[key] = settings_file.Value(os.environ[name], settings_file.Origin("environment", name))
     call = settings_file.Origin("call")
-    values |= {key: _Value(value, call) for key, value in overrides.items() if value is not None}
+    values |= {key: settings_file.Value(value, call) for key, value in overrides.items() if value is not None}
     return values, problems
 
 
-def _factories(values: Mapping[str, _Value]) -> Iterator[settings_file.Problem]:
+def _factories(values: Mapping[str, settings_file.Value]) -> Iterator[settings_file.Problem]:
     """Yield the factories that the file names."""
     for key in _CREATED & values.keys():
         value = values[key].value
@@ -334,7 +310,7 @@ def _factories(values: Mapping[str, _Value]) -> Iterator[settings_file.Problem]:
             yield values[key].problem(key, f"{conflict}, set {ALLOW_FACTORIES}=1 or pass allow_factories=True")
 
 
-def _unknown(key: str, value: _Value) -> settings_file.Problem:
+def _unknown(key: str, value: settings_file.Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
     near = _similar_keys(key)
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
@@ -356,12 +332,12 @@ def _similar_keys(key: str, cutoff: float = 0.6) -> list[str]:
     return in_sections or get_close_matches(key, names, n=1, cutoff=cutoff)
 
 
-def _invalid(invalid: ValidationError, values: Mapping[str, _Value]) -> list[settings_file.Problem]:
+def _invalid(invalid: ValidationError, values: Mapping[str, settings_file.Value]) -> list[settings_file.Problem]:
     problems = {}
     for error in invalid.errors():
         key = str(error["loc"][0])
         value, origin = values[key]
-        reason = str(error["ctx"]["error"]).strip() if error["type"] == "value_error" else ""
+        reason = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
         message = wrong_value(OPTIONS[key], origin.written_key(key), value) + (f" ({reason})" if reason else "")
         problems[key] = settings_file.Problem(key, origin, message, value, allowed_values(key))
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members

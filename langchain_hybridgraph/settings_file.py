@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -100,45 +99,53 @@ class UnusableSettingsError(ConfigurationError):
         self.args = ("\n".join(problem.message for problem in self.problems),)  # not shortened: each line is needed
 
 
-class SettingsFile(NamedTuple):
-    """Settings in a file: values by flat key, without null, and the line of each key and section."""
+class Value(NamedTuple):
+    """Value of a key before validation, and its origin."""
 
-    path: Path
-    values: Mapping[str, Any]
-    lines: Mapping[str, int]
-    problems: tuple[Problem, ...]
+    value: Any
+    origin: Origin
 
-    def origin(self, key: str) -> Origin:
-        """Return the file and line of a key, or the line of its section if it was merged with ``<<``."""
-        return Origin("file", str(self.path), self.lines.get(key, self.lines.get(key.partition("_")[0])))
+    def problem(self, key: str, conflict: str) -> Problem:
+        """Return an error in this value; ``conflict`` completes a sentence that begins with the key."""
+        return Problem(key, self.origin, f"{self.origin.written_key(key)} {conflict}", self.value)
 
 
-def read_settings_file(path: Path) -> SettingsFile:
-    """Read the settings in a YAML file, whose keys may be flat or in sections.
+def read_settings_file(path: Path) -> tuple[dict[str, Value], list[Problem]]:
+    """Return the settings in a YAML file by flat key, without null, and the errors in individual entries.
 
-    Errors in individual entries are not raised, but listed in ``problems``. Raises UnusableSettingsError for invalid
-    YAML and for a file that is not a mapping, and ConfigurationError for a file that cannot be read.
+    Keys may be flat or in sections. A key that was merged with ``<<`` has the line of its section. Raises
+    UnusableSettingsError for invalid YAML and for a file that is not a mapping, and ConfigurationError for a file that
+    cannot be read.
     """
     root, content = _parse(path)
     if content is not None and not isinstance(content, Mapping):
         message = f"{path} contains {content!r:.60}; expected lines such as retriever_k: 5"
         raise UnusableSettingsError([Problem("", Origin("file", str(path)), message)])
-    lines = [] if root is None else list(_lines(root))
-    file = SettingsFile(path, {}, dict(reversed(lines)), ())
-    problems, flat = list(_duplicates(lines, file)), dict[str, Any]()
+    lines: dict[str, int] = {}
+    values: dict[str, Value] = {}
+    problems = []
+
+    def from_file(key: str, value: Any) -> Value:
+        return Value(value, Origin("file", str(path), lines.get(key, lines.get(key.partition("_")[0]))))
+
+    for key, line in [] if root is None else _lines(root):
+        if lines.setdefault(key, line) != line:
+            where = "in one place" if key in SECTIONS else "flat or in its section"
+            second = Value(None, Origin("file", str(path), line))
+            problems.append(second.problem(key, f"appears twice, first on line {lines[key]}; set it once, {where}"))
     for name, value in (content or {}).items():
         if name not in SECTIONS:
-            flat[str(name)] = value
+            values[str(name)] = from_file(str(name), value)
         elif isinstance(value, Mapping):
-            flat |= {f"{name}_{inner}": each for inner, each in value.items()}
+            values |= {f"{name}_{inner}": from_file(f"{name}_{inner}", each) for inner, each in value.items()}
         elif value is not None:
-            message = f"{file.origin(name).written_key(name)} is {value!r}; expected a section of settings below it"
-            problems.append(Problem(name, file.origin(name), message, value, "a section of settings"))
-    values = {key: value for key, value in flat.items() if value is not None}
+            problems.append(
+                from_file(name, value).problem(name, f"is {value!r}; expected a section of settings below it")
+            )
     for key in ("store_path", "index_path"):
-        if isinstance(folder := values.get(key), str):
-            values[key] = path.parent / Path(folder).expanduser() if folder[:1] != "~" else folder
-    return file._replace(values=values, problems=tuple(problems))
+        if key in values and isinstance(values[key].value, str):
+            values[key] = values[key]._replace(value=path.parent / os.path.expanduser(values[key].value))
+    return {key: value for key, value in values.items() if value.value is not None}, problems
 
 
 def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
@@ -149,17 +156,11 @@ def _parse(path: Path) -> tuple[yaml.Node | None, Any]:
         return yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from error
-    except yaml.MarkedYAMLError as error:
-        line = None if error.problem_mark is None else error.problem_mark.line + 1
-        raise _not_yaml(Origin("file", str(path), line), str(error.problem)) from error
-    except RecursionError:
-        raise _not_yaml(Origin("file", str(path)), "it is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date such as 2024-13-01
-        raise _not_yaml(Origin("file", str(path)), " ".join(str(error).split())) from error
-
-
-def _not_yaml(origin: Origin, reason: str) -> UnusableSettingsError:
-    return UnusableSettingsError([Problem("", origin, f"{origin}: this is not YAML: {reason}")])
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2024-13-01
+        mark = getattr(error, "problem_mark", None)
+        origin = Origin("file", str(path), None if mark is None else mark.line + 1)
+        reason = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise UnusableSettingsError([Problem("", origin, f"{origin}: this is not YAML: {reason}")]) from error
 
 
 def _lines(root: yaml.Node) -> Iterator[tuple[str, int]]:
@@ -169,13 +170,3 @@ def _lines(root: yaml.Node) -> Iterator[tuple[str, int]]:
         if name.value in SECTIONS and isinstance(value.value, list):
             pairs = [pair for pair in value.value if isinstance(pair, tuple) and pair[0].value != "<<"]
             yield from ((f"{name.value}_{inner.value}", inner.start_mark.line + 1) for inner, _ in pairs)
-
-
-def _duplicates(lines: list[tuple[str, int]], file: SettingsFile) -> Iterator[Problem]:
-    for key, times in Counter(key for key, _ in lines).items():
-        if times > 1:
-            origin = Origin("file", str(file.path), [line for name, line in lines if name == key][1])
-            first = file.lines[key]
-            where = "in one place" if key in SECTIONS else "flat or in its section"
-            message = f"{origin}: {key} appears twice, first on line {first}; set it once, {where}"
-            yield Problem(key, origin, message)

@@ -199,7 +199,7 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
         ("retreiver: {k: 1}", "retreiver is not a setting; did you mean retriever?"),
         ("seed_k: 3", ":1: seed_k is not a setting; did you mean graph_seed_k[?]"),
         ("graph:\n  <<: {kay: 3}", ":1: graph_kay is not a setting; "),
-        ("[" * 100_000, ": this is not YAML: it is nested too deeply"),
+        ("[" * 100_000, ": this is not YAML: maximum recursion depth exceeded"),
         (
             "graph: {preset: evidnce}",
             ":1: graph_preset must be evidence, .*, got 'evidnce'; did you mean 'evidence'",

@@ -164,12 +164,11 @@ def show(file: File = None, *, as_json: Json = False) -> None:
     from langchain_hybridgraph.settings import HybridGraphSettings
     from langchain_hybridgraph.settings_file import settings_path
 
-    settings = [each._replace(value=_plain(each.value, each.key)) for each in HybridGraphSettings.effective(file)]
+    settings = [each._replace(value=_masked(each.value, each.key)) for each in HybridGraphSettings.effective(file)]
     rows = [(each.key, json.dumps(each.value, ensure_ascii=False), each.origin) for each in settings]
     text = "\n".join(f"{key:{max(len(row[0]) for row in rows)}}  {value:40}  {origin}" for key, value, origin in rows)
     fields = [
-        {"key": each.key, "value": each.value, "default": _plain(each.default), **_origin(each.origin)}
-        for each in settings
+        {"key": each.key, "value": each.value, "default": each.default, **_origin(each.origin)} for each in settings
     ]
     print_answer({"file": settings_path(file), "settings": fields}, text, as_json)
 
@@ -191,13 +190,9 @@ def check(file: File = None, *, as_json: Json = False) -> None:
         problems = error.problems
     path = settings_path(file)
     fields = [
-        {
-            **_origin(each.origin),
-            "key": each.key or None,
-            "value": _plain(each.value),
-            "allowed": each.allowed_values,
-            "message": each.message,
-        }
+        _origin(each.origin)
+        | {"key": each.key or None, "value": _masked(each.value)}
+        | {"allowed": each.allowed_values, "message": each.message}
         for each in problems
     ]
     place = f"the environment; there is no {FILE} in the current folder" if path is None else path
@@ -223,12 +218,8 @@ def _origin(origin: Origin) -> dict[str, Any]:
 _SECRET = re.compile(r"(api_?key|token|secret|password)$", re.IGNORECASE)
 
 
-def _plain(value: Any, name: str = "") -> Any:
-    """Return the value in JSON form, with the values of secret parameters hidden."""
+def _masked(value: Any, name: str = "") -> Any:
+    """Return the value with those of secret parameters hidden."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each, str(key)) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, str) and value and _SECRET.search(name):
-        return "…"
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+        return {key: _masked(each, str(key)) for key, each in value.items()}
+    return "…" if isinstance(value, str) and value and _SECRET.search(name) else value

@@ -81,7 +81,7 @@ HISTORY = "conversation_history"
 
 
 def unknown_options(
-    kind: type, values: Mapping[str, Any], all_names: Iterable[str], *, called: str | None = None
+    kind: type[BaseModel], values: Mapping[str, Any], all_names: Iterable[str], *, called: str | None = None
 ) -> TypeError:
     """Return the error for options that a call does not accept, with what to write instead.
 

@@ -83,12 +83,11 @@ def stage_notation(
     kinds: Mapping[str, Callable[..., Any]],
     create: Callable[[Any], Any] | None = None,
     *,
-    more: str = "or a mapping of its parameters",
     allows_factories: bool = False,
 ) -> Notation:
     """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
 
-    ``more`` describes other forms of the value. With ``allows_factories``, the value may also be created by a function
+    With ``allows_factories``, the value may also be created by a function
     of the user, ``package.module:factory``. Without ``create``, any callable is accepted, too.
     """
     required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
@@ -97,7 +96,7 @@ def stage_notation(
     schema += (_parameters_schema(kind, name) for name, kind in kinds.items())
     create = create or partial(registry.create_or_import, what, kinds=kinds)
     if not allows_factories:
-        return Notation(f"{one_of(names)}, {more}", create, schema, kinds=kinds)
+        return Notation(f"{one_of(names)}, or a mapping of a type and parameters", create, schema, kinds=kinds)
     schema += [_FACTORY, {"type": "object", "properties": {"type": _FACTORY}, "required": ["type"]}]
 
     def check(value: Any) -> None:
@@ -108,7 +107,8 @@ def stage_notation(
         if is_dataclass(kinds[name]):  # other classes may load a model
             registry.from_config(what, {"type": name, **parameters}, kinds)
 
-    return Notation(f"{', '.join(names)}, package.module:factory, {more}", create, schema, check, kinds)
+    names += ["package.module:factory", "a mapping of a type and parameters"]
+    return Notation(one_of(names), create, schema, check, kinds)
 
 
 def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dict[str, Any]:
@@ -124,8 +124,11 @@ def _parameters_schema(kind: Callable[..., Any], name: str | None = None) -> dic
     }
 
 
-def parameters_notation(what: str, kind: type, description: str, *numbers: Mapping[str, Any]) -> Notation:
-    """Return the notation of an object of one class: a mapping of parameters or, with ``numbers``, the first one."""
+def parameters_notation(what: str, kind: type, first: str = "", *numbers: Mapping[str, Any]) -> Notation:
+    """Return the notation of an object of one class: a mapping of parameters, or only the first one.
+
+    ``first`` begins the description with the first parameter if it can be written alone; ``numbers`` is its schema.
+    """
 
     def create(value: Any) -> Any:
         if numbers and isinstance(value, int | float) and not isinstance(value, bool):
@@ -136,6 +139,7 @@ def parameters_notation(what: str, kind: type, description: str, *numbers: Mappi
             raise ValueError
         return value
 
+    description = f"{first}a mapping of {', '.join(registry.parameters_of(kind))}"
     return Notation(description, create, [*numbers, _parameters_schema(kind)])
 
 
@@ -395,20 +399,19 @@ def _unknown_option(kind: type[BaseModel], name: str, value: object) -> str:
 
 
 def option_advice(
-    kind: type, name: str, value: object, names: Collection[str], example: Callable[[Mapping[str, Any]], str]
+    kind: type[BaseModel], name: str, value: object, names: Collection[str], example: Callable[[Mapping[str, Any]], str]
 ) -> str:
     """Return what to write instead of an option of ``kind`` that is not in ``names``.
 
     ``example`` returns the code of a call with the options that are passed to it.
     """
-    groups = groups_of(kind) if issubclass(kind, BaseModel) else {}
-    grouped = {option: group for group, options in groups.items() for option in options.model_fields}
+    grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
     options = {grouped[name]: {name: value}} if grouped.get(name) in names else translated(name, value)
     if "traversal" in names:  # the options are those of graph=
         options = options.get("graph", options)
     if options and options.keys() <= {*names}:
         return f"write {example(options)}"
-    if name in getattr(kind, "model_fields", ()):
+    if name in kind.model_fields:
         return f"{name} is an option of the constructor"
     if (similar := registry.similar_name(name, [*sorted(names), *grouped])) is not None:
         return f"did you mean {similar!r}?" + (f" It is an option of {grouped[similar]}=" if similar in grouped else "")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
@@ -40,20 +39,16 @@ from langchain_hybridgraph.times import parse_time
 
 # -- values that are objects ----------------------------------------------------------------------------------
 
-Source = Literal["vector", "keyword", "graph", "session"]
-SOURCE_WEIGHTS: Mapping[Source, float] = MappingProxyType({"vector": 0.45, "graph": 0.40, "session": 0.15})
-"""Default weights of the sources."""
-ROOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
-)
-"""Default root directories of each context type, below any scheme."""
-
 
 def _language(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError
     language_name(value)
     return value
+
+
+def _time(value: Any) -> Any:
+    return value if value is ALL_TIME else parse_time(value)
 
 
 def _labels(value: Any) -> Any:
@@ -87,9 +82,7 @@ FilterOption = Annotated[
 TimeOption = Annotated[
     Any,
     base.Notation(
-        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds",
-        lambda value: value if value is ALL_TIME else parse_time(value),
-        [{"type": ["string", "number"]}],
+        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
     ),
 ]
 LanguageOption = Annotated[
@@ -107,36 +100,19 @@ ScoreOption = Annotated[Any, base.stage_notation("score", scores.GRAPH_SCORES, s
 RerankerOption = Annotated[Any, base.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
 PlannerOption = Annotated[Any, base.stage_notation("planner", PLANNERS, allows_factories=True)]
 ExpanderOption = Annotated[Any, base.stage_notation("expander", EXPANDERS, allows_factories=True)]
-ModeOption = Annotated[
-    Any,
-    base.stage_notation(
-        "mode",
-        CHANGES,
-        mode_from,
-        more="or a mapping with a type and similarity, confidence, recency, utility, decay_per_hour and traversal",
-    ),
-]
+ModeOption = Annotated[Any, base.stage_notation("mode", CHANGES, mode_from)]
 BudgetOption = Annotated[
-    Any,
-    base.parameters_notation(
-        "budget",
-        TokenBudget,
-        "an integer ≥ 1, or a mapping of max_tokens and fill",
-        {"type": "integer", "minimum": 1},
-    ),
+    Any, base.parameters_notation("budget", TokenBudget, "an integer ≥ 1, or ", {"type": "integer", "minimum": 1})
 ]
 HotnessOption = Annotated[
     Any,
     base.parameters_notation(
-        "hotness",
-        Hotness,
-        "a number from 0 to 1, or a mapping of alpha and half_life_days",
-        {"type": "number", "minimum": 0, "maximum": 1},
+        "hotness", Hotness, "a number from 0 to 1, or ", {"type": "number", "minimum": 0, "maximum": 1}
     ),
 ]
-NoveltyOption = Annotated[Any, base.parameters_notation("novelty", Novelty, "a mapping of above, slope and floor")]
+NoveltyOption = Annotated[Any, base.parameters_notation("novelty", Novelty)]
 SourceWeights = Annotated[
-    Mapping[Source, NonNegativeFloat],
+    Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],
     base.Notation("a mapping of vector, keyword, graph and session to numbers ≥ 0", dict),
 ]
 Roots = Annotated[
@@ -271,13 +247,8 @@ class HybridFields(OptionModel):
 
     keyword_retriever: BaseRetriever | None = None
     """Retriever to use for the keyword search, instead of an index."""
-    semantic_weight: float | None = Field(
-        default=None,
-        ge=0,
-        description="Weight of the vector search. If only one weight is set, the other is 1 minus this weight. If "
-        "both are unset, they depend on the embedding: with LSA {} for vectors and {} for keywords, up to {} texts {} "
-        "and {}, otherwise {} and {}.".format(*LSA_WEIGHTS, SMALL_STORE, *SMALL_STORE_WEIGHTS, *WEIGHTS),
-    )
+    semantic_weight: float | None = Field(default=None, ge=0)
+    """Weight of the vector search; unset: 1 minus keyword_weight, or without both, a weight for the embedding."""
     keyword_weight: float | None = Field(default=None, ge=0)
     """Weight of the keyword search; unset: see semantic_weight."""
     index: GroupOf[IndexOptions] = group_field(IndexOptions, repr=False)
@@ -335,7 +306,7 @@ class MemoryOptions(OptionGroup):
 
     session_turns: int = Field(default=10, ge=0)
     """Number of the last turns of the session to use."""
-    source_weights: SourceWeights = Field(default_factory=lambda: dict(SOURCE_WEIGHTS))
+    source_weights: SourceWeights = Field(default={"vector": 0.45, "graph": 0.40, "session": 0.15})
     """Weights of the sources. Without a weight of its own, keyword shares the weight of vector."""
     hotness: HotnessOption = None
     """Weight of the frequency and recency of a memory's use; unset: 0."""
@@ -380,8 +351,10 @@ class TreeOptions(OptionGroup):
     """Number of the best documents to start from, together with their directories."""
     max_rounds: int = Field(default=3, ge=1)
     """Number of rounds without a change of the best k after which the search ends; a round opens one directory."""
-    roots: Roots = Field(default_factory=lambda: dict(ROOTS))
-    """Root directories of each type."""
+    roots: Roots = Field(
+        default={MEMORY: ("user/memories", "agent/memories"), RESOURCE: ("resources",), SKILL: ("agent/skills",)}
+    )
+    """Root directories of each type, below any scheme."""
     include_directories: bool | None = None
     """Whether directories without text of their own can be hits; unset: only in find and search."""
 

@@ -225,8 +225,8 @@ def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]
                 '{"input": "and its price?", "chat_history": [...]}'
             )
         for key, value in input.items() if history is None else ():
-            if isinstance(value, list) and key not in _QUESTIONS and similar_name(key, _HISTORIES) is not None:
-                raise ConfigurationError(f"the input has the key {key!r}; did you mean {_HISTORIES[0]!r}?")
+            if isinstance(value, list) and key not in _QUESTIONS and (similar := similar_name(key, _HISTORIES)):
+                raise ConfigurationError(f"the input has the key {key!r}; did you mean {similar!r}?")
     text, before = _question(question)
     history = before if history is None else history
     return text, session_in(config) | ({} if history is None else {"conversation_history": history})

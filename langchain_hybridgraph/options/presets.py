@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -48,9 +49,6 @@ PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
 """The presets by name."""
 
 
-_DEFAULT_SCORE = HopDecay()
-
-
 def own_score(traversal: Traversal) -> GraphScore:
     """Return the score that a traversal uses if neither a score nor a preset is set.
 
@@ -62,7 +60,7 @@ def own_score(traversal: Traversal) -> GraphScore:
     for preset in PRESETS.values():
         if isinstance(traversal, type(preset.traversal)) and not isinstance(traversal, BFS):
             return preset.score
-    return _DEFAULT_SCORE
+    return HopDecay()
 
 
 @dataclass(frozen=True)
@@ -72,40 +70,33 @@ class Mode:
     composite: Composite
     traversal: Traversal
 
-    def changed(
-        self,
-        *,
-        similarity: float | None = None,
-        confidence: float | None = None,
-        recency: float | None = None,
-        utility: float | None = None,
-        decay_per_hour: float | None = None,
-        traversal: Any = None,
-    ) -> Mode:
-        """Return a copy with other weights, another decay or traversal; arguments that are None change nothing."""
-        weights = {
-            "similarity": similarity,
-            "confidence": confidence,
-            "recency": recency,
-            "utility": utility,
-            "decay_per_hour": decay_per_hour,
-        }
-        composite = replace(self.composite, **{name: value for name, value in weights.items() if value is not None})
-        return Mode(composite, self.traversal if traversal is None else traversal_from(traversal))
+
+def _mode(
+    *,
+    similarity: float = 0.40,
+    confidence: float = 0.30,
+    recency: float = 0.20,
+    utility: float = 0.10,
+    decay_per_hour: float = 0.05,
+    traversal: Any,
+) -> Mode:
+    return Mode(Composite(similarity, confidence, recency, utility, decay_per_hour), traversal_from(traversal))
 
 
-MODES: Mapping[str, Mode] = MappingProxyType(
+_belief = partial(_mode, similarity=0.30, confidence=0.45, utility=0.05, decay_per_hour=0.03)
+_agent = partial(_mode, similarity=0.35, confidence=0.20, recency=0.25, utility=0.20)
+_procedural = partial(_mode, confidence=0.40, recency=0.15, utility=0.05, decay_per_hour=0.001)
+CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType(
     {
-        "general": Mode(Composite(), WaterCircle(max_hops=3, direction="both")),
-        "belief_system": Mode(Composite(0.30, 0.45, 0.20, 0.05, 0.03), WaterCircle(max_hops=4, direction="both")),
-        "agent_memory": Mode(Composite(0.35, 0.20, 0.25, 0.20, 0.05), Beam(max_hops=2, direction="both")),
-        "procedural": Mode(Composite(0.40, 0.40, 0.15, 0.05, 0.001), BFS(max_hops=3, direction="both")),
+        "general": partial(_mode, traversal=WaterCircle(max_hops=3, direction="both")),
+        "belief_system": partial(_belief, traversal=WaterCircle(max_hops=4, direction="both")),
+        "agent_memory": partial(_agent, traversal=Beam(max_hops=2, direction="both")),
+        "procedural": partial(_procedural, traversal=BFS(max_hops=3, direction="both")),
     }
 )
+"""Functions that return a mode with some of its values changed, by the name of the mode."""
+MODES: Mapping[str, Mode] = MappingProxyType({name: create() for name, create in CHANGES.items()})
 """Modes by name. All of them follow edges in both directions."""
-
-CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType({name: mode.changed for name, mode in MODES.items()})
-"""Functions that return a changed mode, by the name of the mode."""
 
 
 def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
@@ -116,6 +107,4 @@ def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
     >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
     0.3
     """
-    if isinstance(form, str) and form in MODES:
-        return MODES[form]
     return from_config("mode", form, CHANGES, lambda value: isinstance(value, Mode))

@@ -257,7 +257,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         return ConversationCall(
             query=bounded(query, trace.degrade),
             history=own[HISTORY],
-            k=inner.k if k is None else k,
+            k=inner.setting("k", {}) if k is None else k,
             session_id=session_id,
             options=others,
             trace=trace,

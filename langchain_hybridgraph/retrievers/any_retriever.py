@@ -44,11 +44,6 @@ class AnyRetriever(NamedTuple):
         return self.retriever if isinstance(self.retriever, own) and not is_changed else None
 
     @property
-    def k(self) -> int | None:
-        """Default number of results, or None if it is unknown."""
-        return None if self.pipeline is None else self.pipeline.k
-
-    @property
     def prefix(self) -> str:
         """Prefix of the metadata keys that the retriever adds."""
         return str(getattr(self.retriever, "metadata_prefix", ""))
@@ -72,12 +67,11 @@ class AnyRetriever(NamedTuple):
             kind = type(self.retriever)
             raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
 
-    def setting(self, name: str, options: Mapping[str, Any]) -> float | None:
-        """Return the number that applies to a call, from its options or else the retriever's, or None if unknown."""
+    def setting(self, name: str, options: Mapping[str, Any]) -> Any:
+        """Return the value that applies to a call, from its options or else the retriever's, or None if unknown."""
         if self.pipeline is None:
             return None
-        value: float | None = getattr(self.pipeline, name) if options.get(name) is None else options[name]
-        return value
+        return getattr(self.pipeline, name) if options.get(name) is None else options[name]
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
         """Return the embedding of the retriever's vectors, or None if it is unknown or there is no vector search."""
@@ -105,38 +99,18 @@ class AnyRetriever(NamedTuple):
 
         Only this package's retrievers use ``level`` and ``early``.
         """
-        if self.pipeline is None:
-            (documents,) = yield from ask_or_raise(self._invocation(name, query, k, options, callbacks))
-            return RetrievalResult(documents)
-        streamed = {} if early is None else {EARLY: early}
-        return (
-            yield from child_run(
-                self.pipeline, name, query, {**options, "k": k, "annotate": level, **streamed}, callbacks
-            )
-        )
-
-    def call(self, name: str, query: str, callbacks: Callbacks | None) -> Effect:
-        """Return an Effect that runs one search. Its result is a RetrievalResult or a list of Documents."""
-        if self.pipeline is None:
-            return self._invocation(name, query, None, {}, callbacks)
-        search = partial(self.search, name, query, None, {}, callbacks)
-        lane = lane_of(name, self.retriever)
-        return Effect(name, lambda: drive(search()), lambda: adrive(search(), lane=lane), owner=self.retriever)
-
-    def _invocation(
-        self,
-        name: str,
-        query: str | None,
-        k: int | None,
-        options: Mapping[str, Any],
-        callbacks: Callbacks | None,
-    ) -> Effect:
-        retriever, config = self.retriever, cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
+        retriever, pipeline = self.retriever, self.pipeline
+        if pipeline is not None:
+            streamed = {} if early is None else {EARLY: early}
+            arguments = {**options, "k": k, "annotate": level, **streamed}
+            return (yield from child_run(pipeline, name, query, arguments, callbacks))
+        config = cast("RunnableConfig", {"callbacks": callbacks, "tags": [name]})
         arguments = dict(options) if k is None or not self.takes("k") else {**options, "k": k}
         text: Any = query  # None if vector= is passed
         run = partial(retriever.invoke, text, config, **arguments)
         arun = partial(retriever.ainvoke, text, config, **arguments) if is_asynchronous(retriever) else None
-        return Effect(name, run, arun, owner=retriever)
+        (documents,) = yield from ask_or_raise(Effect(name, run, arun, owner=retriever))
+        return RetrievalResult(documents)
 
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")
@@ -167,24 +141,20 @@ class RetrieverSource:
         if text is None:
             return None
 
-        call = AnyRetriever(self.retriever).call(self.name, text, self.callbacks)
+        def search() -> Search[SourceResult]:
+            result = yield from AnyRetriever(self.retriever).search(self.name, text, None, {}, self.callbacks)
+            return self._source_result(result, query.scope)
 
-        async def arun() -> SourceResult:
-            assert call.arun is not None
-            return self._source_result(await call.arun(), query.scope)
-
-        return call._replace(
-            run=lambda: self._source_result(call.run(), query.scope), arun=None if call.arun is None else arun
-        )
+        lane = lane_of(self.name, self.retriever)
+        return Effect(self.name, lambda: drive(search()), lambda: adrive(search(), lane=lane), owner=self.retriever)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return None, because a retriever can score only the chunks that it returns."""
         return None
 
-    def _source_result(self, result: Result | list[Document], scope: Scope) -> SourceResult:
-        hits = result.hits if isinstance(result, RetrievalResult) else ()
-        documents = [to_document(hit.chunk) for hit in hits] or list(result)
-        scores = [hit.score for hit in hits] or _scores(documents)
+    def _source_result(self, result: Result, scope: Scope) -> SourceResult:
+        documents = [to_document(hit.chunk) for hit in result.hits] or list(result)
+        scores = [hit.score for hit in result.hits] or _scores(documents)
         ids = [chunk_id(document, self.id_key) for document in documents]
         if self.store is not None and self.id_key is None:
             ids = self._stored_ids(self.store, documents, ids, scope)

@@ -60,10 +60,11 @@ class Json(Response):
 class Guard:
     """ASGI middleware that checks tokens and limits, and logs and counts each request."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, limits: Limits, registry: CollectorRegistry) -> None:
-        from prometheus_client import Counter, Histogram
+    def __init__(self, app: ASGIApp, tokens: Tokens, limits: Limits, registry: CollectorRegistry | None = None) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Histogram
 
         self.app, self._tokens, self._limits = app, tokens, limits
+        registry = registry or CollectorRegistry()
         self._count = Counter(
             "hybridgraph_http_requests_total", "HTTP requests.", ["method", "route", "status"], registry=registry
         )

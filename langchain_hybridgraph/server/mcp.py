@@ -113,7 +113,6 @@ def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **o
 
 def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) -> Starlette:
     """Return an ASGI application that serves ``/mcp`` over streamable HTTP, with the guard of the service."""
-    from prometheus_client import CollectorRegistry
     from starlette.routing import Route
 
     from langchain_hybridgraph.server.guard import Guard
@@ -122,7 +121,7 @@ def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) 
     for route in app.routes:
         assert isinstance(route, Route)
         route.methods = {"POST", "DELETE"}  # a GET would wait, without a deadline, for messages that are never sent
-    app.add_middleware(Guard, tokens=tokens, limits=limits, registry=CollectorRegistry())
+    app.add_middleware(Guard, tokens=tokens, limits=limits)
     return app
 
 

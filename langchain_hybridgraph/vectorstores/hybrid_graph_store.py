@@ -308,7 +308,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
             raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
         arguments = settings.arguments("store")
         if isinstance(settings.store_embedding, Mapping):
-            language = read_facts(settings.store_path).get("language", settings.store_language or "english")
+            language = read_facts(settings.store_path).get("language") or settings.store_language or "english"
             arguments["embedding"] = configured_embedding(settings.store_embedding, language)
         return cls(**arguments)
 

@@ -255,9 +255,9 @@ def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
         store.add_texts(["Valve part1 is new."], ids=["v1"])
     assert ask(second, "part1") == ["v1"]
     changes = tmp_path / "index" / generation(tmp_path) / "changes.jsonl"
-    mtime = changes.stat().st_mtime_ns
+    last_change = changes.stat().st_mtime_ns
     assert ask(first, "part1") == ["v1"]
-    assert changes.stat().st_mtime_ns == mtime
+    assert changes.stat().st_mtime_ns == last_change
     for store in stores:
         store.delete(["v1", "p3"])
     assert ask(first, "valve") == ask(second, "valve") == []

@@ -279,11 +279,12 @@ def test_references_use_the_definitions_of_the_document():
     assert [link.target for link in find_links(text, definitions)] == ["docs/a.md"] * 3
 
 
-def test_reference_links_are_kept_when_they_are_resolved_again():
+def test_reference_links_are_resolved_again():
     """If a linked document changes, a reference link is resolved again with the definition in another chunk."""
     store = HybridGraphStore(None)
-    guide = page("# A\n\nSee [the b][b].\n\n# More\n\n[b]: b.md", "a.md")
-    again(store, guide, page(B, "b.md"), split=RecursiveSplitter(10, 0, join_sections=False))
+    guide = page("# A\n\nSee [the b][b].\n\n# More\n\n[b]: b.md#two", "a.md")
+    splitter = RecursiveSplitter(10, 0, join_sections=False)
+    assert again(store, guide, page(B, "b.md"), split=splitter) == ["b.md#two"]
     assert again(store, page("other", "b.md")) == ["b.md#0"]
 
 
