@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -136,39 +136,9 @@ def _key(option: FieldInfo) -> tuple[Any, Any]:
     default = option.get_default(call_default_factory=True)
     kinds = None if notation is None else notation.kinds
     default = name_of(default, kinds) if kinds and default is not None else to_jsonable_python(default)
-    kind, metadata = option.annotation, list[Any](option.metadata)
-    if notation is not None:
-        metadata = [replace(notation, create=notation.checked), BeforeValidator(_decode_json)]
-    elif is_number(kind):
-        metadata.append(BeforeValidator(_refuse_bool))
-    elif kind == frozenset[str]:
-        metadata.append(BeforeValidator(_split_list))
-    elif kind == Path | None:
-        # Path.expanduser raises for an unknown user
-        metadata.append(AfterValidator(lambda path: None if path is None else Path(os.path.expanduser(path))))
-    bounded: Any = Annotated[kind, *metadata] if metadata else kind
-    return bounded | None, Field(default, description=f"{option.description} Allowed: {expected_value(option)}.")
-
-
-def _refuse_bool(value: Any) -> Any:
-    if isinstance(value, bool):  # YAML reads yes and on as True, which pydantic would convert to 1
-        raise ValueError
-    return value
-
-
-def _decode_json(value: Any) -> Any:
-    """Parse a string that begins like a JSON object or list, as in an environment variable."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error}") from error
-
-
-def _split_list(value: Any) -> Any:
-    value = _decode_json(value)
-    return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+    metadata = [replace(each, create=each.checked) if each is notation else each for each in option.metadata]
+    kind: Any = Annotated[option.annotation, *metadata] if metadata else option.annotation
+    return kind | None, Field(default, description=f"{option.description} Allowed: {expected_value(option)}.")
 
 
 _FIELDS: Any = {key: _key(option) for key, option in OPTIONS.items()}
@@ -179,7 +149,6 @@ SettingsTable: Any = create_model("SettingsTable", __base__=BaseSettings, **_FIE
 
 ALLOW_FACTORIES = f"{settings_file.PREFIX}ALLOW_FACTORIES"
 """Environment variable that must be 1 for a file to name factories."""
-_WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 _CREATED = frozenset({"store_embedding", "retriever_reranker", "tree_planner", "advanced_expander"})
 
 
@@ -225,16 +194,30 @@ class HybridGraphSettings(SettingsTable):  # type: ignore[misc]  # its fields ar
         problems += (_unknown(key, value) for key, value in values.items() if key not in keys)
         try:
             super().__init__(**{key: value.value for key, value in values.items() if key in keys})
+            both_weights(self.retriever_semantic_weight, self.retriever_keyword_weight)
         except ValidationError as error:
-            raise settings_file.UnusableSettingsError([*problems, *_invalid(error, values)]) from None
-        key = next((key for key in _WEIGHTS if getattr(self, key) is not None), None)
-        if key is not None:
-            try:
-                both_weights(*(getattr(self, each) for each in _WEIGHTS))
-            except ConfigurationError as error:
-                problems.append(values[key].problem(key, f"cannot be used: {error}"))
+            problems += _invalid(error, values)
+        except ConfigurationError as error:
+            key = next(key for key in ("retriever_semantic_weight", "retriever_keyword_weight") if key in values)
+            problems.append(values[key].problem(key, f"cannot be used: {error}"))
         if problems:
             raise settings_file.UnusableSettingsError(problems)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _converted(cls, value: Any, info: ValidationInfo) -> Any:
+        """Convert a value as it is written in a file or an environment variable."""
+        option = OPTIONS[str(info.field_name)]
+        kind, is_list = option.annotation, option.annotation == frozenset[str]
+        if isinstance(value, bool) and is_number(kind):  # YAML reads yes and on as True, pydantic would convert it to 1
+            raise ValueError
+        if isinstance(value, str) and (is_list or notation_of(option)):
+            if value.lstrip().startswith(("{", "[")):
+                return json.loads(value)
+            return [each.strip() for each in value.split(",")] if is_list else value
+        if isinstance(value, str | Path) and kind == Path | None:
+            return os.path.expanduser(value)  # Path.expanduser raises for an unknown user
+        return value
 
     @classmethod
     def from_file(
