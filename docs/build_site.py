@@ -7,6 +7,7 @@ functions that begin with ``on_``.
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import sys
@@ -236,23 +237,36 @@ def title_and_summary(page: str) -> tuple[str, str]:
 
 def llms_text() -> str:
     """Return an index of the pages for language models (https://llmstxt.org)."""
-    name, _ = title_and_summary((ROOT / "README.md").read_text("utf-8"))
+    name, summary = title_and_summary((ROOT / "README.md").read_text("utf-8"))
     lines = [
         f"# {name}",
         "",
         "> Hybrid, graph and memory retrieval for LangChain and LlamaIndex in one embedded index.",
+        "",
+        f"- [README](./): {summary}",
         "",
     ]
     for heading, pattern in {
         "Guides": "docs/*.md",
         "How-to pages": "docs/how-to/*.md",
         "Figures": "benchmarks/*.md",
+        "Examples": "examples/*.py",
     }.items():
         lines += [f"## {heading}", ""]
         for file in sorted(ROOT.glob(pattern)):
-            title, summary = title_and_summary(file.read_text("utf-8"))
-            lines.append(f"- [{title}]({file.relative_to(ROOT).with_suffix('')}/): {summary}")
+            place = file.relative_to(ROOT)
+            if file.suffix == ".py":
+                doc = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+                lines.append(f"- [{file.name}]({place}): {doc.splitlines()[0]}")
+            else:
+                title, summary = title_and_summary(file.read_text("utf-8"))
+                address = place.parent if place.name == "README.md" else place.with_suffix("")
+                lines.append(f"- [{title}]({address}/): {summary}")
         lines.append("")
+    lines += ["## API reference", ""]
+    for name, (title, _, objects) in API.items():
+        lines.append(f"- [{title}](docs/api/{name}/): {', '.join(objects)}")
+    lines.append("")
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-from langchain_hybridgraph.errors import quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Serializable:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the top"
-            raise ValueError(
+            raise ConfigurationError(
                 f"this is not a {cls.__name__}: {first['msg']} at {place}; pass the output of {cls.__name__}.to_dict()"
             ) from error
         return record
@@ -280,14 +280,16 @@ class ParsedMetadata(NamedTuple):
 
         >>> ParsedMetadata.check({"confidence": 7})
         Traceback (most recent call last):
-        ValueError: confidence: 7 is not a number from 0 to 1
+        langchain_hybridgraph.errors.ConfigurationError: confidence: 7 is not a number from 0 to 1
         """
         labels = metadata.get("labels")
         if not isinstance(labels, str | list | tuple | set | frozenset | None):
-            raise ValueError(f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]")
+            raise ConfigurationError(
+                f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]"
+            )
         parsed_metadata = cls(*(_read(metadata, key, read, is_strict=True) for key, read in _KEYS.items()))
         if parsed_metadata.never_valid:
-            raise ValueError(_never_valid(metadata))
+            raise ConfigurationError(_never_valid(metadata))
         return parsed_metadata
 
     @property
@@ -430,29 +432,29 @@ def share(value: Any) -> float:
     """
     number = _number(value)
     if not 0.0 <= number <= 1.0:
-        raise ValueError(f"{quote_value(value)} is not a number from 0 to 1")
+        raise ConfigurationError(f"{quote_value(value)} is not a number from 0 to 1")
     return number
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{quote_value(value)} is not a number")
+        raise ConfigurationError(f"{quote_value(value)} is not a number")
     try:
         return float(value)
     except OverflowError as error:
-        raise ValueError(f"{reprlib.repr(value)} is too large") from error
+        raise ConfigurationError(f"{reprlib.repr(value)} is too large") from error
 
 
 def _count(value: Any) -> int:
     number = _number(value)
     if not (0 <= number < 1e15 and number.is_integer()):
-        raise ValueError(f"{quote_value(value)} is not an integer ≥ 0")
+        raise ConfigurationError(f"{quote_value(value)} is not an integer ≥ 0")
     return int(number)
 
 
 def _name(value: Any) -> str:
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError(f"{reprlib.repr(value)} is not a string or an int")
+        raise ConfigurationError(f"{reprlib.repr(value)} is not a string or an int")
     return reference(str(value))
 
 
@@ -475,7 +477,7 @@ def _read(metadata: Mapping[str, Any], key: str, read: Callable[[Any], Any], *, 
         return None if value is None else read(value)
     except ValueError as error:
         if is_strict:
-            raise ValueError(f"{key}: {error}") from error
+            raise ConfigurationError(f"{key}: {error}") from error
         _warn_once(key, f"metadata {key!r} is not used: {error}")
         return None
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, Self
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -105,6 +106,11 @@ class HybridGraphMemory(BaseStore):
         self._retriever = HybridRetriever(self.store, **options)
         self._fields: list[str] | None = None if index is False else settings.get("fields") or WHOLE_VALUE
         self._dims: int | None = settings.get("dims")
+        if self._dims is not None and isinstance(self.store.embeddings, LSAEmbeddings):
+            raise ConfigurationError(
+                f"index['dims'] is {self._dims}, but the embedding 'lsa' has as many numbers as its texts allow; leave "
+                "dims out, or pass another embedding as index['embed']"
+            )
         self._lock = RLock()
         self._newest = 0
         self._next_sweep = 0.0
@@ -170,12 +176,11 @@ class HybridGraphMemory(BaseStore):
                 outdated.update(stored.ids)
             if op.value is not None:
                 chunks += self._chunks_for(op, stored, places)
-        if chunks:
-            self.store.upsert(chunks)
-            self.store.flush()
+        if any(chunk.text for chunk in chunks):
             self._check_dims()
-        if outdated := outdated.difference(chunk.id for chunk in chunks):
-            self.store.remove(sorted(outdated))
+        if chunks or outdated:
+            self.store.upsert(chunks, removed=sorted(outdated.difference(chunk.id for chunk in chunks)))
+            self.store.flush()
         minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
         if minutes is not None and time.time() >= self._next_sweep:
             self._next_sweep = time.time() + 60 * minutes
@@ -226,12 +231,15 @@ class HybridGraphMemory(BaseStore):
         return [first, *(Chunk(id, text, metadata, own_id) for id, text in zip(ids[1:], texts[1:], strict=True))]
 
     def _check_dims(self) -> None:
-        dimension = self.store.admin.stats()["dimension"] if self._dims is not None else None
-        if dimension and dimension != self._dims:
+        if self._dims is None:
+            return
+        dimension = len(self.store.embeddings.embed_query("dimension"))
+        if dimension != self._dims:
             raise ConfigurationError(
                 f"index['dims'] is {self._dims}, but the embedding returns {dimension} numbers; "
                 f"write index={{'dims': {dimension}, …}} or leave dims out"
             )
+        self._dims = None  # they are the same from now on
 
     def _scope(self, prefix: Namespace) -> Scope:
         return Scope(parse_filter({"namespaces": {"$contains": json.dumps(prefix)}}), self.store.tenant)
@@ -264,13 +272,11 @@ class HybridGraphMemory(BaseStore):
         scores = {stored.id: score for stored, score in ranked}
         items = [stored for stored, _ in ranked]
         if len(items) < end:
-            items += [each for each in self._matching(op) if not (is_ranked and each.fields["texts"])]
+            others = (each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter))
+            items += [each for each in others if not (is_ranked and each.fields["texts"])]
         page = items[op.offset : end]
         self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
         return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
-
-    def _matching(self, op: SearchOp) -> list[_Stored]:
-        return [each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter)]
 
     def _ranked(self, op: SearchOp, n: int) -> list[tuple[_Stored, float]]:
         """Return the best ``n`` matching items with their best scores.
@@ -343,9 +349,20 @@ def _id(namespace: Sequence[str], key: str) -> str:
 
 def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
-    if embed is None or isinstance(embed, Embeddings) or (isinstance(embed, str) and embed in ("lsa", "minilm")):
+    if embed is None or isinstance(embed, Embeddings):
         return embed
-    embeddings: Embeddings = ensure_embeddings(embed)
+    if isinstance(embed, str):
+        module, _, name = embed.partition(":")
+        if embed in ("auto", "lsa", "minilm") or ("." in module and name):
+            return embed
+    try:
+        embeddings: Embeddings = ensure_embeddings(embed)
+    except (ImportError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigurationError(
+            f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "
+            "'package.module:factory' or LangChain's 'provider:model', or pass an Embeddings object or a function"
+        ) from error
     return embeddings
 
 

@@ -274,7 +274,9 @@ def feedback_effect(name: Any) -> FeedbackEffect:
     """Return the effect of a kind of feedback; raise ValueError if ``name`` is unknown."""
     effect = FEEDBACK.get(name) if isinstance(name, str) else None
     if effect is None:
-        raise ValueError(f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}")
+        raise ConfigurationError(
+            f"feedback {quote_value(name)} is not known; pass one of {', '.join(map(repr, FEEDBACK))}"
+        )
     return effect
 
 

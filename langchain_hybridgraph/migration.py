@@ -141,8 +141,15 @@ class _Location:
         if not self.is_server:
             settings = IndexSettings(path=Path(self.location), tenant=tenant, read_only=read_only, **self.model)
             return EmbeddedStore(settings)
-        options = {"token": self.token, "collection": self.collection, **self.model}
-        return MilvusChunkStore(self.location, tenant=tenant, consistency="Strong", **options)
+        return MilvusChunkStore(
+            self.location,
+            self.model["embedding"],
+            token=self.token,
+            collection=self.collection,
+            tenant=tenant,
+            language=self.model["language"],
+            consistency="Strong",
+        )
 
     def read_model(self) -> Sequence[str | None]:
         """Set the options of a store that describe its model, and return its tenants. Raises NotAnIndexError."""
@@ -156,7 +163,7 @@ class _Location:
         if not facts:
             raise NotAnIndexError(f"{self} does not exist or contains no index: check the path, or URI and collection")
         dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
-        self.model = {"embedding": _Vectors(dimension or 1), "name": name, "language": facts["language"]}
+        self.model = {"embedding": _Vectors(dimension or 1, name), "name": name, "language": facts["language"]}
         tenants: Sequence[str | None] = [None]
         if has_tenants and self.is_server:
             with closing(self.open("-")) as store:
@@ -171,8 +178,8 @@ class _Location:
 class _Vectors:
     """Placeholder for the model of stored vectors, which cannot embed texts."""
 
-    def __init__(self, dimension: int) -> None:
-        self._dimension = dimension
+    def __init__(self, dimension: int, name: str) -> None:
+        self._dimension, self.name = dimension, name
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         raise StoreError("vectors are copied, so nothing can be embedded")

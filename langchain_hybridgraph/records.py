@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 def check_name(value: Any, what: str) -> None:
     """Raise ValueError unless the value can be an id: a non-empty string of valid Unicode without NUL characters."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
+        raise ConfigurationError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
     if replace_surrogates(value) != value:
-        raise ValueError(
+        raise ConfigurationError(
             f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
             'value.encode("utf-8", "replace").decode() replaces such characters'
         )
     if "\0" in value:
-        raise ValueError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
+        raise ConfigurationError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
 
 
 def check_ids(values: Any, name: str) -> None:
@@ -142,15 +142,15 @@ class Edge(Serializable):
             is_number = isinstance(weight, Real) and not isinstance(weight, bool)
             object.__setattr__(self, "weight", float(weight) if is_number else math.nan)
         if not 0.0 < self.weight <= 1.0:
-            raise ValueError(
+            raise ConfigurationError(
                 f"{_label(self)} has weight {quote_value(weight)}; pass one above 0 and up to 1, such as weight=0.5"
             )
         if self.source == self.target:
-            raise ValueError(f"{_label(self)} points to itself; connect two different ids")
+            raise ConfigurationError(f"{_label(self)} points to itself; connect two different ids")
         if self.valid_from is not None or self.valid_until is not None:
             start, end = _seconds(self, "valid_from", parse_time), _seconds(self, "valid_until", parse_end)
             if start is not None and end is not None and end < start:
-                raise ValueError(
+                raise ConfigurationError(
                     f"{_label(self)} has valid_until ({quote_value(self.valid_until)}) before valid_from "
                     f"({quote_value(self.valid_from)}): the edge would never be valid; swap the two times, or leave "
                     "one out"
@@ -183,7 +183,7 @@ def _seconds(edge: Edge, name: str, parse: Callable[[Any], float]) -> float | No
     try:
         return parse(value)
     except ValueError as error:
-        raise ValueError(f"{_label(edge)}, {name}: {error}") from error
+        raise ConfigurationError(f"{_label(edge)}, {name}: {error}") from error
 
 
 def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
@@ -214,7 +214,7 @@ def _storable(edge: Edge) -> Edge:
     for name, value in (("source", edge.source), ("target", edge.target), ("relation", edge.relation)):
         check_name(value, f"an edge's {name}")
     if not isinstance(edge.description, str):
-        raise ValueError(
+        raise ConfigurationError(
             f"the description of the edge {quote_value(edge.source)} → {quote_value(edge.target)} ({edge.relation}) is "
             f'{quote_value(edge.description)}; it must be a string; pass description="" for none'
         )

@@ -95,7 +95,8 @@ class UnusableSettingsError(ConfigurationError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         order = ("call", "environment", "file", "default")
         self.problems = tuple(sorted(problems, key=lambda each: (order.index(each.origin.kind), each.origin.line or 0)))
-        super().__init__("\n".join(problem.message for problem in self.problems))
+        super().__init__()
+        self.args = ("\n".join(problem.message for problem in self.problems),)  # not shortened: each line is needed
 
 
 class Value(NamedTuple):

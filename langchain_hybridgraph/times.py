@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time
 from numbers import Real
 from typing import Any
 
-from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 
 _HOUR = r"(?:[01]\d|2[0-3])"
 _SECOND = r"\d{2}(?:[.,]\d+)?"
@@ -44,10 +44,10 @@ def parse_time(value: Any) -> float:
     if isinstance(value, str):
         return _parse_text(value)
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"{quote_value(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
+        raise ConfigurationError(f"{quote_value(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
     number: Any = value
     if not _FIRST <= number < _LAST:
-        raise ValueError(
+        raise ConfigurationError(
             f"{quote_value(value)} is not a time in Unix seconds, which range from {_FIRST:.0f} to {_LAST:.0f}; "
             "divide milliseconds by 1000"
         )
@@ -105,5 +105,5 @@ def _parse_text(text: str) -> float:
     stripped = text.strip()
     seconds = _iso_seconds(stripped) if _BASIC.fullmatch(stripped) else iso_seconds(stripped)
     if seconds is None:
-        raise ValueError(f"{quote_value(text)} is not a time; {_EXPECTED}")
+        raise ConfigurationError(f"{quote_value(text)} is not a time; {_EXPECTED}")
     return seconds

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "langchain_hybridgraph"
-MOST_MODULES, MOST_CODE_LINES = 160, 31_140
+MOST_MODULES, MOST_CODE_LINES = 154, 30_000
 NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,

@@ -12,6 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.langgraph import HybridGraphMemory
+from langchain_hybridgraph.stores import catalog_writes
 from tests.support.stores.words import Words
 
 NOTES = ("ada", "notes")
@@ -136,7 +137,7 @@ def test_a_replaced_item_is_found_by_its_new_texts_alone():
     memory = HybridGraphMemory(index={"fields": ["texts[*]"]})
     memory.put(NOTES, "a", {"texts": ["a red car", "a boat", "a kite"]})
     memory.put(NOTES, "a", {"texts": ["green tea"]})
-    assert memory.search(NOTES, query="kite")[0].value == {"texts": ["green tea"]}
+    assert [item.value for item in memory.search(NOTES, query="kite or tea")] == [{"texts": ["green tea"]}]
     assert len(memory.store) == 1
     memory.delete(NOTES, "a")
     assert len(memory.store) == 0
@@ -230,10 +231,11 @@ def test_tenants(tmp_path):
             ConfigurationError,
             "ttl takes .*default_ttl.*'defalt_ttl'",
         ),
+        (lambda _: HybridGraphMemory(index={"dims": 3}), ConfigurationError, "'lsa' has as many numbers as its texts"),
         (
-            lambda _: HybridGraphMemory(index={"dims": 3, "embed": Words()}).put(NOTES, "a", {"text": "tea"}),
+            lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}),
             ConfigurationError,
-            r"index\['dims'\] is 3, but the embedding returns",
+            "'nowhere:thing', which cannot be used .*: write 'auto', 'lsa', 'minilm', 'package.module:factory'",
         ),
     ],
 )
@@ -243,3 +245,41 @@ def test_errors(call, error, message):
     memory.put(NOTES, "b", {"a": 1})
     with pytest.raises(error, match=message):
         call(memory)
+
+
+def test_wrong_dimensions_are_refused_before_anything_is_stored():
+    """An item whose embedding has other dimensions is neither stored nor searchable, nor are deletions carried out."""
+    memory = HybridGraphMemory(index={"dims": 3, "embed": Words()})
+    memory.put(NOTES, "old", {"text": "tea"}, index=False)
+    with pytest.raises(ConfigurationError, match=r"index\['dims'\] is 3, but the embedding returns"):
+        memory.batch([PutOp(NOTES, "old", None), PutOp(NOTES, "new", {"text": "tea"})])
+    assert [item.key for item in memory.search(NOTES)] == ["old"]
+
+
+def test_a_batch_is_one_transaction(tmp_path, monkeypatch):
+    """If the deletions of a batch fail, its other writes are not stored, and the other way round."""
+
+    def fails(*arguments):
+        raise OSError("no space left")
+
+    with HybridGraphMemory(tmp_path) as memory:
+        memory.put(NOTES, "old", {"text": "tea"})
+        batch = [PutOp(NOTES, "new", {"text": "coffee"}), PutOp(NOTES, "old", None)]
+        for name in ("delete_ids", "put_edges"):
+            with monkeypatch.context() as patch:
+                patch.setattr(catalog_writes, name, fails)
+                with pytest.raises(OSError, match="no space left"):
+                    memory.batch(batch)
+            assert [item.key for item in memory.search(NOTES)] == ["old"]
+        memory.batch(batch)
+        assert [item.key for item in memory.search(NOTES)] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("auto", "Embeddings"), ("langchain_hybridgraph.embeddings.resolve:LSAEmbeddings", "LSAEmbeddings")],
+)
+def test_embeddings_by_name(name, kind):
+    """The names that a HybridGraphStore accepts are accepted, too."""
+    memory = HybridGraphMemory(index={"embed": name})
+    assert type(memory.store.embeddings).__name__.endswith(kind)

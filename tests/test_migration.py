@@ -16,6 +16,7 @@ from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, St
 from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
+from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 pytest.importorskip("milvus_lite")
 
@@ -138,8 +139,7 @@ def test_learned_values_become_metadata(uri, name, tmp_path):
         store.memory.feedback("bo", "validate")
     report = migrate(tmp_path / "index", uri, destination_collection=name)
     assert report.problems == ()
-    own = "langchain_core.embeddings.fake.DeterministicFakeEmbedding"
-    with closing(MilvusChunkStore(uri, embedding=MODEL, name=own, collection=name)) as store:
+    with closing(MilvusStore(uri, MODEL, collection=name)) as store:
         chunks = store.get(["paris", "cy"])
     assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in chunks] == [("paris", "2024-04-30T23:59:59")]
 

@@ -20,8 +20,8 @@ from langchain_hybridgraph.adapters.documents import Identity, content_key, to_d
 from langchain_hybridgraph.adapters.index_refresh import Freshness, Refresh
 from langchain_hybridgraph.adapters.keyword_index import (
     FEW,
-    DocumentIndex,
     FilteredSearch,
+    ScopedRows,
     chunk_of,
     with_user_metadata,
 )
@@ -39,7 +39,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
-from langchain_hybridgraph.stores.tree import ChunkRows, Tree
+from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, tree_of_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,47 +88,37 @@ class VectorStoreAdapter:
     The metadata of every hit are checked against the filter afterwards. A text's tenant is under ``tenant``.
 
     The pipeline uses the ids that ``identity`` assigns; only this class uses the vector store's own ids.
-    ``extra_chunks`` maps assigned ids to chunks; it is used only if there is no keyword index (``texts`` is None).
+    ``freshness`` has the keyword index and keeps it up to date. ``identity`` and ``extra_chunks``, chunks by assigned
+    id, are used only without it. ``documents`` are the Documents in the store, if the index is of the user's Documents.
     """
 
     def __init__(
         self,
         vector_store: VectorStore,
-        texts: DocumentIndex | None,
         *,
-        id_key: str | None = None,
+        freshness: Freshness | None = None,
         identity: Identity | None = None,
         extra_chunks: Mapping[str, Chunk] = MappingProxyType({}),
-        freshness: Freshness | None = None,
         documents: Iterable[Document] = (),
     ) -> None:
         self.vector_store = vector_store
-        self.texts = texts
-        self.id_key = id_key
         self.freshness = freshness
-        self._identity = identity
+        self.texts = None if freshness is None else freshness.texts
+        self._identity = identity or Identity([])
         self._extra_chunks = extra_chunks
         self._ids_by_origin: dict[tuple[str, str], str] | None = None
         self._adapter = adapter_of(vector_store) if freshness is None else freshness.adapter
         self._brings_parents = False
-        self._tree: tuple[int, ChunkRows] | None = None  # with the version of the texts
+        self._tree: tuple[int, TreeState, TreeRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
-        if isinstance(self._adapter, ChromaAdapter) and texts is not None:
-            own_texts = None if texts.is_given else texts
-            self._filtered = None if freshness is None else freshness.filtered
-            if self._filtered is None:
-                self._filtered = FilteredSearch(self._adapter, self._chunk, documents, own_texts)
-            if freshness is not None:
-                freshness.filtered = self._filtered
+        if freshness is not None and isinstance(self._adapter, ChromaAdapter):
+            rows = (ScopedRows(), {}) if freshness.texts.is_given else freshness.texts.rows_of_store()
+            self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, *rows, documents)
 
     @property
     def identity(self) -> Identity:
         """The current assignment of ids to texts. It is replaced when all texts in the index are replaced."""
-        if self.texts is not None:
-            return self.texts.identity
-        if self._identity is None:
-            self._identity = Identity([], id_key=self.id_key)
-        return self._identity
+        return self._identity if self.texts is None else self.texts.identity
 
     @property
     def has_fast_keyword_search(self) -> bool:
@@ -262,10 +252,10 @@ class VectorStoreAdapter:
         assert self.texts is not None, "a tree needs texts that can be listed"
         if self._tree is None or self._tree[0] != self.texts.index.applied_version:
             version, chunks, rows = self.texts.state()
-            self._tree = version, ChunkRows(chunks, rows, self._nearest)
-        _, tree = self._tree
-        mask, alive = self.texts.allowed_rows(scope), tree.tree_state.alive
-        return Tree(tree.tree_state, tree, alive if mask is None else alive & mask[: len(alive)])
+            self._tree = version, *tree_of_chunks(chunks, rows, self._nearest)
+        _, tree_state, tree_rows = self._tree
+        mask, alive = self.texts.allowed_rows(scope), tree_state.alive
+        return Tree(tree_state, tree_rows, alive if mask is None else alive & mask[: len(alive)])
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
         """Sort ``ids`` by distance from the vector, nearest first. Of many ids, only 2 n may be returned."""
@@ -412,10 +402,10 @@ class FreshKeywordSource(KeywordSource):
         return Effect(self.name, run, quick=quick, owner=store)
 
 
-def pipeline_store(vector_store: VectorStore, texts: DocumentIndex | None, **options: Any) -> VectorStoreAdapter:
+def pipeline_store(vector_store: VectorStore, **options: Any) -> VectorStoreAdapter:
     """Create the store that lets a pipeline use a VectorStore; ``options`` are those of :class:`VectorStoreAdapter`."""
     kind = StoreWithVectors if adapter_of(vector_store).gives_vectors else VectorStoreAdapter
-    return kind(vector_store, texts, **options)
+    return kind(vector_store, **options)
 
 
 def _is_free(scope: Scope) -> bool:

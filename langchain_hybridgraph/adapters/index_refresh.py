@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import orjson
@@ -134,7 +133,8 @@ class Freshness:
                     else:
                         freshness._catch_up()
             except UnusableIndex as error:
-                logger.log(error.level, "the keyword index in %s is built again: %s", texts.path, error)
+                if (texts.path / _CURRENT).exists():
+                    logger.warning("the keyword index in %s is built again: %s", texts.path, error)
                 contents = StoreContents.of(adapter)
                 documents = list(contents.documents.values())
                 with texts.replaced(Identity(documents, documents, texts.id_key)):
@@ -329,11 +329,7 @@ _GENERATION = re.compile("[0-9a-f]{16}")
 
 
 class UnusableIndex(StoreError):
-    """The index in a folder cannot be used; ``level`` is the level at which this is logged."""
-
-    def __init__(self, reason: str, level: int = logging.WARNING) -> None:
-        super().__init__(reason)
-        self.level = level
+    """The index in a folder cannot be used."""
 
 
 class KeptIndex(DocumentIndex):
@@ -385,7 +381,7 @@ class KeptIndex(DocumentIndex):
             try:
                 folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
             except FileNotFoundError as error:
-                raise UnusableIndex("there is no index yet", logging.DEBUG) from error
+                raise UnusableIndex("there is no index yet") from error
             try:
                 if self._is_loaded and folder == self._folder:
                     self.index.reload()
@@ -459,11 +455,7 @@ class KeptIndex(DocumentIndex):
                 shutil.rmtree(old, ignore_errors=True)
 
     def change(
-        self,
-        add: Sequence[Chunk],
-        remove: Collection[str] = (),
-        stored: Mapping[str, int] = MappingProxyType({}),
-        deleted: Collection[str] = (),
+        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
     ) -> None:
         """Implement :meth:`DocumentIndex.change`; the change is also written to the folder."""
         change = {

@@ -142,11 +142,7 @@ class DocumentIndex:
         yield
 
     def change(
-        self,
-        add: Sequence[Chunk],
-        remove: Collection[str] = (),
-        stored: Mapping[str, int] = MappingProxyType({}),
-        deleted: Collection[str] = (),
+        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
     ) -> None:
         """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
         with self._changing:
@@ -252,8 +248,8 @@ _SPARE = 16
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
-    The metadata of the store's texts are in memory, with one row per text. ``documents`` were read from the store.
-    ``texts``, an index of the store's texts, replaces them. Added and deleted texts are detected when the number of
+    The metadata of the store's texts are in memory, with one row per text. At first, these are the rows ``scoped``,
+    with the row of each id in ``row_of``, and ``documents``. Added and deleted texts are detected when the number of
     texts in the store changes, and changed metadata only when a Document is read again. Thread-safe.
     """
 
@@ -261,25 +257,20 @@ class FilteredSearch:
         self,
         adapter: ChromaAdapter,
         chunk_of: Callable[[Document], Chunk],
-        documents: Iterable[Document] = (),
-        texts: DocumentIndex | None = None,
+        scoped: ScopedRows,
+        row_of: dict[str, int],
+        documents: Iterable[Document],
     ) -> None:
         self._adapter = adapter
         self._chunk_of = chunk_of
         self._changing = ForkSafeLock()
-        self._scoped = ScopedRows()
-        self._living: Mask = np.zeros(0, np.bool_)
-        self._ids: list[str] = []  # by row
-        self._row_of: dict[str, int] = {}
-        if texts is None:
-            self._add(documents)
-        else:
-            self._scoped, self._row_of = texts.rows_of_store()
-            self._ids = [""] * len(self._scoped)
-            self._living = np.zeros(len(self._scoped), np.bool_)
-            self._living[list(self._row_of.values())] = True
-            for id, row in self._row_of.items():
-                self._ids[row] = id
+        self._scoped, self._row_of = scoped, row_of
+        self._living: Mask = np.zeros(len(scoped), np.bool_)
+        self._living[list(row_of.values())] = True
+        self._ids = [""] * len(scoped)  # by row
+        for id, row in row_of.items():
+            self._ids[row] = id
+        self._add(documents)
 
     def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
         """Return the n nearest ids in the scope with their cosines.

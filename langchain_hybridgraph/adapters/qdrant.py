@@ -16,7 +16,6 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.adapters.vector_stores import (
     PAGE,
-    SAMPLED,
     NearestDocuments,
     StoreAdapter,
     is_number,
@@ -92,12 +91,6 @@ class QdrantAdapter(StoreAdapter):
 
     def ids(self) -> Iterator[str]:
         return (str(point.id) for point in self._scroll(with_payload=False))
-
-    def sample(self) -> Sequence[Vector]:
-        points, _ = self._store.client.scroll(
-            self._store.collection_name, limit=SAMPLED, with_payload=False, with_vectors=True
-        )
-        return [vector for point in points if (vector := self._vector(point)) is not None]
 
     def _document(self, point: Any) -> Document:
         payload = point.payload or {}

@@ -210,7 +210,7 @@ class StoreAdapter:
 
     def sample(self) -> Sequence[Vector]:
         """Return a sample of the stored vectors, or () if the store does not return vectors."""
-        return ()
+        return list(self.vectors(list(islice(self.ids(), SAMPLED))).values()) if self.gives_vectors else ()
 
     # -- shared by the adapters ---------------------------------------------------------------------------------
 
@@ -448,15 +448,6 @@ class MilvusAdapter(StoreAdapter):
     def ids(self) -> Iterator[str]:
         key = self._store._primary_field
         return (str(entity[key]) for entity in self._all([key]))
-
-    def sample(self) -> Sequence[Vector]:
-        if self._store.col is None or not self.searches_by_vector:
-            return ()
-        field = self._store._vector_field
-        answer = self._store.client.query(
-            self._store.collection_name, filter="", limit=SAMPLED, output_fields=[self._store._primary_field, field]
-        )
-        return [entity[field] for entity in answer]
 
     def _document(self, entity: dict[str, Any]) -> Document:
         id = str(entity[self._store._primary_field])

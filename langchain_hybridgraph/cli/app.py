@@ -284,11 +284,8 @@ def stats(
     with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
         facts = store.admin.stats()
     width = max(map(len, facts))
-    values = {
-        name: "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-        for name, value in facts.items()
-    }
-    print_answer(facts, "\n".join(f"{name:<{width}}  {value}" for name, value in values.items()), as_json)
+    lines = (f"{name:<{width}}  {'–' if value is None else value}" for name, value in facts.items())
+    print_answer(facts, "\n".join(lines), as_json)
 
 
 @app.command()
@@ -385,7 +382,7 @@ def serve_mcp(
     embedding: options.Model = None,
 ) -> None:
     """Serve tools for agents over the Model Context Protocol."""
-    from langchain_hybridgraph.server.access import Tokens, check_host, read_tokens
+    from langchain_hybridgraph.server.access import Limits, Tokens, check_host, read_tokens
     from langchain_hybridgraph.server.mcp import create_server
 
     if http is None and tokens is not None:
@@ -399,15 +396,18 @@ def serve_mcp(
     def open_store(name: str | None) -> Any:
         return existing_store(index, embedding=embedding, tenant=name, config=config)
 
-    permissions = Tokens(accepted, tenant)
+    limits = Limits()
+    permissions = Tokens(accepted, tenant, limits)
     with open_store(permissions.tenants[0]):
-        server = create_server(
-            open_store, permissions, url=f"http://[{host}]:{http}" if ":" in host else f"http://{host}:{http}"
-        )
+        server = create_server(open_store, permissions)
     if http is None:
         server.run("stdio")
     else:
-        server.run("streamable-http", host=host, port=http)
+        from langchain_hybridgraph.cli.serve import log_as_json, run
+        from langchain_hybridgraph.server.mcp import http_app
+
+        log_as_json()
+        run(http_app(server, permissions, limits, host), host, http)
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:

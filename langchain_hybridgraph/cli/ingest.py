@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -215,6 +214,4 @@ def run_demo(index: Path, embedding: str) -> None:
         for question in QUESTIONS:
             typer.secho(f"\n> {question}", fg="cyan", bold=True)
             print_result(retriever.retrieve(question), language=store.language)
-    # The command that runs this program in the user's shell, even if hybridgraph is not on the PATH.
-    command = "hybridgraph" if shutil.which("hybridgraph") else "python -m langchain_hybridgraph.cli"
-    typer.echo(f'\nAsk your own: {command} search "…" --index {index}')
+    typer.echo(f'\nAsk your own: hybridgraph search "…" --index {index}')

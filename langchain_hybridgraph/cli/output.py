@@ -73,12 +73,12 @@ def _heading(rank: int, score: float, title: str, place: str) -> str:
 def _with_reasons(lines: list[str], result: Any, remarks: Mapping[str, str] | None = None) -> list[str]:
     """Return the lines, followed by the degradation reasons: warnings in yellow, normal outcomes dimmed."""
     remarks = result.plan.get("remarks", {}) if remarks is None else remarks
-    reasons = [(reason, degradation(reason)) for reason in result.degraded]
-    styles: dict[str, dict[str, Any]] = {"warning": {"fg": "yellow"}, "info": {"dim": True}}
-    return (lines or ["nothing found"]) + [
-        typer.style(f"{reason}: {printable(remarks.get(reason, entry.plain_meaning))}", **styles[entry.level])
-        for reason, entry in reasons
-    ]
+    lines = lines or ["nothing found"]
+    for reason in result.degraded:
+        entry = degradation(reason)
+        text = f"{reason}: {printable(remarks.get(reason, entry.plain_meaning))}"
+        lines.append(typer.style(text, fg="yellow") if entry.level == "warning" else typer.style(text, dim=True))
+    return lines
 
 
 class Branch(NamedTuple):

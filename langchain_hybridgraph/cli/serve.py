@@ -29,6 +29,7 @@ from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.applications import Starlette
 
     from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
@@ -92,7 +93,7 @@ def log_as_json() -> None:
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
 
 
-def run(app: FastAPI, host: str, port: int) -> None:
+def run(app: Starlette, host: str, port: int) -> None:
     """Serve the application until it is interrupted; running requests are completed.
 
     Raises ConfigurationError if it cannot listen on the port.
@@ -120,13 +121,26 @@ def run(app: FastAPI, host: str, port: int) -> None:
 class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # a class that uvicorn chooses
     """uvicorn's protocol, extended to close connections that do not send a request in time."""
 
+    _last_request: Any = ...  # the request after which a time limit was started; None before the first request
+
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first request."""
         super().connection_made(transport)
-        self.loop.call_later(HEAD_SECONDS, self._close_unused)
+        self._limit_next()
 
-    def _close_unused(self) -> None:
-        if self.cycle is None:
+    def data_received(self, data: bytes) -> None:
+        """Read data; the first data after an answer starts the time limit of the next request."""
+        super().data_received(data)
+        self._limit_next()
+
+    def _limit_next(self) -> None:
+        last = self.cycle
+        if last is not self._last_request and (last is None or last.response_complete):
+            self._last_request = last
+            self.loop.call_later(HEAD_SECONDS, self._close_without_next, last)
+
+    def _close_without_next(self, last: Any) -> None:
+        if self.cycle is last:
             self.transport.close()
 
 
@@ -168,8 +182,11 @@ class _Watched:
     async def _follow(self) -> None:
         from watchfiles import awatch
 
-        async for _ in awatch(self._folder):
-            try:
-                await asyncio.to_thread(self)
-            except Exception as error:
-                LOGGER.exception("the changes in %s are not indexed yet: %s", self._folder, error)
+        is_first = True  # files may have changed since they were read, and before they were watched
+        async for changes in awatch(self._folder, rust_timeout=1_000, yield_on_timeout=True):
+            if is_first or changes:
+                try:
+                    await asyncio.to_thread(self)
+                except Exception as error:
+                    LOGGER.exception("the changes in %s are not indexed yet: %s", self._folder, error)
+            is_first = False

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.embeddings.lsa import LSAModel
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    HybridGraphError,
-    describe_error,
-    quote_value,
-)
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value
 from langchain_hybridgraph.execution.threads import keep_alive_forever
 from langchain_hybridgraph.registry import imported_factory
 
@@ -35,6 +30,7 @@ class LSAEmbeddings(LSAModel, Embeddings):
 # all-MiniLM-L6-v2, run by Chroma on onnxruntime
 
 _MINILM_DIMENSIONS = 384
+_BATCH = 32  # number of texts that the model processes at a time
 
 # Files that Chroma looks for before it downloads (chromadb 1.5.9, onnx_mini_lm_l6_v2.py).
 _FILES = (
@@ -53,29 +49,19 @@ class OnnxMiniLMEmbeddings(Embeddings):
     Chroma's ``ONNXMiniLM_L6_V2`` runs the model with onnxruntime, without torch, and gives the same vectors. The model
     (80 MB) is downloaded once, when it is first needed; creating this object downloads nothing.
 
-    ``batch_size`` is the number of texts that the model processes at a time. Several threads may embed at the same
-    time. A forked child process and an unpickled copy load the model again. Embedding raises ModelUnavailableError if
-    the model is not available.
-
-    >>> OnnxMiniLMEmbeddings(batch_size=16)
-    OnnxMiniLMEmbeddings(batch_size=16)
+    Several threads may embed at the same time. A forked child process and an unpickled copy load the model again.
+    Embedding raises ModelUnavailableError if the model is not available.
     """
 
     model_name = "all-MiniLM-L6-v2"
 
-    def __init__(self, *, batch_size: int = 32) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: pass a number of texts, at least 1")
-        self.batch_size = batch_size
+    def __init__(self) -> None:
         self._loading = threading.Lock()
         self._process = os.getpid()
 
-    def __reduce__(self) -> tuple[partial[OnnxMiniLMEmbeddings], tuple[()]]:
-        """Pickle only the settings, not the model."""
-        return partial(OnnxMiniLMEmbeddings, batch_size=self.batch_size), ()
-
-    def __repr__(self) -> str:
-        return f"OnnxMiniLMEmbeddings(batch_size={self.batch_size})"
+    def __reduce__(self) -> tuple[type[OnnxMiniLMEmbeddings], tuple[()]]:
+        """Return how to make a copy, which has no model yet."""
+        return OnnxMiniLMEmbeddings, ()
 
     @staticmethod
     def folder() -> Path:
@@ -105,8 +91,8 @@ class OnnxMiniLMEmbeddings(Embeddings):
         self.load()
         # Texts of similar length share a batch, so that little padding is needed.
         by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        for start in range(0, len(texts), self.batch_size):
-            places = by_length[start : start + self.batch_size]
+        for start in range(0, len(texts), _BATCH):
+            places = by_length[start : start + _BATCH]
             result[places] = self._embed([texts[place] for place in places])
         return result
 
@@ -211,7 +197,7 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     except Exception as error:
         arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
         raise ConfigurationError(
-            f"embedding {name!r} could not be created by calling it with ({arguments}): {describe_error(error)}"
+            f"embedding {name!r} could not be created by calling it with ({arguments}): {errors.describe_error(error)}"
         ) from error
     if not isinstance(embedding, Embeddings):
         raise ConfigurationError(
@@ -233,7 +219,7 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
     if made_with is None:
         return "lsa"
     if made_with not in _BUILT_IN:
-        raise EmbeddingMismatchError(
+        raise errors.EmbeddingMismatchError(
             f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
             "pass it as embedding=…"
         )

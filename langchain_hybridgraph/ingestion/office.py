@@ -223,13 +223,7 @@ KINDS: Mapping[str, Callable[[Path, Note], Iterator[FilePart]]] = {
     **{f".{name}": read_code for name in _CODE.split()},
 }
 """Readers of the files that are read in another process, by suffix."""
-_WITHOUT_PARTS: dict[Any, str] = {
-    read_pdf: "no page contains text; if the pages were scanned, add a text layer, for example with ocrmypdf",
-    read_word: "it has no text",
-    read_slides: "no slide contains text; pictures are not read",
-    read_workbook: "it has no row below a header",
-    read_csv: "it has no row below the header",
-}
+_WITHOUT_PARTS = "it has no text; if its pages were scanned, add a text layer, for example with ocrmypdf"
 
 
 # -- the process that reads files -----------------------------------------------------------------------------------
@@ -255,7 +249,7 @@ def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
         part = None
         for part in read(path, lambda message: send({"note": message})):
             send({"part": part})
-        send({"end": _WITHOUT_PARTS[read] if part is None else None})
+        send({"end": _WITHOUT_PARTS if part is None else None})
     except ImportError:
         send({"end": f"to read this kind of file, install the extra: {INSTALL}"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything

@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError, check_whole_number
-from langchain_hybridgraph.execution.processes import (
-    Progress,
-    TaskShare,
-    counted,
-    ordered_map,
-    report,
-    showing,
-    worker_processes,
-)
+from langchain_hybridgraph.execution import processes
+from langchain_hybridgraph.execution.processes import Progress, counted, report
 from langchain_hybridgraph.ingestion import splitting
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
@@ -56,7 +49,8 @@ def cut_ahead(
             yield None
         return
     has_mentions = any(isinstance(builder, EntityEdges) for builder in builders)
-    yield from chain.from_iterable(ordered_map(partial(_cut_files, splitter, has_mentions), _batches(files, begin)))
+    cut_batch = partial(_cut_files, splitter, has_mentions)
+    yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, begin)))
 
 
 def _is_portable(splitter: splitting.Splitter | None) -> bool:
@@ -209,7 +203,7 @@ def ingest(
     if isinstance(source, FileDocuments):
         made_by = fingerprint(splitter, builders, source.as_text)
         source.may_be_empty |= bool(prune_documents)  # all of its files may have been deleted
-    with showing(progress), worker_processes(), TaskShare() as task:
+    with processes.showing(progress), processes.worker_processes(), processes.TaskShare() as task:
         run = _IngestRun(store, splitter, builders, batch_size, task)
         if isinstance(source, FileDocuments) and isinstance(store, RecordsFiles):
             run.take_files(source, KnownFiles(store, made_by), prune_documents)
@@ -227,7 +221,7 @@ _SHARES = {False: (0.9, 0.9), True: (0.5, 0.75)}
 
 class _IngestRun:
     def __init__(
-        self, store: Any, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: TaskShare
+        self, store: Any, splitter: Any, builders: Sequence[EdgeBuilder], batch_size: int, task: processes.TaskShare
     ) -> None:
         self._started = time.perf_counter()
         self._store = store

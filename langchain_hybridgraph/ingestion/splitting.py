@@ -262,16 +262,15 @@ class SemanticSplitter:
         """Yield the pieces of a document's text, in order."""
         text = document.page_content
         structure = outline_of(document)
-        recursive = RecursiveSplitter(self.size, 0, self.counter)
         sentences = [list(_sentences(text, structure, section)) for section in structure.sections]
         try:
             breaks = self._breaks(text, sentences)
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
             name = repr(document.id or document.metadata.get("source") or text[:40])
             note(f"semantic splitting fell back to recursive splitting for {name}: {describe_error(error)}")
-            yield from _cut(text, recursive.spans(text, structure), structure)
-            return
+            breaks = set()
         spans: list[_Span] = []
+        recursive = RecursiveSplitter(self.size, 0, self.counter)
         for section, inside in zip(structure.sections, sentences, strict=True):
             starts = [start for start, _ in inside if start in breaks]
             for first, last in split_points.spans(section.start, starts, section.end):

@@ -16,14 +16,7 @@ from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk, Serializable
 from langchain_hybridgraph.errors import ConfigurationError, describe_error, shorten
-from langchain_hybridgraph.execution.llm import (
-    DATA_ONLY,
-    SILENT,
-    answer_schema,
-    parse_answer,
-    prompt_messages,
-    with_schema,
-)
+from langchain_hybridgraph.execution import llm
 from langchain_hybridgraph.execution.processes import Progress, counted, report, showing
 from langchain_hybridgraph.ingestion.edges.base import slices
 from langchain_hybridgraph.ingestion.markdown import outline
@@ -169,7 +162,7 @@ def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
 
 # -- by a model ---------------------------------------------------------------------------------------------------
 
-_FORM = answer_schema(
+_FORM = llm.answer_schema(
     "Summary",
     "Summary of a directory.",
     abstract={"type": "string", "description": "Contents of the directory, in one or two sentences."},
@@ -182,12 +175,12 @@ _INSTRUCTIONS = (
     "Summarise a directory of documents so that a search engine can decide whether to search it. Describe its contents "
     "in the language of the documents and in words that a question about them would use; name the directory's parts, "
     "products, people and terms. Do not add anything that the input does not contain. The input is JSON. "
-    f"{DATA_ONLY} Answer only with JSON."
+    f"{llm.DATA_ONLY} Answer only with JSON."
 )
 
 
-def _by_model(llm: Any) -> Summarise:
-    model = with_schema(llm, _FORM, "build_layers")
+def _by_model(chat_model: Any) -> Summarise:
+    model = llm.with_schema(chat_model, _FORM, "build_layers")
 
     def summarise(directory: Directory) -> Summary:
         material = {
@@ -196,8 +189,8 @@ def _by_model(llm: Any) -> Summarise:
             "text": shorten(directory.text, 8_000),
             "parts": [{"name": part.name, "abstract": part.abstract} for part in directory.parts[:200]],
         }
-        config = {"run_name": "build_layers", **SILENT}
-        answer = parse_answer(model.invoke(prompt_messages(_INSTRUCTIONS, material), config))
+        config = {"run_name": "build_layers", **llm.SILENT}
+        answer = llm.parse_answer(model.invoke(llm.prompt_messages(_INSTRUCTIONS, material), config))
         abstract = answer.get("abstract") if isinstance(answer, Mapping) else None
         if not isinstance(abstract, str) or not abstract.strip():
             raise ValueError(f"there is no abstract in the model's answer: {shorten(str(answer), 200)}")

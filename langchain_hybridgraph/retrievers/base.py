@@ -476,7 +476,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             **selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)},
             store=store,
             sources=self._sources(options, callbacks),
-            fusion=self.fusion if self.fusion is not None else self._default_fusion,
+            fusion=self._fusion,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
@@ -499,6 +499,10 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
                 check_value(type(self), name, value)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
+
+    @property
+    def _fusion(self) -> Any:
+        return self._default_fusion if self.fusion is None else self.fusion
 
     def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
         max_tokens = options.get("max_tokens")

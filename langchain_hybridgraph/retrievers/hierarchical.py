@@ -179,10 +179,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     def _streams_early(self) -> bool:
         return False  # a hierarchical search changes scores at every level
 
-    @property
-    def _fusion(self) -> Any:
-        return self.fusion if self.fusion is not None else self._default_fusion
-
     def _prepare(
         self,
         query: str | None,
@@ -197,10 +193,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         self._check_options(options)
         common = {key: value for key, value in options.items() if key not in TREE_ONLY}
         prepared_search = super()._prepare(query, common, callbacks)
-        session = options.get("session")
-        mode = self.mode if options.get("mode") is None else options.get("mode")
-        threshold = options.get("score_threshold")
-        threshold = self.score_threshold if threshold is None else threshold
+        options = {name: value for name, value in options.items() if value is not None}
+        mode, threshold = options.get("mode", self.mode), options.get("score_threshold", self.score_threshold)
         check_value(type(self), "mode", mode)
         check_value(type(self), "score_threshold", threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
@@ -212,7 +206,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             trace=prepared_search.trace,
             deadline=prepared_search.deadline,
             targets=hierarchy.as_targets(options.get("target_uri")),
-            session=as_session(session),
+            session=as_session(options.get("session")),
             planner=self._rules if self.planner is None else self.planner,
             roots=tree.roots,
             start_k=tree.start_k,

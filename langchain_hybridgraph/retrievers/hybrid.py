@@ -116,16 +116,13 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         shared = _SharedAdapters.of(self.vector_store)
         with shared.lock:
             adapter = shared.adapters.get(key)
-            if adapter is None:
-                adapter = self._adapter(None)
-                if adapter.freshness is not None:
-                    shared.adapters[key] = adapter
-                return adapter
-            assert adapter.freshness is not None, "others are not shared"
-            if adapter.freshness.adapter.is_in_memory:
-                adapter.freshness.refresh()
+            freshness = None if adapter is None else adapter.freshness
+            if adapter is None or freshness is None:
+                adapter = shared.adapters[key] = self._adapter(None)
+            elif freshness.adapter.is_in_memory:
+                freshness.refresh()
             else:
-                adapter.freshness.bring_up_to_date()
+                freshness.bring_up_to_date()
             return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
@@ -135,9 +132,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             own_documents = _documents_of(self.keyword_retriever, options.id_key, only_with_ids=not adapter.can_list)
             identity = Identity(own_documents, _stored_of(own_documents, adapter), options.id_key)
             chunks = {id: chunk_of(document, id) for document, id in zip(own_documents, identity.ids, strict=True)}
-            return pipeline_store(
-                self.vector_store, None, id_key=options.id_key, identity=identity, extra_chunks=chunks
-            )
+            return pipeline_store(self.vector_store, identity=identity, extra_chunks=chunks)
         merges_copies = options.equal_texts == "once"
         if options.path is not None:
             with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
@@ -150,13 +145,10 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
                     stacklevel=6,
                 )
-            return pipeline_store(self.vector_store, None, id_key=options.id_key)
+            return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
+        is_given = documents is not None
         build = partial(
-            DocumentIndex,
-            engine=options.engine,
-            language=options.language,
-            id_key=options.id_key,
-            is_given=documents is not None,
+            DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
         )
         contents = index_refresh.StoreContents()
         reading = contents.reading(adapter) if adapter.can_list else iter(())
@@ -182,15 +174,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 contents, is_read = index_refresh.StoreContents(), False
             stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
             texts = build(documents, stored_documents=stored)
-        return pipeline_store(
-            self.vector_store,
-            texts,
-            id_key=options.id_key,
-            freshness=index_refresh.Freshness(
-                texts, adapter, contents if is_read else None, merges_copies=merges_copies
-            ),
-            documents=() if documents is None else contents.documents.values(),
-        )
+        freshness = index_refresh.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
+        stored_documents = () if documents is None else contents.documents.values()
+        return pipeline_store(self.vector_store, freshness=freshness, documents=stored_documents)
 
     def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
         """Return the adapter with the keyword index in this folder, or None if the folder or the store fails."""
@@ -216,7 +202,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         except Exception as error:  # noqa: BLE001 - a full disk, a write-protected folder, or a server that fails
             logger.warning("the keyword index is in memory, not in %s: %s", path, describe_error(error))
             return None
-        return pipeline_store(self.vector_store, folder_index, id_key=options.id_key, freshness=freshness)
+        return pipeline_store(self.vector_store, freshness=freshness)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option, except ``index``; ``vector_store`` only if neither store needs an index."""

@@ -115,7 +115,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
     def _query_of(self, query: str | None, options: Options) -> Query:
         parsed_query = super()._query_of(query, options)
-        session_id = self.session_id if options.get("session_id") is None else options.get("session_id")
+        session_id = options.get("session_id", self.session_id)
         if query is None or session_id is None or options.get("session") is not None:
             return parsed_query
         return replace(parsed_query, scope=_without_question(self._store, session_id, query, parsed_query.scope))
@@ -159,7 +159,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         )
 
     def _mode(self, options: Options) -> Mode:
-        mode = self.mode if options.get("mode") is None else options.get("mode")
+        mode = options.get("mode", self.mode)
         if mode is None and protocols.implements(self._store, protocols.HasMemory):
             mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)

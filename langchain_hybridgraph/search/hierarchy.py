@@ -405,7 +405,7 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
         node = stack.pop()
         if node not in visited:
             visited.add(node)
-            if tree.is_document(node):
+            if tree.chunks(node):
                 yield node
             stack += reversed(tree.children(node))
 

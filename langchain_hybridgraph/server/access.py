@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,12 +17,26 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.models import FilterOption
+from langchain_hybridgraph.registry import nearest
+from langchain_hybridgraph.settings_file import Origin, Problem, UnusableSettingsError
 
 Right = Literal["read", "write", "admin"]
 RIGHTS: frozenset[Right] = frozenset({"read", "write", "admin"})
 SHORTEST_TOKEN = 16
 TOKENS_VARIABLE = "HYBRIDGRAPH_TOKENS"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Refusal(Exception):
+    """Refusal of a request, with an HTTP status and a message."""
+
+    def __init__(self, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, dict(headers or {})
+
+
+# Arguments of a Refusal: an instance that is raised again and again would keep the tracebacks of all requests.
+FORBIDDEN = (403, "the token does not allow this request")
 
 
 class Token(BaseModel):
@@ -49,6 +63,12 @@ class Token(BaseModel):
     def _check(self) -> Self:
         if (self.token is None) == (self.sha256 is None):
             raise ValueError("pass either token or sha256, the hexadecimal SHA-256 of the token")
+        secret = "" if self.token is None else self.token.get_secret_value()
+        if not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
+            raise ValueError(
+                "token must consist of printable ASCII characters without spaces around it, because clients send it in "
+                "a header; choose another one"
+            )
         if self.filter is not None and self.rights != {"read"}:
             raise ValueError(
                 f"a token with a filter can only read, got the rights {sorted(self.rights)}: leave the filter out, or "
@@ -77,8 +97,10 @@ class Access:
 class Tokens:
     """The tokens of a service. Without tokens, every request has all rights for the tenant of the service."""
 
-    def __init__(self, tokens: Iterable[Token] = (), tenant: str | None = None) -> None:
+    def __init__(self, tokens: Iterable[Token] = (), tenant: str | None = None, limits: Limits | None = None) -> None:
         self._open = Access(tenant)
+        self._limits = limits or Limits()
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and the time at which they were counted
         self._accesses: dict[bytes, Access] = {}
         for token in tokens:
             name = token.name or token.digest.hex()[:8]
@@ -112,6 +134,20 @@ class Tokens:
                 granted = access
         return granted
 
+    def admit(self, authorization: str | None) -> Access:
+        """Return the access of a request, and count it. Raises Refusal for a wrong token and for too many requests."""
+        access = self.access(authorization)
+        if access is None:
+            raise Refusal(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+        rate, burst, now = self._limits.rate, self._limits.burst, time.monotonic()
+        left, since = self._buckets.get(access.name, (float(burst), now))
+        left = min(burst, left + (now - since) * rate)
+        self._buckets[access.name] = (left - 1 if left >= 1 else left, now)
+        if left < 1:
+            headers = {"Retry-After": str(max(1, round((1 - left) / rate)))}
+            raise Refusal(429, "too many requests for this token", headers)
+        return access
+
 
 def read_tokens(file: Path | None = None, environment: Mapping[str, str] = os.environ) -> list[Token]:
     """Return the tokens in a JSON file, or else those in the variable ``HYBRIDGRAPH_TOKENS``.
@@ -135,17 +171,38 @@ def read_tokens(file: Path | None = None, environment: Mapping[str, str] = os.en
         raise ConfigurationError(f"{place} is not JSON ({position}); write a list such as {example}") from None
     if not isinstance(entries, list) or not (entries or file is None):
         raise ConfigurationError(f"{place} must contain a list of tokens such as {example}")
-    return [_token(entry, f"{place}, entry {number}") for number, entry in enumerate(entries, start=1)]
+    tokens: list[Token] = []
+    problems: list[str] = []
+    origin = Origin("environment" if file is None else "file", place)
+    for number, entry in enumerate(entries, start=1):
+        try:
+            tokens.append(Token.model_validate(entry))
+        except ValidationError as error:
+            lines = dict.fromkeys(f"{place}, entry {number}{_problem(each)}" for each in error.errors())
+            problems += lines
+    if problems:
+        raise UnusableSettingsError(Problem("", origin, each) for each in problems)
+    return tokens
 
 
-def _token(entry: Any, place: str) -> Token:
-    try:
-        return Token.model_validate(entry)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(map(str, first["loc"])) or "token"
-        fields = ", ".join(Token.model_fields)
-        raise ConfigurationError(f"{place}: {key}: {first['msg']}; the keys are {fields}") from None
+_EXPECTED_VALUES = {
+    "token": f"must be a string with at least {SHORTEST_TOKEN} characters",
+    "sha256": "must be the SHA-256 of a token, as 64 hexadecimal digits in lower case",
+    "name": "must be a string",
+    "tenant": "must be a string or null",
+    "rights": 'must be a list of at least one of "read", "write" and "admin"',
+}
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    """Return a key and its problem. An unknown key is not quoted, because it may be a token in the wrong place."""
+    key = str(error["loc"][0]) if error["loc"] else ""
+    keys = f"the keys are {', '.join(Token.model_fields)}"
+    if error["type"] == "extra_forbidden":
+        return f": a key is unknown; {nearest(key, Token.model_fields)}{keys}"
+    if error["type"] == "value_error":
+        return f"{f', {key}' if key else ''}: {error['ctx']['error']}"
+    return f", {key}: {_EXPECTED_VALUES.get(key, error['msg'])}" if key else f": must be an object; {keys}"
 
 
 def check_host(host: str, tokens: Sequence[Token]) -> None:
@@ -183,25 +240,3 @@ class Limits:
             check_whole_number(name, getattr(self, name), least=1)
         check_number("rate", self.rate, gt=0)
         check_number("deadline", self.deadline, gt=0)
-
-
-@dataclass
-class RateLimiter:
-    """Limit on the number of requests per second of each token (a token bucket)."""
-
-    limits: Limits
-    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def wait(self, name: str, now: float | None = None) -> float:
-        """Count a request. Return 0 if it may run, or else the number of seconds to wait.
-
-        >>> limiter = RateLimiter(Limits(rate=2, burst=1))
-        >>> limiter.wait("ada", 0.0), limiter.wait("ada", 0.0), limiter.wait("bo", 0.0), limiter.wait("ada", 0.5)
-        (0.0, 0.5, 0.0, 0.0)
-        """
-        now = time.monotonic() if now is None else now
-        left, since = self._buckets.get(name, (float(self.limits.burst), now))
-        left = min(self.limits.burst, left + (now - since) * self.limits.rate)
-        may_run = left >= 1
-        self._buckets[name] = (left - 1 if may_run else left, now)
-        return 0.0 if may_run else (1 - left) / self.limits.rate

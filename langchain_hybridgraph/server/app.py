@@ -83,7 +83,7 @@ def create_app(
         responses=REFUSALS,
     )
     app.state.service = service
-    app.add_middleware(Guard, service=service)
+    app.add_middleware(Guard, tokens=service.tokens, limits=service.limits, registry=service.registry)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
     add_health(app.router, service)

@@ -17,15 +17,19 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import ConfigDict, Field, PrivateAttr, SecretStr
 
-from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError, quote_value
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    HybridGraphError,
+    RetrievalError,
+    StoreUnavailableError,
+    quote_value,
+)
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.arguments import HISTORY
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import EARLY, EarlyDocuments, HandOut, StreamingRetriever
-
-_LONGEST_DETAIL = 1_000  # characters quoted from an answer of another server, such as a proxy
 
 
 class RemoteRetriever(StreamingRetriever):
@@ -91,16 +95,16 @@ class RemoteRetriever(StreamingRetriever):
 
     def retrieve(self, query: str | None, k: int | None = None, **options: Any) -> RetrievalResult[Document]:
         """Return the same result as the ``retrieve`` of the local retriever."""
-        with _errors():
+        with self._errors():
             answer = self._client.post("/search", **self._body(query, {"annotate": "all", "k": k, **options}))
-        return RetrievalResult.from_dict(_checked(answer).json())
+        return _result(answer)
 
     async def aretrieve(self, query: str | None, k: int | None = None, **options: Any) -> RetrievalResult[Document]:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
         body = self._body(query, {"annotate": "all", "k": k, **options})
-        with _errors():
+        with self._errors():
             answer = await self._async_client.post("/search", **body)
-        return RetrievalResult.from_dict(_checked(answer).json())
+        return _result(answer)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
@@ -109,11 +113,13 @@ class RemoteRetriever(StreamingRetriever):
         if EARLY not in options:
             return list(self.retrieve(query, **options))
         events = _Events(options.pop(EARLY))
-        with _errors(), self._client.stream("POST", "/search/stream", **self._body(query, options)) as answer:
-            if answer.is_error:
+        with self._errors(), self._client.stream("POST", "/search/stream", **self._body(query, options)) as answer:
+            if not _is_stream(answer):
                 answer.read()
-            for data in _checked(answer).iter_bytes():
-                events.feed(data)
+                raise _error_in(answer)
+            with _expected(answer):
+                for data in answer.iter_bytes():
+                    events.feed(data)
         return events.documents()
 
     async def _aget_relevant_documents(
@@ -124,12 +130,14 @@ class RemoteRetriever(StreamingRetriever):
             return list(await self.aretrieve(query, **options))
         events = _Events(options.pop(EARLY))
         body = self._body(query, options)
-        with _errors():
+        with self._errors():
             async with self._async_client.stream("POST", "/search/stream", **body) as answer:
-                if answer.is_error:
+                if not _is_stream(answer):
                     await answer.aread()
-                async for data in _checked(answer).aiter_bytes():
-                    events.feed(data)
+                    raise _error_in(answer)
+                with _expected(answer):
+                    async for data in answer.aiter_bytes():
+                        events.feed(data)
         return events.documents()
 
     def _body(self, query: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,6 +145,14 @@ class RemoteRetriever(StreamingRetriever):
         body = {"retriever": self.retriever, "query": query, **self.options, **of_call}
         body = {name: value.isoformat() if isinstance(value, date) else value for name, value in body.items()}
         return {"content": json.dumps(body, default=_as_json), "headers": {"Content-Type": "application/json"}}
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.HTTPError as error:
+            message = f"the service at {self.url} cannot be reached ({type(error).__name__}: {error})"
+            raise StoreUnavailableError(message) from error
 
 
 def _as_json(value: Any) -> Any:
@@ -195,27 +211,52 @@ class _Events:
         return self._early.completed([self._documents[id] for id in self._order])
 
 
+def _is_stream(answer: httpx.Response) -> bool:
+    return answer.is_success and answer.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _result(answer: httpx.Response) -> RetrievalResult[Document]:
+    if not answer.is_success:
+        raise _error_in(answer)
+    with _expected(answer):
+        result: RetrievalResult[Document] = RetrievalResult.from_dict(answer.json())
+    return result
+
+
 @contextmanager
-def _errors() -> Iterator[None]:
+def _expected(answer: httpx.Response) -> Iterator[None]:
+    """Raise one error for content that is not that of a service, such as the page of a proxy."""
     try:
         yield
-    except httpx.HTTPError as error:
-        raise StoreUnavailableError(f"the service cannot be reached ({type(error).__name__}: {error})") from error
+    except HybridGraphError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _foreign(answer, type(error).__name__) from error
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
-    if not answer.is_error:
-        return answer
+def _error_in(answer: httpx.Response) -> Exception:
     try:
-        detail = answer.json()["detail"]
-    except (ValueError, KeyError, TypeError):  # the answer may be from a proxy
-        detail = answer.text[:_LONGEST_DETAIL]
-    raise _error(answer.status_code, detail)
+        return _error(answer.status_code, answer.json()["detail"])
+    except (ValueError, LookupError, TypeError):
+        return _foreign(answer, quote_value(answer.text))
+
+
+def _foreign(answer: httpx.Response, content: str) -> Exception:
+    """Return the error for an answer that does not come from a service."""
+    message = (
+        f"{answer.request.url} answered {answer.status_code}, but not as a service of this package ({content}): check "
+        "that url is the address of hybridgraph serve, and any proxy in between"
+    )
+    return _KINDS.get(answer.status_code, RetrievalError)(message)
+
+
+_KINDS: Mapping[int, Callable[[str], Exception]] = {
+    **dict.fromkeys((400, 401, 403, 404, 413, 422), ConfigurationError),
+    **dict.fromkeys((429, 502, 503), StoreUnavailableError),
+}
 
 
 def _error(status: int, detail: Any) -> Exception:
-    problems = detail if isinstance(detail, list) else []
-    text = "; ".join(str(problem["message"]) for problem in problems) or str(detail)
-    kinds: dict[int, Callable[[str], Exception]] = dict.fromkeys((400, 401, 403, 404, 413, 422), ConfigurationError)
-    kinds |= dict.fromkeys((429, 503), StoreUnavailableError)
-    return kinds.get(status, RetrievalError)(f"the service answered {status}: {text}")
+    """Return the error for the detail of a refusal: a text, or a list of problems."""
+    text = detail if isinstance(detail, str) else "; ".join(str(problem["message"]) for problem in detail)
+    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {text}")

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import time
-import traceback
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +15,14 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 from starlette.routing import Match
 
-from langchain_hybridgraph.server.access import Access, Right
-from langchain_hybridgraph.server.service import FORBIDDEN, Refusal, Service, refusal_for
+from langchain_hybridgraph.server.access import FORBIDDEN, Access, Limits, Refusal, Right, Tokens
+from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from starlette.types import ASGIApp, Message, Receive, Send
     from starlette.types import Scope as ASGIScope
 
-LOGGER = logging.getLogger("langchain_hybridgraph.server")
 PUBLIC = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 """Paths that need no token."""
 
@@ -58,19 +57,14 @@ class Json(Response):
         return encode(content)
 
 
-def refused(refusal: Refusal) -> Json:
-    """Return the response to a refused request."""
-    return Json({"detail": refusal.detail}, refusal.status, refusal.headers)
-
-
 class Guard:
     """ASGI middleware that checks tokens and limits, and logs and counts each request."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        from prometheus_client import Counter, Histogram
+    def __init__(self, app: ASGIApp, tokens: Tokens, limits: Limits, registry: CollectorRegistry | None = None) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Histogram
 
-        self.app, self.service = app, service
-        registry = service.registry
+        self.app, self._tokens, self._limits = app, tokens, limits
+        registry = registry or CollectorRegistry()
         self._count = Counter(
             "hybridgraph_http_requests_total", "HTTP requests.", ["method", "route", "status"], registry=registry
         )
@@ -91,20 +85,18 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = {"x-request-id": request_id, "x-content-type-options": "nosniff", "cache-control": "no-store"}
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in headers.items()),
-                ]
+                own = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *own]
             await send(message)
 
         try:
-            async with asyncio.timeout(2 * self.service.limits.deadline):
+            async with asyncio.timeout(2 * self._limits.deadline):
                 await self._answer(scope, receive, send_counted)
         except Exception as raised:  # noqa: BLE001 - the service keeps running; the error is logged
             error = raised
             if not status:
-                await refused(refusal_for(raised))(scope, receive, send_counted)
+                refusal = refusal_for(raised)
+                await Json({"detail": refusal.detail}, refusal.status, refusal.headers)(scope, receive, send_counted)
         finally:
             status = status or CLIENT_CLOSED
             route = _route(scope)
@@ -117,12 +109,12 @@ class Guard:
         headers = dict(scope["headers"])
         if scope["path"].removeprefix(scope.get("root_path", "")) not in PUBLIC:
             authorization = headers.get(b"authorization", b"").decode("latin-1")
-            scope["state"]["access"] = self.service.admit(authorization)
+            scope["state"]["access"] = self._tokens.admit(authorization)
         await self.app(scope, self._limited(headers, receive), send)
 
     def _limited(self, headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
         """Return ``receive`` with an error for a body that is too large."""
-        most, size = self.service.limits.body, 0
+        most, size = self._limits.body, 0
         too_large = 413, f"the body must have at most {most:,} bytes"
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > most:
@@ -149,10 +141,8 @@ class Guard:
             "token": None if access is None else access.name,
             "tenant": None if access is None else access.tenant,
         }
-        if status >= 500 and error is not None:  # messages and source lines are left out: they may quote the query
-            frames = traceback.extract_tb(error.__traceback__)
-            fields["error"] = type(error).__name__
-            fields["traceback"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        if status >= 500 and error is not None:
+            fields |= error_fields(error)
         LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "request %s", json.dumps(fields), extra=fields)
 
 

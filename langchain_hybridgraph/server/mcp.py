@@ -23,7 +23,7 @@ from langchain_hybridgraph.records import Scope, passes_filter
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.server.access import Access, Right, Tokens
+from langchain_hybridgraph.server.access import Access, Limits, Right, Tokens
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -40,6 +40,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
     from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -64,17 +66,16 @@ Where = Annotated[
 ]
 
 
-def create_server(
-    open_store: Callable[[str | None], Store], tokens: Tokens, *, url: str | None = None, **options: Any
-) -> MCPServer[Any]:
+def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **options: Any) -> MCPServer[Any]:
     """Return an MCP server with the tools search, search_graph, read_document, remember, recall and forget.
 
     ``open_store`` returns the store of a tenant; it is called once per tenant. Over HTTP, a bearer token determines the
-    tenant, the rights and the filter of each call, and ``url`` is the public address of the server. Without tokens, as
-    over stdio, every call has all rights. ``options`` are passed to the retrievers.
+    tenant, the rights and the filter of each call. Without tokens, as over stdio, every call has all rights.
+    ``options`` are passed to the retrievers.
 
     A caller cannot see texts of other tenants. An error about an argument is returned to the model.
     """
+    issuer: Any = "http://127.0.0.1"  # required, but never contacted
     tools = _Tools(lru_cache(maxsize=None)(open_store), tokens, options)
     server: MCPServer[Any] = MCPServer(
         "hybridgraph",
@@ -82,13 +83,7 @@ def create_server(
         title="Hybrid and graph search",
         instructions=INSTRUCTIONS,
         token_verifier=_Verifier(tokens) if tokens else None,
-        auth=AuthSettings(
-            issuer_url=url or "http://127.0.0.1",  # type: ignore[arg-type]  # pydantic parses the URL
-            resource_server_url=None,
-            required_scopes=[],
-        )
-        if tokens
-        else None,
+        auth=AuthSettings(issuer_url=issuer, resource_server_url=None, required_scopes=[]) if tokens else None,
     )
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -114,6 +109,20 @@ def create_server(
         tools.document_resource
     )
     return server
+
+
+def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) -> Starlette:
+    """Return an ASGI application that serves ``/mcp`` over streamable HTTP, with the guard of the service."""
+    from starlette.routing import Route
+
+    from langchain_hybridgraph.server.guard import Guard
+
+    app = server.streamable_http_app(host=host, max_request_body_size=limits.body)
+    for route in app.routes:
+        assert isinstance(route, Route)
+        route.methods = {"POST", "DELETE"}  # a GET would wait, without a deadline, for messages that are never sent
+    app.add_middleware(Guard, tokens=tokens, limits=limits)
+    return app
 
 
 class _Verifier:

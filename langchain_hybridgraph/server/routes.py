@@ -15,14 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from langchain_hybridgraph.adapters.documents import to_document
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.display import explain_result
-from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.server.access import Access
+from langchain_hybridgraph.server.access import Access, Refusal
 from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
-from langchain_hybridgraph.server.service import Refusal, Service
+from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
 
 # -- bodies ---------------------------------------------------------------------------------------------------
@@ -34,25 +33,6 @@ class _Model(BaseModel):
 
 def _example(**values: Any) -> dict[str, Any]:
     return {"examples": [values]}
-
-
-class Refused(BaseModel):
-    """Answer to a refused request."""
-
-    detail: str
-
-
-class InvalidPart(BaseModel):
-    """Part of a request that is invalid, and why."""
-
-    path: list[str | int]
-    message: str
-
-
-class Invalid(BaseModel):
-    """Answer to an invalid request."""
-
-    detail: list[InvalidPart]
 
 
 class DocumentBody(_Model):
@@ -80,14 +60,17 @@ class SearchAnswer(BaseModel):
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Refused, "description": "The token is missing or wrong."},
-    403: {"model": Refused, "description": "The token does not allow the request."},
-    404: {"model": Refused, "description": "No item that is visible to the token has this id."},
-    413: {"model": Refused, "description": "The body is too large."},
-    422: {"model": Invalid, "description": "The request is invalid."},
-    429: {"model": Refused, "description": "Too many requests for this token."},
-    503: {"model": Refused, "description": "The store is busy or cannot be reached."},
-    504: {"model": Refused, "description": "The request took too long."},
+    status: {"description": description}
+    for status, description in {
+        401: "The token is missing or wrong.",
+        403: "The token does not allow the request.",
+        404: "No item that is visible to the token has this id.",
+        413: "The body is too large.",
+        422: "The request is invalid; detail lists the path and the message of each problem.",
+        429: "Too many requests for this token.",
+        503: "The store is busy or cannot be reached.",
+        504: "The request took too long.",
+    }.items()
 }
 """OpenAPI responses of every endpoint."""
 
@@ -103,14 +86,6 @@ class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split
     split: Literal["flat", "parent_child"] | None = Field(
         None, description="Strategy for splitting the texts; null does not split them."
     )
-
-
-class Deletion(_Model, json_schema_extra=_example(document=["parcels"])):
-    """Ids of chunks, ids of documents, or a filter; everything that matches any of them is deleted."""
-
-    ids: list[str] = []
-    document: list[str] = []
-    filter: dict[str, Any] | None = None
 
 
 class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])):
@@ -150,23 +125,14 @@ class Successor(_Model, json_schema_extra=_example(old_id="home", document={"pag
 
 # -- searches --------------------------------------------------------------------------------------------------
 
-_EXAMPLES = {
-    "hybrid": {"summary": "Hybrid search", "value": {"query": "How long does a parcel take?", "k": 5}},
-    "graph": {
-        "summary": "Graph search with a filter",
-        "value": {"retriever": "graph", "query": "Who wrote it?", "filter": {"year": {"$gte": 2020}}},
-    },
-    "memory": {
-        "summary": "Memories as of a time",
-        "value": {"retriever": "memory", "query": "Where does Ada live?", "as_of": "2024-05-01"},
-    },
+_EXAMPLES: dict[str, dict[str, Any]] = {
+    "hybrid": {"query": "How long does a parcel take?", "k": 5},
+    "graph": {"retriever": "graph", "query": "Who wrote it?", "filter": {"year": {"$gte": 2020}}},
+    "memory": {"retriever": "memory", "query": "Where does Ada live?", "as_of": "2024-05-01"},
     "advanced": {
-        "summary": "Follow-up question",
-        "value": {
-            "retriever": "advanced",
-            "query": "and its price?",
-            "conversation_history": ["User: Which car is red?", "Assistant: The roadster."],
-        },
+        "retriever": "advanced",
+        "query": "and its price?",
+        "conversation_history": ["User: Which car is red?", "Assistant: The roadster."],
     },
 }
 
@@ -180,7 +146,7 @@ def _search_schema(service: Service, *names: str) -> dict[str, Any]:
         schema["properties"]["retriever"] = {"const": name}
         required = [] if name == "hybrid" or len(names) == 1 else ["retriever"]
         schemas.append(schema | {"required": required, "additionalProperties": False})
-    examples = {name: _EXAMPLES[name] for name in names or _EXAMPLES}
+    examples = {name: {"value": _EXAMPLES[name]} for name in names or _EXAMPLES}
     content = {"application/json": {"schema": {"oneOf": schemas}, "examples": examples}}
     return {"requestBody": {"content": content}}
 
@@ -250,14 +216,9 @@ def add_documents(router: APIRouter, service: Service) -> None:
 
     tags: Any = {"tags": ["documents"]}
 
-    def read_documents(access: Access, ids: Sequence[str]) -> list[Document]:
-        """Return the documents with these ids; the id of a document stands for all of its chunks."""
-        store: Any = service.store(access.tenant)
-        of_documents = store.document_chunks(ids)
-        all_ids = dict.fromkeys(each for id in ids for each in [id, *sorted(of_documents.get(id, ()))])
-        scope = Scope(access.filter, access.tenant)
-        visible = store.read(list(all_ids), scope, {}).keys() if access.filter is not None else all_ids.keys()
-        return [document for document in store.get_by_ids(list(all_ids)) if document.id in visible]
+    def ids_of(store: Any, id: str) -> list[str]:
+        """Return an id, and the ids of all chunks of the document with this id."""
+        return list(dict.fromkeys([id, *sorted(store.document_chunks([id])[id])]))
 
     @router.post("/documents", **tags)
     async def add(body: NewDocuments, access: CanWrite) -> Response:
@@ -269,42 +230,37 @@ def add_documents(router: APIRouter, service: Service) -> None:
         report = await asyncio.to_thread(ingest, documents, store, split=body.split)
         return Json({"ids": [document.id for document in documents], "report": to_json(report)})
 
-    @router.get("/documents", **tags)
-    async def get_several(access: CanRead, id: Annotated[list[str], Query()]) -> Response:
-        """Return the documents with these ids; unknown ids are skipped."""
-        return Json({"documents": to_json(await asyncio.to_thread(read_documents, access, id))})
-
     @router.get("/documents/{id:path}", **tags)
     async def get(id: str, access: CanRead) -> Response:
         """Return a chunk, or all chunks of a document."""
-        documents = await asyncio.to_thread(read_documents, access, [id])
+
+        def read() -> list[Document]:
+            store: Any = service.store(access.tenant)
+            ids = ids_of(store, id)
+            if access.filter is not None:
+                visible = store.read(ids, Scope(access.filter, access.tenant), {})
+                ids = [each for each in ids if each in visible]
+            documents: list[Document] = store.get_by_ids(ids)
+            return documents
+
+        documents = await asyncio.to_thread(read)
         if not documents:
             raise Refusal(404, "no document has this id")
         return Json({"documents": to_json(documents)})
 
-    def delete_all(access: Access, condition: Deletion) -> int:
-        store: Any = service.store(access.tenant)
-        filter = parse_filter(condition.filter)
-        if not condition.ids and not condition.document and filter is None:
-            message = "nothing to delete: pass ids, document or a filter that is not empty"
-            raise InvalidRequestError(Problem((), message))
-        of_documents = store.document_chunks(condition.document).values()
-        ids = [*condition.ids, *(id for chunk_ids in of_documents for id in sorted(chunk_ids))]
-        deleted: int = store.remove(ids if filter is None else [*ids, *store.find(Scope(filter, access.tenant))])
-        return deleted
-
     @router.delete("/documents/{id:path}", **tags)
     async def delete(id: str, access: CanWrite) -> Response:
         """Delete a chunk, or all chunks of a document."""
-        deleted = await asyncio.to_thread(delete_all, access, Deletion(ids=[id], document=[id]))
+
+        def remove() -> int:
+            store: Any = service.store(access.tenant)
+            deleted: int = store.remove(ids_of(store, id))
+            return deleted
+
+        deleted = await asyncio.to_thread(remove)
         if not deleted:
             raise Refusal(404, "no document has this id")
         return Json({"deleted": deleted})
-
-    @router.post("/documents/delete", **tags)
-    async def delete_several(body: Deletion, access: CanWrite) -> Response:
-        """Delete chunks and documents by their ids, or by a filter."""
-        return Json({"deleted": await asyncio.to_thread(delete_all, access, body)})
 
 
 # -- sessions and memories -------------------------------------------------------------------------------------
@@ -372,7 +328,10 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}})
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Search with the retriever ``memory``, as ``/search`` does; documents that are not memories count less."""
-        return Json((await _search(service, {"retriever": "memory", **body}, access, request)).to_dict())
+        if body.setdefault("retriever", "memory") != "memory":
+            message = "retriever must be 'memory' here, or left out; POST /search takes all retrievers"
+            raise InvalidRequestError(Problem(("retriever",), message))
+        return Json((await _search(service, body, access, request)).to_dict())
 
     @router.post("/memory/feedback", **memory)
     async def feedback(body: Feedback, access: CanWrite) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,16 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
-from langchain_hybridgraph.server.service import Refusal, Service, refusal_for
+from langchain_hybridgraph.server.access import Refusal
+from langchain_hybridgraph.server.guard import CLIENT_CLOSED
+from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
+from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
-LOGGER = logging.getLogger("langchain_hybridgraph.server")
 SHUTDOWN_SECONDS = 30.0
+FIRST_INEXACT = 2**53  # a Struct has only floats, in which this number and the next one are the same
 _CODES = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
@@ -59,23 +62,26 @@ def grpc_server(service: Service) -> grpc.aio.Server:
     )
 
     async def stream_retrieve(message: RetrieveRequest, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-        started, status, access = time.perf_counter(), 200, None
+        started, status, access = time.perf_counter(), CLIENT_CLOSED, None
+        fields: dict[str, Any] = {"method": "StreamRetrieve"}
         try:
-            access = service.admit(_authorization(context))
+            access = service.tokens.admit(_authorization(context))
             async with aclosing(service.events(access, service.read(_body(message)))) as events:
                 async for name, data in events:
                     if name == "error":
                         raise Refusal(data["status"], data["detail"])
-                    yield ParseDict({name: data}, RetrieveEvent(), ignore_unknown_fields=True)
+                    yield ParseDict({name: _converted(data, _as_number)}, RetrieveEvent(), ignore_unknown_fields=True)
+            status = 200
         except Exception as error:  # noqa: BLE001 - the client receives a status
             refusal = refusal_for(error)
             status = refusal.status
+            fields |= error_fields(error) if status >= 500 else {}
             await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), _text(refusal.detail))
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
             token, tenant = (None, None) if access is None else (access.name, access.tenant)
-            caller = {"token": token, "tenant": tenant}
-            LOGGER.info("rpc", extra={"method": "StreamRetrieve", "status": status, "took_ms": took_ms, **caller})
+            fields |= {"status": status, "took_ms": took_ms, "token": token, "tenant": tenant}
+            LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "rpc", extra=fields)
 
     handler = grpc.unary_stream_rpc_method_handler(
         stream_retrieve,
@@ -96,16 +102,30 @@ def _body(message: RetrieveRequest) -> dict[str, Any]:
     """Return the body of a search request. A Struct has only floats, so whole numbers become integers again."""
     body = {name: value for name, value in (("query", message.query), ("retriever", message.retriever)) if value}
     number = {"k": message.k} if message.HasField("k") else {}
-    options: dict[str, Any] = _with_integers(MessageToDict(message.options))
+    options: dict[str, Any] = _converted(MessageToDict(message.options), _as_integer)
     return options | number | body
 
 
-def _with_integers(value: Any) -> Any:
+def _converted(value: Any, convert: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
-        return {key: _with_integers(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_with_integers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        return {key: _converted(each, convert) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_converted(each, convert) for each in value]
+    return convert(value)
+
+
+def _as_integer(value: Any) -> Any:
+    if not (isinstance(value, float) and value.is_integer()):
+        return value
+    if abs(value) >= FIRST_INEXACT:
+        message = f"gRPC's numbers are exact only below 2**53, got {value:.0f}: use a smaller one, or POST /search"
+        raise InvalidRequestError(Problem(("options",), message))
+    return int(value)
+
+
+def _as_number(value: Any) -> Any:
+    """Return a value that a Struct can represent; an integer that is too large becomes a string."""
+    return str(value) if isinstance(value, int) and abs(value) > FIRST_INEXACT else value
 
 
 def _text(detail: Any) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+import traceback
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph.chunks import replace_surrogates, to_json
 from langchain_hybridgraph.errors import (
+    ConfigurationError,
     EmbeddingMismatchError,
+    FilterError,
     ReadOnlyError,
     RetrievalError,
     StoreError,
@@ -27,7 +31,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.server.access import Access, Limits, RateLimiter, Token, Tokens
+from langchain_hybridgraph.server.access import FORBIDDEN, Access, Limits, Refusal, Token, Tokens
 from langchain_hybridgraph.server.requests import (
     ADVANCED,
     KINDS,
@@ -48,19 +52,8 @@ if TYPE_CHECKING:
 Opener = Callable[[str | None], DocumentStore]
 """Function that opens the store of a tenant; the service closes it."""
 
+LOGGER = logging.getLogger("langchain_hybridgraph.server")
 _LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
-
-
-class Refusal(Exception):
-    """Refusal of a request, with an HTTP status and a message."""
-
-    def __init__(self, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, dict(headers or {})
-
-
-# Arguments of a Refusal: an instance that is raised again and again would keep the tracebacks of all requests.
-FORBIDDEN = (403, "the token does not allow this request")
 
 
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
@@ -78,7 +71,7 @@ _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal
 def refusal_for(error: Exception) -> Refusal:
     """Return the refusal for an error of a request; it does not disclose unexpected errors.
 
-    >>> refusal_for(ValueError("k must be an integer ≥ 0, got -1")).detail
+    >>> refusal_for(ConfigurationError("k must be an integer ≥ 0, got -1")).detail
     [{'path': [], 'message': 'k must be an integer ≥ 0, got -1'}]
     >>> refusal_for(KeyError("secret")).status, refusal_for(KeyError("secret")).detail
     (500, 'internal error')
@@ -90,9 +83,16 @@ def refusal_for(error: Exception) -> Refusal:
     for kinds, refusal in _REFUSALS:
         if isinstance(error, kinds):
             return refusal
-    if isinstance(error, ValueError):
+    if isinstance(error, ConfigurationError | FilterError):
         return Refusal(422, [{"path": [], "message": str(error)}])
     return Refusal(500, "internal error")
+
+
+def error_fields(error: BaseException) -> dict[str, Any]:
+    """Return the fields of a log record for an error, without messages and source lines, which may quote the query."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(error).__name__, "traceback": lines}
 
 
 class Event(NamedTuple):
@@ -115,21 +115,16 @@ class ServedStore:
         """Return the store to serve, from an open store (which stays open) or from settings."""
         if isinstance(store, ServedStore):
             return store
-        if isinstance(store, HybridGraphSettings):
-            settings = store
-
-            def open_from_settings(tenant: str | None) -> DocumentStore:
-                return store_from_settings(settings.model_copy(update={"store_tenant": tenant} if tenant else {}))
-
-            return cls(open_from_settings, settings.store_tenant)
-        own = getattr(store, "tenant", None)
+        own = store.store_tenant if isinstance(store, HybridGraphSettings) else getattr(store, "tenant", None)
 
         def open_one(tenant: str | None) -> DocumentStore:
+            if isinstance(store, HybridGraphSettings):
+                return store_from_settings(store.model_copy(update={"store_tenant": tenant} if tenant else {}))
             if tenant != own:
                 raise TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
             return store
 
-        return cls(open_one, own, is_own=False)
+        return cls(open_one, own, is_own=isinstance(store, HybridGraphSettings))
 
 
 class Service:
@@ -149,7 +144,7 @@ class Service:
             settings = store if isinstance(store, HybridGraphSettings) else HybridGraphSettings()
         self.settings, self.limits = settings, limits or Limits()
         self._served = ServedStore.of(store)
-        self.tokens, self.rates = Tokens(tokens, self._served.tenant), RateLimiter(self.limits)
+        self.tokens = Tokens(tokens, self._served.tenant, self.limits)
         self.registry: CollectorRegistry = CollectorRegistry()
         self._sink = PrometheusSink(self.registry)
         self._advanced = settings.arguments("advanced")
@@ -204,18 +199,20 @@ class Service:
     # -- searches -------------------------------------------------------------------------------------------
 
     def read(self, body: Mapping[str, Any]) -> SearchRequest:
-        """Return the request in a JSON object. Raises InvalidRequestError."""
-        return read_request(body, self.models)
-
-    def admit(self, authorization: str | None) -> Access:
-        """Return the access of a request, and count it. Raises Refusal for a wrong token and for too many requests."""
-        access = self.tokens.access(authorization)
-        if access is None:
-            raise Refusal(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
-        if wait := self.rates.wait(access.name):
-            headers = {"Retry-After": str(max(1, round(wait)))}
-            raise Refusal(429, "too many requests for this token", headers)
-        return access
+        """Return the request in a JSON object. Raises InvalidRequestError, also for options beyond the limits."""
+        request, limits = read_request(body, self.models), self.limits
+        numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
+        for name, group in request.options.items():
+            if isinstance(group, OptionGroup):
+                numbers |= {(name, option): getattr(group, option) for option in group.model_fields_set}
+        for path, value in numbers.items():
+            if path[-1] in _LIMITED and isinstance(value, int) and value > limits.k:
+                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {limits.k} here, got {value}"))
+        deadline_ms = numbers.get(("deadline_ms",)) or 0
+        if deadline_ms > limits.deadline * 1e3:
+            message = f"deadline_ms must be at most {limits.deadline * 1e3:g} here, got {deadline_ms:g}"
+            raise InvalidRequestError(Problem(("deadline_ms",), message))
+        return request
 
     async def search(
         self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
@@ -223,7 +220,12 @@ class Service:
         """Return the answer. ``hand_out`` receives Documents as soon as they are certain to be in it."""
         if "read" not in access.rights:
             raise Refusal(*FORBIDDEN)
-        options = self._options(access, request)
+        options = request.options
+        if options.pop("tenant", None) not in (None, access.tenant):
+            raise Refusal(*FORBIDDEN)
+        if access.filter is not None:
+            own = options.get("filter")
+            options["filter"] = access.filter if own is None else access.filter & own
         retriever: Any = await self._retriever(access, request.retriever)
         if hand_out is not None and retriever._streams_early:
             options[EARLY] = hand_out
@@ -256,6 +258,8 @@ class Service:
                         yield Event("hit", sent_documents[document.id])
         except Exception as error:  # noqa: BLE001 - the stream has begun, so the error is sent as an event
             refusal = refusal_for(error)
+            if refusal.status >= 500:
+                LOGGER.error("stream", extra=error_fields(error))
             yield Event("error", {"status": refusal.status, "detail": refusal.detail})
             return
         (result,) = results
@@ -272,24 +276,3 @@ class Service:
                 "answerability": result["answerability"],
             },
         )
-
-    def _options(self, access: Access, request: SearchRequest) -> dict[str, Any]:
-        """Return the options of a call within the limits, with the filter of the token."""
-        options, limits = request.options, self.limits
-        numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in options.items()}
-        for name, group in options.items():
-            if isinstance(group, OptionGroup):
-                numbers |= {(name, option): getattr(group, option) for option in group.model_fields_set}
-        for path, value in numbers.items():
-            if path[-1] in _LIMITED and isinstance(value, int) and value > limits.k:
-                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {limits.k} here, got {value}"))
-        longest = limits.deadline * 1e3
-        if (options.get("deadline_ms") or 0) > longest:
-            message = f"deadline_ms must be at most {longest:g} here, got {options['deadline_ms']:g}"
-            raise InvalidRequestError(Problem(("deadline_ms",), message))
-        if options.pop("tenant", None) not in (None, access.tenant):
-            raise Refusal(*FORBIDDEN)
-        if access.filter is not None:
-            own = options.get("filter")
-            options["filter"] = access.filter if own is None else access.filter & own
-        return options

@@ -36,7 +36,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     text_hash,
 )
 from langchain_hybridgraph.stores.generations import (
-    Embedding,
     FittedEmbedding,
     Generation,
     TransformsFitted,
@@ -206,7 +205,10 @@ class Reader:
                     [], reason="no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
                 )
             embedding = snapshot.generation.embedding
-            vector = self._query_vector(query, embedding)
+            if query.vector is None and query.text is None:
+                raise ValueError("a query needs text or a vector, got neither")
+            vector: Vector = unit(embedding.embed_query(query.text or "") if query.vector is None else query.vector)
+            self._index.check_width(vector.shape[-1])
             if not vector.any():
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             assert matrix is not None, "chunks with vectors have a matrix"
@@ -283,14 +285,6 @@ class Reader:
             scores = self._index.keywords.query(lambda index: index.scores(text, table.rows(ids)))
             return dict(zip(table.ids(scores), scores.values(), strict=True))
 
-    def _query_vector(self, query: Query, embedding: Embedding) -> Vector:
-        if query.vector is None and query.text is None:
-            raise ValueError("a query needs text or a vector, got neither")
-        values = embedding.embed_query(query.text or "") if query.vector is None else query.vector
-        vector: Vector = unit(values)
-        self._index.check_width(vector.shape[-1])
-        return vector
-
 
 class Writer(Reader):
     """Reads an index, and writes and deletes its chunks, parents and edges.
@@ -310,17 +304,24 @@ class Writer(Reader):
         parents: Sequence[Chunk] = (),
         edges: Sequence[Edge] = (),
         vectors: NDArray[Any] | Sequence[Sequence[float]] | None = None,
+        removed: Sequence[str] = (),
     ) -> dict[str, int]:
         """Write one batch in one transaction (see ``stores.protocols.AcceptsChunks``).
 
         The heavier of equal edges is kept, even if it is the stored one. With ``vectors``, texts are not embedded.
+        Chunks with the ids ``removed`` are deleted in the same transaction.
 
         Raises StoreLockedError after ``write_timeout``, ValueError or TypeError for values that cannot be stored, and
         StoreError if the disk is full. Then nothing is written.
         """
         batch = catalog_rows(chunks, parents, self._index.rows.tenant)
         edges = checked_edges(edges)
-        return self.write_rows(batch, edges, None if vectors is None else self._vectors_by_id(chunks, vectors))
+        vectors_by_id = None if vectors is None else self._vectors_by_id(chunks, vectors)
+
+        def remove(connection: sqlite3.Connection) -> Iterable[int]:
+            return catalog_writes.delete_ids(connection, self._index.rows.tenant, removed)[1]
+
+        return self.write_rows(batch, edges, vectors_by_id, remove if removed else None)
 
     def write_rows(
         self,

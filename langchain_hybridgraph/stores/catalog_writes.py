@@ -241,34 +241,6 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
     return rows
 
 
-def repair_nodes(
-    connection: sqlite3.Connection, undecodable: Sequence[int], altered: Iterable[tuple[Any, ...]]
-) -> None:
-    """Delete nodes that are not valid UTF-8, and accept others (node, text hash, metadata, uri, context type).
-
-    An accepted node has no hash of its contents, so adding the original text again replaces it.
-    """
-    _delete_nodes(connection, undecodable)
-    connection.executemany(
-        "UPDATE nodes SET text_hash = ?2, metadata = ?3, uri = ?4, context_type = ?5, content_hash = x'' "
-        "WHERE node = ?1",
-        altered,
-    )
-
-
-def accept_values(connection: sqlite3.Connection) -> None:
-    """Make the indexes agree with the tables, and delete the records of files, so that the next ingest reads them."""
-    connection.execute("REINDEX")
-    connection.execute("DELETE FROM files")
-
-
-def delete_lost_edges(connection: sqlite3.Connection) -> None:
-    """Delete invalid edges and edges with a missing end. Readers of the graph then have to read it again."""
-    connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
-    connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
-    forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
-
-
 def _select(connection: sqlite3.Connection, sql: str, nodes: Iterable[int]) -> list[int]:
     """Run a statement with nodes as ?1, and return the first column of its result."""
     return [row[0] for row in connection.execute(sql, (number_list(nodes),))]
@@ -303,6 +275,44 @@ def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
         others = set(_select(connection, f"SELECT source FROM edges WHERE target {_IN_LIST}", empty))
         _select(connection, f"DELETE FROM edges WHERE target {_IN_LIST}", empty)
         _select(connection, f"DELETE FROM nodes WHERE node {_IN_LIST}", empty)
+
+
+def repair(
+    connection: sqlite3.Connection,
+    undecodable: Sequence[int],
+    altered: Iterable[tuple[Any, ...]],
+    now: float,
+    *,
+    accept_values: bool,
+) -> list[int]:
+    """Repair the catalog, and return the rows of chunks whose learned values are restored from the metadata.
+
+    Delete nodes that are not valid UTF-8, edges that are invalid or lack an end, and learned values without a chunk.
+    Accept other nodes (node, text hash, metadata, uri, context type): without a hash of its contents, an accepted node
+    is replaced if its original text is added again. With ``accept_values``, make the indexes agree with the tables.
+    """
+    _delete_nodes(connection, undecodable)
+    connection.executemany(
+        "UPDATE nodes SET text_hash = ?2, metadata = ?3, uri = ?4, context_type = ?5, content_hash = x'' "
+        "WHERE node = ?1",
+        altered,
+    )
+    if accept_values:
+        connection.execute("REINDEX")
+        connection.execute("DELETE FROM files")  # so that the next ingest reads them
+    connection.execute(f"DELETE FROM edges WHERE {LOST_EDGES} OR {INVALID_EDGES}")
+    connection.execute("INSERT INTO graph_changes (source, target) VALUES (0, 0)")
+    # Readers of the graph have to read it again.
+    forget_graph_changes(connection, connection.execute(POSITION).fetchone()[1])
+    unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {STATELESS}").fetchall()
+    connection.executemany(
+        f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(MemoryValues._fields)})",
+        ((node, *_initial(ParsedMetadata.of(parse_metadata(metadata) or {}), now)) for node, _, metadata in unlearned),
+    )
+    connection.executemany("INSERT INTO learned_changes (node) VALUES (?)", ((node,) for node, _, _ in unlearned))
+    for table in MEMORY_TABLES:
+        connection.execute(f"DELETE FROM {table} WHERE {OWNERLESS}")
+    return [row for _, row, _ in unlearned if row is not None]
 
 
 # -- memories -----------------------------------------------------------------------------------------------------
@@ -476,19 +486,6 @@ def read_states(connection: sqlite3.Connection, tenant: str, ids: Iterable[str])
         id: StoredMemory(node, row, digest, metadata, MemoryValues(*values))
         for id, node, row, digest, metadata, *values in rows
     }
-
-
-def repair_memories(connection: sqlite3.Connection, now: float) -> list[int]:
-    """Restore missing learned values from the metadata and delete orphaned ones; return the rows of restored chunks."""
-    unlearned = connection.execute(f"SELECT node, row, metadata FROM nodes WHERE {STATELESS}").fetchall()
-    connection.executemany(
-        f"INSERT INTO learned (node, {_NAMES}) VALUES (?{', ?' * len(MemoryValues._fields)})",
-        ((node, *_initial(ParsedMetadata.of(parse_metadata(metadata) or {}), now)) for node, _, metadata in unlearned),
-    )
-    connection.executemany("INSERT INTO learned_changes (node) VALUES (?)", ((node,) for node, _, _ in unlearned))
-    for table in MEMORY_TABLES:
-        connection.execute(f"DELETE FROM {table} WHERE {OWNERLESS}")
-    return [row for _, row, _ in unlearned if row is not None]
 
 
 def revise(connection: sqlite3.Connection, memory: StoredMemory, after: MemoryValues, now: float) -> list[int]:

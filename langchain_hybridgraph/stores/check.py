@@ -212,11 +212,8 @@ class Maintenance:
             with self._index.catalog.writing() as connection:
                 catalog_writes.delete_facts(connection, *lost_facts)
                 accepted = [(each.node, *each[4:]) for each in altered]
-                catalog_writes.repair_nodes(connection, [each.node for each in undecodable], accepted)
-                if faults:
-                    catalog_writes.accept_values(connection)
-                catalog_writes.delete_lost_edges(connection)
-                rows += catalog_writes.repair_memories(connection, self._index.clock())
+                deleted, now = [each.node for each in undecodable], self._index.clock()
+                rows += catalog_writes.repair(connection, deleted, accepted, now, accept_values=bool(faults))
                 catalog_writes.log_changes(connection, rows)
             matrix = self._index.snapshot().generation.matrix
             if matrix is not None and not matrix.is_readable:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import (
@@ -99,8 +98,8 @@ class StoredChunk(NamedTuple):
         return "\ufffd" in f"{self.id}{self.text}{self.metadata}"
 
     def chunk(self) -> Chunk:
-        """Return the chunk as a public record; its metadata is parsed on first access."""
-        return Chunk(self.id, self.text, StoredMetadata(self.metadata), self.document, self.parent)
+        """Return the chunk as a public record; damaged metadata is treated as empty."""
+        return Chunk(self.id, self.text, parse_metadata(self.metadata) or {}, self.document, self.parent)
 
     def valid(self, as_of: float | None, known_at: float | None = None) -> bool:
         """Return whether the chunk was known at ``known_at`` (None: now) and is valid at ``as_of`` (None: any time)."""
@@ -136,29 +135,6 @@ class TreePosition(NamedTuple):
     def of(cls, row: int, chunk: Chunk) -> TreePosition:
         """Return the tree position of ``chunk``, which is stored in this row."""
         return cls(row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
-
-
-class StoredMetadata(Mapping[str, Any]):
-    """JSON metadata parsed on first access; damaged metadata is logged and treated as empty."""
-
-    def __init__(self, raw: str) -> None:
-        self._raw = raw
-
-    @cached_property
-    def _parsed(self) -> dict[str, Any]:
-        return parse_metadata(self._raw) or {}
-
-    def __getitem__(self, key: str) -> Any:
-        return self._parsed[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parsed)
-
-    def __len__(self) -> int:
-        return len(self._parsed)
-
-    def __repr__(self) -> str:
-        return repr(self._parsed)
 
 
 def parse_metadata(metadata: str) -> dict[str, Any] | None:

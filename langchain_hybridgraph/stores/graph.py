@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -39,15 +40,10 @@ _TARGET = (1 << 32) - 1  # bits of a key that contain the target
 
 # numpy reads rows of this type twice as fast as separate columns.
 _ROW = np.dtype(
-    [
-        ("source", "i8"),
-        ("target", "i8"),
-        ("relation", "O"),
-        ("weight", "f8"),
-        ("start", "f8"),
-        ("stop", "f8"),
-        ("learned", "f8"),
-    ]
+    {
+        "names": ("source", "target", "relation", "weight", "start", "stop", "learned"),
+        "formats": ("i8", "i8", "O", "f8", "f8", "f8", "f8"),
+    }
 )
 
 
@@ -103,20 +99,6 @@ class CompressedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """Nodes and edges that have changed, in their current state.
-
-    ``nodes`` has a row (node, row of its chunk or -1, is entity) per existing node of ``touched``. ``edges`` are all
-    current edges between the pairs of nodes in ``keys``.
-    """
-
-    touched: Nodes
-    nodes: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    edges: EdgeColumns
-
-
-@dataclass(frozen=True, slots=True)
 class GraphState:
     """Immutable state of a graph.
 
@@ -137,77 +119,57 @@ class GraphState:
 
     @classmethod
     def of(cls, nodes: NDArray[np.int64], edges: EdgeColumns, codes: Mapping[str, int]) -> GraphState:
-        """Return a graph of these edges; ``nodes`` as in :class:`Changes`."""
+        """Return a graph of these edges; ``nodes`` as in :meth:`updated`."""
         none, zero, nothing = np.full(1, -1, np.int32), np.zeros(1, np.int32), CompressedRows(EdgeColumns.of([], {}))
         empty = cls({MENTIONS: MENTIONS_CODE}, np.zeros(1, np.int64), none, zero > 0, zero, none, nothing, nothing)
         no_nodes = np.zeros(0, np.int64)
-        return empty.updated(Changes(no_nodes, nodes, no_nodes, edges), codes)
+        return empty.updated(no_nodes, nodes, no_nodes, edges, codes)
 
-    def updated(self, changes: Changes, codes: Mapping[str, int]) -> GraphState:
-        """Return the state after these changes."""
-        size = 2 + int(max(end.max(initial=-1) for end in (changes.nodes[:, 0], changes.touched, changes.edges.ends())))
+    def updated(
+        self,
+        touched: Nodes,
+        nodes: NDArray[np.int64],
+        keys: NDArray[np.int64],
+        changed_edges: EdgeColumns,
+        codes: Mapping[str, int],
+    ) -> GraphState:
+        """Return the state after changes.
+
+        ``nodes`` has a row (node, row of its chunk or -1, is entity) per existing node of ``touched``.
+        ``changed_edges`` are all current edges between the pairs of nodes in ``keys``.
+        """
+        size = 2 + int(max(end.max(initial=-1) for end in (nodes[:, 0], touched, changed_edges.ends())))
         row, is_entity = _enlarge(self.row, size, -1), _enlarge(self.is_entity, size, False)
-        row[changes.touched], is_entity[changes.touched] = -1, False
-        node, row_of_node, entity = changes.nodes.T
+        row[touched], is_entity[touched] = -1, False
+        node, row_of_node, entity = nodes.T
         row[node], is_entity[node] = row_of_node, entity > 0
         chunks = row_of_node >= 0
         node_of_row = _enlarge(self.node_of_row, int(row_of_node.max(initial=-1)) + 2, -1)
         node_of_row[row_of_node[chunks]] = node[chunks]
 
-        first, last = (np.searchsorted(self.base.edges.key, changes.keys, side) for side in ("left", "right"))
+        first, last = (np.searchsorted(self.base.edges.key, keys, side) for side in ("left", "right"))
         obsolete = spread(first, last - first)[1]
         stale = self.stale
         if len(obsolete):
             stale = np.zeros(len(self.base.edges.key), np.bool_) if stale is None else stale.copy()
             obsolete = obsolete[~stale[obsolete]]
             stale[obsolete] = True
-        replaced = np.isin(self.recent.edges.key, changes.keys)
+        replaced = np.isin(self.recent.edges.key, keys)
         degree, counts = _enlarge(self.degree, size, 0), _enlarge(self.counts, len(codes), 0)
         removed = concatenate([_select(self.recent.edges, replaced), _select(self.base.edges, obsolete)])
-        for edges, sign in ((removed, -1), (changes.edges, 1)):
+        for edges, sign in ((removed, -1), (changed_edges, 1)):
             np.add.at(degree, edges.ends(), sign)
             np.add.at(counts, edges.relation, sign)
 
-        base, recent = self.base, concatenate([_select(self.recent.edges, ~replaced), changes.edges])
+        base, recent = self.base, concatenate([_select(self.recent.edges, ~replaced), changed_edges])
         if len(recent.key) > max(RECENT_EDGES, RECENT_SHARE * len(base.edges.key)):
             current = base.edges if stale is None else _select(base.edges, ~stale)
             base, stale, recent = CompressedRows(concatenate([current, recent])), None, EdgeColumns.of([], {})
         return GraphState(codes, counts, row, is_entity, degree, node_of_row, base, CompressedRows(recent), stale)
 
 
-class NodeSource(Protocol):
-    """Ids, visibility and vectors of a graph's nodes, as one call sees them."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def visible_share(self) -> float:
-        """Estimated share of the chunks that are in scope."""
-        ...
-
-    def find(self, ids: Sequence[str]) -> Nodes:
-        """Return the node of each id, or -1 for an unknown id."""
-        ...
-
-    def ids(self, nodes: Nodes) -> list[str]:
-        """Return the id of each node, or "" if the node has been deleted in the meantime."""
-        ...
-
-    def is_visible(self, nodes: Integers) -> Mask:
-        """Return a mask of the nodes that are chunks in scope."""
-        ...
-
-    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
-        ...
-
-    def edges_between(self, pairs: Iterable[Pair], known_at: float | None) -> Iterable[tuple[int, int, Edge]]:
-        """Return (source, target, edge) for all edges from the first to the second node of each pair."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ScopedGraph:
+@dataclass(frozen=True)
+class ScopedGraph(ABC):
     """Edges that one call may traverse, in one state of the graph (see ``stores.protocols.Graph``).
 
     The weight of a hop from or through a node with more than ``hub_degree`` edges is multiplied by ``hub_degree`` /
@@ -216,13 +178,37 @@ class ScopedGraph:
     """
 
     state: GraphState
-    source: NodeSource
     scope: Scope
     edge_filter: EdgeFilter
-    ends: Nodes | None = None
+    ends: Nodes | None = field(default=None, kw_only=True)
 
-    def __len__(self) -> int:
-        return len(self.source)
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def visible_share(self) -> float:
+        """Estimated share of the chunks that are in scope."""
+
+    @abstractmethod
+    def find(self, ids: Sequence[str]) -> Nodes:
+        """Return the node of each id, or -1 for an unknown id."""
+
+    @abstractmethod
+    def ids(self, nodes: Nodes) -> list[str]:
+        """Return the id of each node, or "" if the node has been deleted in the meantime."""
+
+    @abstractmethod
+    def is_visible(self, nodes: Integers) -> Mask:
+        """Return a mask of the nodes that are chunks in scope."""
+
+    @abstractmethod
+    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
+        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
+
+    @abstractmethod
+    def edges_between(self, pairs: Iterable[Pair]) -> Iterable[tuple[int, int, Edge]]:
+        """Return (source, target, edge) for all edges from the first to the second node of each pair."""
 
     @property
     def has_entities(self) -> bool:
@@ -236,16 +222,12 @@ class ScopedGraph:
 
     def nodes(self, ids: Sequence[str]) -> Nodes:
         """Return the node of each id, or -1 for an id that is not in the graph or not in scope."""
-        nodes = self.source.find(ids)
+        nodes = self.find(ids)
         return np.where(self.is_open(nodes), nodes, -1)
-
-    def ids(self, nodes: Nodes) -> list[str]:
-        """Return the id of each node, or "" if the node has been deleted in the meantime."""
-        return self.source.ids(nodes)
 
     def restricted_to(self, nodes: Nodes) -> ScopedGraph:
         """Return the same graph with :meth:`neighbours` restricted to hops that lead to these chunks."""
-        return replace(self, ends=np.unique(nodes[self.source.is_visible(nodes)]))
+        return replace(self, ends=np.unique(nodes[self.is_visible(nodes)]))
 
     def neighbours(self, nodes: Nodes) -> NeighborEdges:
         """Return the chunks one hop away, through an edge or a shared entity."""
@@ -270,11 +252,7 @@ class ScopedGraph:
 
     def is_open(self, nodes: Integers) -> Mask:
         """Return a mask of the nodes that a traversal may visit: chunks in scope, and all entities."""
-        return self.source.is_visible(nodes) | self.state.is_entity[nodes]
-
-    def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
-        """Return the cosine of each chunk with a unit vector; NaN if it is unknown."""
-        return self.source.cosines(vector, nodes)
+        return self.is_visible(nodes) | self.state.is_entity[nodes]
 
     # -- one hop --------------------------------------------------------------------------------------------
 
@@ -326,7 +304,7 @@ class ScopedGraph:
         return concatenate(links), mentions
 
     def _is_end(self, nodes: Nodes) -> Mask:
-        return self.source.is_visible(nodes) if self.ends is None else _find_positions(self.ends, nodes) >= 0
+        return self.is_visible(nodes) if self.ends is None else _find_positions(self.ends, nodes) >= 0
 
     def _hops(self, nodes: Nodes) -> NeighborEdges:
         """Return all hops from these nodes to chunks; the same two nodes may be connected by several hops."""
@@ -371,7 +349,7 @@ class ScopedGraph:
         total = np.cumsum(degree)
         before = np.maximum.accumulate(np.where(is_first, total - degree, 0))
         limit = FAN * self.edge_filter.hub_degree
-        return _select(mentions, order[is_first | ((total - before) * self.source.visible_share <= limit)])
+        return _select(mentions, order[is_first | ((total - before) * self.visible_share <= limit)])
 
     def _best(self, hops: NeighborEdges) -> NeighborEdges:
         """Return the heaviest hop from each origin to each node; among equals, a direct edge or the rarest entity."""
@@ -441,7 +419,7 @@ class ScopedGraph:
         for mention in mentions:
             steps[mention].append(mention)
         best: dict[Pair, Edge] = {}
-        for source, target, edge in self.source.edges_between(steps, scope.known_at):
+        for source, target, edge in self.edges_between(steps):
             if (
                 (edge_filter.relations is None or edge.relation in edge_filter.relations)
                 and edge.weight >= edge_filter.min_weight
@@ -521,7 +499,9 @@ class InMemoryGraph:
         """
         with self._lock:
             state = self._state = self._state or self._latest_state()
-        return ScopedGraph(state, _ListedNodes(self, state, scope, visible, cosines), scope, edge_filter)
+        is_chunk: Mask = state.row >= 0
+        is_unknown = is_chunk.copy() if visible is not None else np.zeros_like(is_chunk)
+        return _ListedGraph(state, scope, edge_filter, self, visible, cosines, is_chunk, is_unknown)
 
     def for_store(self, visible: Visible, cosines: Cosines | None) -> HasGraph:
         """Return this graph with a store's visibility and cosines."""
@@ -563,44 +543,44 @@ class _GraphOfStore(NamedTuple):
         return self.edges.scoped_graph(scope, edge_filter, self.visible, self.cosines)
 
 
-class _ListedNodes:
-    """The nodes of a list of edges. Each chunk's visibility is looked up at most once."""
+@dataclass(frozen=True)
+class _ListedGraph(ScopedGraph):
+    """Part of a list of edges. Each chunk's visibility is looked up at most once."""
+
+    graph: InMemoryGraph
+    visible: Visible | None
+    cosines_of: Cosines | None
+    known_visible: Mask
+    is_unknown: Mask
 
     visible_share = 1.0
 
-    def __init__(
-        self, graph: InMemoryGraph, state: GraphState, scope: Scope, visible: Visible | None, cosines: Cosines | None
-    ) -> None:
-        self._graph, self._state, self._scope, self._visible, self._cosines = graph, state, scope, visible, cosines
-        self._is_visible: Mask = state.row >= 0
-        self._is_unknown = self._is_visible.copy() if visible is not None else np.zeros_like(self._is_visible)
-
     def __len__(self) -> int:
-        return int(np.count_nonzero((self._state.row >= 0) & (self._state.degree > 0)))
+        return int(np.count_nonzero((self.state.row >= 0) & (self.state.degree > 0)))
 
     def find(self, ids: Sequence[str]) -> Nodes:
-        nodes = np.array([self._graph.node_of.get(id, -1) for id in ids], np.int64)
-        nodes[nodes >= len(self._state.row) - 1] = -1  # nodes newer than this state
-        return np.where(self._state.degree[nodes] > 0, nodes, -1)
+        nodes = np.array([self.graph.node_of.get(id, -1) for id in ids], np.int64)
+        nodes[nodes >= len(self.state.row) - 1] = -1  # nodes newer than this state
+        return np.where(self.state.degree[nodes] > 0, nodes, -1)
 
     def ids(self, nodes: Nodes) -> list[str]:
-        return [self._graph.ids[node] for node in nodes.tolist()]
+        return [self.graph.ids[node] for node in nodes.tolist()]
 
     def is_visible(self, nodes: Integers) -> Mask:
-        if self._visible is not None and (unknown := np.unique(nodes[self._is_unknown[nodes]])).size:
+        if self.visible is not None and (unknown := np.unique(nodes[self.is_unknown[nodes]])).size:
             ids = self.ids(unknown.astype(np.int64))
-            visible_ids = self._visible(ids, self._scope)
-            self._is_visible[unknown], self._is_unknown[unknown] = [id in visible_ids for id in ids], False
-        is_visible: Mask = self._is_visible[nodes]
+            visible_ids = self.visible(ids, self.scope)
+            self.known_visible[unknown], self.is_unknown[unknown] = [id in visible_ids for id in ids], False
+        is_visible: Mask = self.known_visible[nodes]
         return is_visible
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         ids = self.ids(nodes)
-        cosine_of = self._cosines(vector, ids) if self._cosines is not None and ids else {}
+        cosine_of = self.cosines_of(vector, ids) if self.cosines_of is not None and ids else {}
         return np.array([cosine_of.get(id, np.nan) for id in ids], np.float64)
 
-    def edges_between(self, pairs: Iterable[Pair], known_at: float | None) -> Iterable[tuple[int, int, Edge]]:
-        return ((*pair, edge) for pair in pairs for edge in tuple(self._graph.edges.get(pair, {}).values()))
+    def edges_between(self, pairs: Iterable[Pair]) -> Iterable[tuple[int, int, Edge]]:
+        return ((*pair, edge) for pair in pairs for edge in tuple(self.graph.edges.get(pair, {}).values()))
 
 
 # -- arrays -------------------------------------------------------------------------------------------------

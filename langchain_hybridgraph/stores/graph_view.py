@@ -14,7 +14,6 @@ from langchain_hybridgraph.stores.catalog import EDGE
 from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list, number_list
 from langchain_hybridgraph.stores.graph import (
     MENTIONS_CODE,
-    Changes,
     EdgeColumns,
     GraphState,
     Pair,
@@ -22,7 +21,7 @@ from langchain_hybridgraph.stores.graph import (
     concatenate,
 )
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
-from langchain_hybridgraph.stores.tree import Tree, TreeState, UriNumbers
+from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, UriNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,9 +46,8 @@ class _GraphMirror:
     has_edges: tuple[int, bool] = field(default=(-1, False))
 
 
-@dataclass(frozen=True, slots=True)
-class _IndexNodes:
-    state: GraphState
+@dataclass(frozen=True)
+class _IndexGraph(ScopedGraph):
     snapshot: Snapshot
     visible_rows: Mask  # with an additional last entry for row -1, which is not visible
     index: IndexFolder
@@ -96,7 +94,7 @@ class _IndexNodes:
                 results[has_row] = matrix.scores(vector, rows[has_row].astype(np.int64))
         return results
 
-    def edges_between(self, pairs: Iterable[Pair], known_at: float | None) -> list[tuple[int, int, Edge]]:
+    def edges_between(self, pairs: Iterable[Pair]) -> list[tuple[int, int, Edge]]:
         results = self.index.query(
             f"SELECT e.source, e.target, {EDGE} FROM json_each(?2) p "
             "CROSS JOIN edges e ON e.source = json_extract(p.value, '$[0]') "
@@ -104,7 +102,7 @@ class _IndexNodes:
             "JOIN nodes s ON s.node = e.source JOIN nodes t ON t.node = e.target "
             "WHERE e.learned_at <= ifnull(?3, 9e999)",
             json.dumps(list(pairs)),
-            known_at,
+            self.scope.known_at,
         )
         return [(source, target, Edge(*values)) for source, target, *values in results]
 
@@ -135,8 +133,7 @@ class GraphView:
         with index.guard:
             snapshot, graph = self._latest()
             visible_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)
-        nodes = _IndexNodes(graph, snapshot, visible_rows, index)
-        return ScopedGraph(graph, nodes, scope, edge_filter)
+        return _IndexGraph(graph, scope, edge_filter, snapshot, visible_rows, index)
 
     def prune_orphans(self) -> int:
         """Delete edges with a missing end and graph nodes without edges; return the number of deleted edges.
@@ -233,13 +230,13 @@ class GraphView:
             position,
         )
         edge_ends = touched[touched[:, 0] != touched[:, 1]]
-        changes = Changes(
+        return last.updated(
             np.unique(touched),
             np.array(changed_nodes, np.int64).reshape(-1, 3),
             edge_ends[:, 0] << 32 | edge_ends[:, 1],
             EdgeColumns.of(changed_arcs, codes),
+            codes,
         )
-        return last.updated(changes, codes)
 
 
 @dataclass
@@ -264,7 +261,7 @@ class DirectoryTree:
         self._index.check_scope(scope)
         with self._index.guard:
             snapshot, state = self._latest()
-            return Tree(state, _SnapshotRows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
+            return Tree(state, _tree_rows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
 
     def _latest(self) -> tuple[Snapshot, TreeState]:
         mirror = self._index.mirror(_TreeMirror, _TreeMirror)
@@ -283,19 +280,14 @@ class DirectoryTree:
             return mirror.state
 
 
-class _SnapshotRows:
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._rows, self._matrix = snapshot.rows, snapshot.generation.matrix
+def _tree_rows(snapshot: Snapshot) -> TreeRows:
+    all_rows, matrix = snapshot.rows, snapshot.generation.matrix
 
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        return self._rows.ids(rows)
-
-    def row(self, id: str) -> int:
-        return next(iter(self._rows.rows([id])), -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        if self._matrix is None:
+    def nearest(vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
+        if matrix is None:
             return rows
         each = np.array(rows, np.int64)
-        nearest: list[int] = each[np.argsort(-self._matrix.scores(vector, each), kind="stable")].tolist()
-        return nearest
+        nearest_rows: list[int] = each[np.argsort(-matrix.scores(vector, each), kind="stable")].tolist()
+        return nearest_rows
+
+    return TreeRows(all_rows.ids, lambda id: next(iter(all_rows.rows([id])), -1), nearest)

@@ -228,7 +228,8 @@ class OpenFolder:
     def of(cls, path: Path) -> OpenFolder:
         """Return the open folder at this path, opening it if necessary; each call needs one of :meth:`release`."""
         with _guard:
-            key = _key(path)
+            catalog = (path / CATALOG).stat()
+            key = path.resolve(), catalog.st_dev, catalog.st_ino  # each mount of a folder has its own key
             folder = _open.get(key)
             if folder is None:
                 folder = _open[key] = cls(path, Catalog(path / CATALOG))
@@ -247,22 +248,8 @@ class OpenFolder:
         self.catalog.close()
 
 
-def _key(path: Path) -> tuple[Path, int, int]:
-    """Return the key under which a folder is shared; each mount of it has its own."""
-    catalog = (path / CATALOG).stat()
-    return path.resolve(), catalog.st_dev, catalog.st_ino
-
-
 _guard = threading.RLock()  # the finaliser of a store may run inside it
 _open: dict[tuple[Path, int, int], OpenFolder] = {}
-
-
-def leave_folders_to_parent() -> None:
-    """In a forked child, stop using the parent's folders."""
-    global _guard  # noqa: PLW0603 - a thread of the parent may hold it, which the child does not have
-    _guard = threading.RLock()
-    keep_alive_forever(list(_open.values()))
-    _open.clear()
 
 
 class Snapshot(NamedTuple):
@@ -667,12 +654,13 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _reopening, _forks
-    _reopening, _forks = threading.RLock(), threading.Lock()
+    global _reopening, _forks, _guard
+    _reopening, _forks, _guard = threading.RLock(), threading.Lock(), threading.RLock()
     _openings.begin_in_child()
     in_use = [bool(gate.begin_in_child()), *(index.leave_to_parent() for index in list(_indexes))]
     gate.is_lost = gate.is_lost or any(in_use)
-    leave_folders_to_parent()
+    keep_alive_forever(list(_open.values()))  # the parent's folders
+    _open.clear()
 
 
 def _guards() -> list[CallGate]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
-from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory_scores import MemoryColumns, credibility, feedback_effect
 from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
 from langchain_hybridgraph.stores import catalog_writes, chunk_rows
@@ -240,13 +240,15 @@ class EmbeddedMemory:
         it begins.
         """
         if chunk.id == old_id:
-            raise ValueError(f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own")
+            raise ConfigurationError(
+                f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own"
+            )
         metadata = ParsedMetadata.check(chunk.metadata)
         with self._index.writer():
             now = self._index.clock()
             later = self._successor(old_id)
             if later not in (None, chunk.id):
-                raise ValueError(
+                raise ConfigurationError(
                     f"{quote_value(later)} has already superseded {quote_value(old_id)}: call "
                     f"supersede({quote_value(later)}, …), or retract({quote_value(later)}) first"
                 )
@@ -272,13 +274,13 @@ class EmbeddedMemory:
         old, new = memories[old_id], memories[new_id]
         end = begin - INSTANT
         if old.values.valid_from is not None and old.values.valid_from > end:
-            raise ValueError(
+            raise ConfigurationError(
                 f"{quote_value(old_id)} is valid from {iso_time(old.values.valid_from)}, so it cannot end before the "
                 f"new fact begins at {iso_time(begin)}: give the new one a later valid_from, or "
                 f"retract({quote_value(old_id)})"
             )
         if new.values.valid_until is not None and new.values.valid_until < begin:
-            raise ValueError(
+            raise ConfigurationError(
                 f"{quote_value(new_id)} would be valid until {iso_time(new.values.valid_until)}, before it begins at "
                 f"{iso_time(begin)}: give it a later valid_until, or an earlier valid_from"
             )
@@ -305,7 +307,7 @@ class EmbeddedMemory:
         requested = _id_list(ids)
         memories = catalog_writes.read_states(connection, self._index.rows.tenant, requested)
         if missing := [id for id in requested if id not in memories]:
-            raise ValueError(
+            raise ConfigurationError(
                 f"{quote_value(missing[0])} is not in this store; get_by_ids([…]) returns the Documents that exist"
             )
         return memories

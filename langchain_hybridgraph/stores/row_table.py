@@ -6,7 +6,6 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
@@ -126,29 +125,20 @@ class Rows:
 
     def rows(self, ids: Iterable[str]) -> list[int]:
         """Return the rows of these ids, in the same order; ids without a row are left out."""
-        row_of = self._row_of
-        return [row for id in ids if (row := row_of.get(id)) is not None]
+        return [row for id in ids if (row := self._row_of.get(id)) is not None]
 
     def places(self, ids: Iterable[str]) -> list[int]:
         """Return the row of each of these ids, or -1 for an id without a row."""
-        row_of = self._row_of
-        return [row_of.get(id, -1) for id in ids]
+        return [self._row_of.get(id, -1) for id in ids]
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         """Return the ids of these rows."""
-        all_ids = self._ids
-        return [all_ids[row] for row in rows]
+        return [self._ids[row] for row in rows]
 
     def scored_ids(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
         """Return the ids of these rows with their scores, best first, ties by id."""
-        all_ids = self._ids
-        ids, score_list = [all_ids[row] for row in rows], list(scores)
-        if any(
-            map(operator.ge, score_list[1:], score_list)
-        ):  # the scores are not in descending order, or there are ties
-            ordered = sorted(zip(map(operator.neg, score_list), ids, strict=True))
-            ids, score_list = [id for _, id in ordered], [-score for score, _ in ordered]
-        return list(map(ScoredId._make, zip(ids, score_list, repeat(None))))
+        ordered = sorted((-score, self._ids[row]) for row, score in zip(rows, scores, strict=True))
+        return [ScoredId(id, -score) for score, id in ordered]
 
     def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float]]) -> None:
         rows, times = np.array(row_list, np.int64), np.array(time_lists, np.float64)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
-from langchain_hybridgraph.errors import StoreError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
 from langchain_hybridgraph.records import FileRecord, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
@@ -84,7 +84,7 @@ class Sessions:
         check_name(session_id, "session_id")
         lifetime = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
         if lifetime is not None and not 0 < lifetime <= LONGEST_TTL:
-            raise ValueError(
+            raise ConfigurationError(
                 f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}"
             )
         with self._index.writer():

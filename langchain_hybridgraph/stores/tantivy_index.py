@@ -7,7 +7,6 @@ import functools
 import json
 import math
 import os
-import re
 import struct
 import tempfile
 import threading
@@ -25,7 +24,7 @@ from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreE
 from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.stores.bm25 import Field, KeywordIndex, Question, Term, idf
 from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_of
+from langchain_hybridgraph.text.identifiers import FEW, compounds, name_of
 
 if TYPE_CHECKING:
     import tantivy
@@ -93,8 +92,7 @@ def ranked_rows(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tup
 
 
 _ANALYZED = 1_000  # number of texts analysed in one batch
-_CACHE_SIZE = 1 << 18  # runs of characters between spaces
-_LONGEST_CACHED = 64  # a longer run, such as a sentence without spaces, is not worth caching
+_CACHE_SIZE = 1 << 21  # characters in the cached runs
 _STEMS = "stems"  # name of the tokenizer
 _WITH_EMPTY_STEMS = ("arabic", "greek")  # languages in which the stems of a few words are empty
 _MARK_ROW = -1
@@ -157,7 +155,7 @@ def register_stemmer(index: tantivy.Index, language: str) -> None:
 
 def analyze(language: str, texts: Sequence[IndexedText]) -> list[dict[str, Any]]:
     """Return the fields of each text that are not empty, as words that are not stemmed."""
-    split = _splitter(language)
+    split = _words_of_runs(language).split
     documents: list[dict[str, Any]] = []
     for row, text, *headings in texts:
         words, forms = split(text)
@@ -171,50 +169,33 @@ def analyze(language: str, texts: Sequence[IndexedText]) -> list[dict[str, Any]]
     return documents
 
 
-_WORD = re.compile(f"[{re.escape(AROUND)}]{{0,9}}(?:[A-Za-z][a-z]{{1,99}}|[a-z])[{re.escape(AROUND)}]{{0,9}}")
-_NOTHING = re.compile("(?!)")
-
-
-class _Splitter:
-    """Splits texts into words and compounds as ``Analyzer`` and ``compounds`` do, but faster.
-
-    Runs of ASCII letters and punctuation need no analysis; the others are analysed once each.
-    """
+class _WordsOfRuns(dict[str, str]):
+    """Cache of the words, not stemmed yet, of runs of characters without spaces, and of their compounds."""
 
     def __init__(self, language: str) -> None:
-        self.analyzer = Analyzer(language)
-        self._is_word = _WORD.fullmatch if self.analyzer.is_plain("word") else _NOTHING.fullmatch
-        self._plain: set[str] = set()
-        self._forms: dict[str, tuple[str | None, str]] = {}
+        super().__init__()
+        self._unstemmed_words = Analyzer(language).unstemmed_words
+        self.compounds: dict[str, str] = {}
+        self._size = 0
 
-    def __call__(self, text: str) -> tuple[str, str]:
-        """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
+    def __missing__(self, run: str) -> str:
+        self._size += len(run)
+        self[run] = words = self._unstemmed_words(run)
+        if forms := compounds(run):
+            self.compounds[run] = " ".join(forms)
+        return words
+
+    def split(self, text: str) -> tuple[str, str]:
+        """Return the words and the distinct compounds of a text, each joined by spaces."""
+        if self._size > _CACHE_SIZE:
+            self.clear()
+            self.compounds, self._size = {}, 0
         runs = text.split()
-        forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
-        words = {run: words for run, (words, _) in forms.items() if words is not None}
-        if words:
-            text = " ".join([run for run in runs if run not in words])
-        others = [words[run] for run in runs if run in words] if words else []
-        return " ".join([self.analyzer.ascii_words(text), *others]), " ".join([forms for _, forms in forms.values()])
-
-    def _read(self, run: str) -> tuple[str | None, str]:
-        """Return the words of a run, or None if they need no analysis, and its compounds."""
-        if len(self._plain) + len(self._forms) >= _CACHE_SIZE:
-            self._plain, self._forms = set(), {}
-        if self._is_word(run):  # nearly all runs
-            self._plain.add(run)
-            return None, ""
-        terms = None if self.analyzer.is_plain(run) else self.analyzer.unstemmed_words(run), " ".join(compounds(run))
-        if terms == (None, ""):
-            self._plain.add(run)
-        elif len(run) <= _LONGEST_CACHED:
-            self._forms[run] = terms
-        return terms
+        words = " ".join(map(self.__getitem__, runs))
+        return words, " ".join([self.compounds[run] for run in self.compounds.keys() & set(runs)])
 
 
-@functools.cache
-def _splitter(language: str) -> _Splitter:
-    return _Splitter(language)
+_words_of_runs = functools.cache(_WordsOfRuns)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
@@ -263,7 +244,6 @@ class TantivyIndex(KeywordIndex):
         self._mirror: tempfile.TemporaryDirectory[str] | None = None
         self._writing = threading.Lock()
         self._searcher: tantivy.Searcher | None = None
-        self._questions: dict[str, Question] = {}
         with tantivy_errors(f"cannot open the keyword index {path}"):
             self._schema = schema()
             self._index = self._open()
@@ -273,15 +253,9 @@ class TantivyIndex(KeywordIndex):
 
     @override
     def question(self, text: str) -> Question:
-        questions = self._questions
-        if (question := questions.get(text)) is None:
-            self._open_searcher()
-            with tantivy_errors("the keyword search failed"):
-                question = Question(text, self.analyzer, self._texts, self._frequency, partial(idf, self._texts))
-            if len(questions) >= _MOST_QUESTIONS:
-                questions.clear()
-            questions[text] = question
-        return question
+        self._open_searcher()
+        with tantivy_errors("the keyword search failed"):
+            return self._question(text)
 
     @override
     def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
@@ -382,15 +356,22 @@ class TantivyIndex(KeywordIndex):
             self._index.reload()
             searcher = self._index.searcher()
             self.applied_version = self._read_mark(searcher)
-            self._texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
+            texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
             # Each document frequency is looked up once per commit.
-            self._frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
-            self._searcher, self._questions = searcher, {}
+            self._frequency = frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
+            statistics: dict[str, Any] = {
+                "analyzer": self.analyzer,
+                "texts": texts,
+                "frequency": frequency,
+                "idf": partial(idf, texts),
+            }
+            self._question = functools.lru_cache(_MOST_QUESTIONS)(partial(Question, **statistics))
+            self._searcher = searcher
 
     @override
     def close(self) -> None:
         with self._writing:
-            self._searcher, self._questions = None, {}
+            self._searcher = None
             if self._mirror is not None:
                 self._mirror.cleanup()
 

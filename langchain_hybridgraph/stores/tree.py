@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 DEEPEST = 64
 
 
-class TreeRows(Protocol):
-    """Interface through which a tree reads rows. All rows belong to the same state of an index."""
+class TreeRows(NamedTuple):
+    """Functions through which a tree reads the rows of one state of an index.
 
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        """Return the id of each row."""
+    ``ids`` returns the id of each row, ``row`` the row of an id or -1, and ``nearest(vector, rows, n)`` these rows,
+    at most ``n`` of them, by distance to a unit vector, nearest first.
+    """
 
-    def row(self, id: str) -> int:
-        """Return the row of an id, or -1 for an unknown id."""
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Return these rows, at most ``n`` of them, by distance to a unit vector, nearest first."""
+    ids: Callable[[Iterable[int]], list[str]]
+    row: Callable[[str], int]
+    nearest: Callable[[Vector, Sequence[int], int], Sequence[int]]
 
 
 class UriNumbers:
@@ -129,33 +128,22 @@ class TreeState:
         return sums
 
 
-class ChunkRows:
-    """Rows of a tree of chunks in memory.
+def tree_of_chunks(chunks: Mapping[int, Chunk], size: int, nearest: Nearest) -> tuple[TreeState, TreeRows]:
+    """Return the tree of chunks in memory.
 
     ``chunks`` are the living chunks by row, and ``nearest`` is a function that takes a vector, ids and n, and returns
     at least the n nearest of the ids, nearest first.
     """
-
-    def __init__(self, chunks: Mapping[int, Chunk], size: int, nearest: Nearest) -> None:
-        places, living_rows = UriNumbers(), np.zeros(size, np.bool_)
-        places.grow(size, (TreePosition.of(row, chunks[row]) for row in sorted(chunks)))
-        living_rows[list(chunks)] = True
-        self.tree_state = TreeState(places, living_rows)
-        self._ids = {row: chunk.id for row, chunk in chunks.items()}
-        self._rows = {id: row for row, id in self._ids.items()}
-        self._nearest = nearest
-
-    def ids(self, rows: Iterable[int]) -> list[str]:
-        """Implement :meth:`TreeRows.ids`."""
-        return [self._ids[row] for row in rows]
-
-    def row(self, id: str) -> int:
-        """Implement :meth:`TreeRows.row`."""
-        return self._rows.get(id, -1)
-
-    def nearest(self, vector: Vector, rows: Sequence[int], n: int) -> Sequence[int]:
-        """Implement :meth:`TreeRows.nearest`."""
-        return [self._rows[id] for id in self._nearest(vector, self.ids(rows), n)]
+    places, living_rows = UriNumbers(), np.zeros(size, np.bool_)
+    places.grow(size, (TreePosition.of(row, chunks[row]) for row in sorted(chunks)))
+    living_rows[list(chunks)] = True
+    row_of = {chunk.id: row for row, chunk in chunks.items()}
+    tree_rows = TreeRows(
+        lambda rows: [chunks[row].id for row in rows],
+        lambda id: row_of.get(id, -1),
+        lambda vector, rows, n: [row_of[id] for id in nearest(vector, [chunks[row].id for row in rows], n)],
+    )
+    return TreeState(places, living_rows), tree_rows
 
 
 class Level(NamedTuple):
@@ -239,10 +227,6 @@ class Tree:
     def is_directory(self, node: int) -> bool:
         """Return whether the node has children."""
         return any(map(self._is_visible, self._places.below[node]))
-
-    def is_document(self, node: int) -> bool:
-        """Return whether the node has chunks of its own."""
-        return bool(self._rows_at(node))
 
     def is_fully_visible(self, node: int) -> bool:
         """Return whether the call may see all chunks at and below the node."""

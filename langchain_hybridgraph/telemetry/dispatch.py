@@ -80,17 +80,13 @@ class Delivery:
 
     def _work(self) -> None:
         while True:
-            try:
-                batch = self._waiting.get(timeout=_IDLE_SECONDS)
-            except Empty:
-                with self._lock:
-                    if self._waiting.empty():
-                        self._is_running = False
-                        return
+            with suppress(Empty):
+                self._deliver(self._waiting.get(timeout=_IDLE_SECONDS))
                 continue
-            self._deliver(batch)
-            # Release the events: they may refer to an exception, which keeps the frames of the search alive.
-            del batch
+            with self._lock:
+                if self._waiting.empty():
+                    self._is_running = False
+                    return
 
     def _deliver(self, batch: tuple[Context, Sequence[Event]] | threading.Event) -> None:
         if isinstance(batch, threading.Event):
@@ -185,11 +181,9 @@ def remove_sink(sink: Sink) -> None:
 
 def check_sink(sink: Any) -> None:
     """Raise ConfigurationError for an object that cannot receive events. The message contains the fix."""
-    if isinstance(sink, type):
-        raise ConfigurationError(f"{sink.__name__} is a class, not a sink; pass an instance: {sink.__name__}()")
-    if not callable(sink):
+    if isinstance(sink, type) or not callable(sink):
         raise ConfigurationError(
-            f"{sink!r} is not a sink; pass a callable that takes an event, such as PrometheusSink()"
+            f"{sink!r} is not a sink; pass an instance that can be called with an event, such as PrometheusSink()"
         )
 
 

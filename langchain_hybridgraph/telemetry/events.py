@@ -144,7 +144,7 @@ class RetrievalStatistics:
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
-        self._calls = self._answers = self._documents = 0
+        self._answers = self._documents = 0
         self._errors: Counter[str] = Counter()
         self._degraded: Counter[str] = Counter()
         self._took_ms: deque[float] = deque(maxlen=1_000)
@@ -155,7 +155,6 @@ class RetrievalStatistics:
     def record_answer(self, trace: Trace, documents: int) -> None:
         """Count a call that returned this number of Documents."""
         with self._lock:
-            self._calls += 1
             self._answers += 1
             self._documents += documents
             self._degraded.update(trace.reasons)
@@ -168,7 +167,6 @@ class RetrievalStatistics:
             yield
         except Exception as error:
             with self._lock:
-                self._calls += 1
                 self._errors[type(error).__name__] += 1
             raise
 
@@ -178,12 +176,9 @@ class RetrievalStatistics:
         ``p50_ms`` and ``p95_ms`` are those of the last 1,000 calls that returned an answer, or None before the first.
         """
         with self._lock:
-            durations_ms = list(self._took_ms)
-            p50, p95 = (
-                (round(float(p), 3) for p in np.percentile(durations_ms, [50, 95])) if durations_ms else (None, None)
-            )
+            p50, p95 = np.percentile(self._took_ms, [50, 95]).round(3).tolist() if self._took_ms else (None, None)
             return {
-                "calls": self._calls,
+                "calls": self._answers + self._errors.total(),
                 "errors": dict(self._errors),
                 "mean_documents": self._documents / self._answers if self._answers else None,
                 "p50_ms": p50,

@@ -217,24 +217,18 @@ class PrometheusSink:
         with _lock:
             if key not in _by_registry:
                 _by_registry[key] = sink = super().__new__(cls)
-                sink._create_metrics(key)
+                sink._create_metrics(registry=key)
             return _by_registry[key]
 
-    def _create_metrics(self, registry: CollectorRegistry) -> None:
+    def _create_metrics(self, **options: Any) -> None:
         from prometheus_client import Counter, Histogram
 
-        labels: Any = {"labelnames": ["mode", "retriever"], "registry": registry}
-        self._duration = Histogram("rag_retrieval_duration_seconds", "Duration of searches.", buckets=SECONDS, **labels)
-        self._documents = Histogram(
-            "rag_retrieved_documents_count", "Documents per search.", buckets=DOCUMENTS, **labels
-        )
-        self._degraded = Counter(
-            "rag_retrieval_degraded_total", "Searches that were degraded.", ["reason"], registry=registry
-        )
-        names = ["component", "exception_type"]
-        self._errors = Counter(
-            "rag_pipeline_errors_total", "Failures of components of a search.", names, registry=registry
-        )
+        labels, failure = ["mode", "retriever"], ["component", "exception_type"]
+        seconds, documents = {"buckets": SECONDS, **options}, {"buckets": DOCUMENTS, **options}
+        self._duration = Histogram("rag_retrieval_duration_seconds", "Duration of searches.", labels, **seconds)
+        self._documents = Histogram("rag_retrieved_documents_count", "Documents per search.", labels, **documents)
+        self._degraded = Counter("rag_retrieval_degraded_total", "Degraded searches.", ["reason"], **options)
+        self._errors = Counter("rag_pipeline_errors_total", "Failures of components.", failure, **options)
 
     def __call__(self, event: Event) -> None:
         """Count a search. Stages, inner searches and cancelled searches are not counted."""

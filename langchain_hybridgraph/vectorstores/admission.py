@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, labels_of
-from langchain_hybridgraph.errors import check_number, describe_error, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution.llm import (
     DATA_ONLY,
     SILENT,
@@ -190,11 +190,11 @@ def admit(
       ``near_duplicate``. Two memories make the same statement if their words are the same, or differ only in ways that
       :func:`~langchain_hybridgraph.text.wording.may_be_reworded` accepts. Memories with different numbers, names
       or negations never join. Synonyms are accepted only if the embedding model was not fitted to the store's texts.
-    - The new memory must also not start earlier, and its validity must have the same end or no end. Two episodic
-      memories are events, so they join only if they start at the same time.
-    - Joining adds one use to the existing memory and merges the labels. If both memories name the same source, the
-      confidence does not change. Otherwise, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new
-      memory), the noisy-or of two witnesses.
+    - The new memory must also not have labels that the existing one lacks or start earlier, and its validity must have
+      the same end or no end. Two episodic memories are events, so they join only if they start at the same time.
+    - Joining adds one use to the existing memory. If both memories name the same source, the confidence does not
+      change. Otherwise, confidence c becomes 1 − (1 − c)(1 − credibility · confidence of the new memory), the noisy-or
+      of two witnesses.
     - A memory is refused if the credibility of its ``source`` (0.5 for a memory without a source), multiplied by its
       novelty, is below 0.025. Novelty is 1 − the cosine with the nearest memory. If that cosine is 0.95 or more,
       novelty is instead the share of the new memory's words that are neither known to the model nor contained in the
@@ -213,7 +213,9 @@ def admit(
     """
     check_number("near_duplicate", near_duplicate, gt=0, le=1)
     if blank := [chunk.id for chunk in chunks if not chunk.text.strip()]:
-        raise ValueError(f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember")
+        raise ConfigurationError(
+            f"memory {quote_value(blank[0])} has no text: leave it out, or give it the text to remember"
+        )
     metadata = [ParsedMetadata.check(chunk.metadata) for chunk in chunks]
     all_vectors = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
@@ -222,13 +224,12 @@ def admit(
         for place, (chunk, values) in enumerate(zip(chunks, metadata, strict=True))
     ]
     if llm is not None and contradictions:
-        _make_plan(candidates, store, judge, near_duplicate)  # calls the model and caches its answers
+        _Plan(candidates, store, judge, near_duplicate)  # calls the model and caches its answers
     with store.exclusive():
-        plan = _make_plan(candidates, store, judge, near_duplicate)
-        candidates_to_write = [*plan.added.values(), *plan.relabelled()]
-        vectors = [candidate.vector for candidate in candidates_to_write if candidate.vector is not None]
+        plan = _Plan(candidates, store, judge, near_duplicate)
+        vectors = [each.vector for each in plan.added.values() if each.vector is not None]
         store.insert(
-            [candidate.chunk for candidate in candidates_to_write],
+            [each.chunk for each in plan.added.values()],
             np.stack(vectors) if vectors else None,
             plan.edges,
             list(plan.changes.values()),
@@ -252,29 +253,25 @@ class _Candidate(NamedTuple):
         return begins[0], inf if values.valid_until is None else values.valid_until
 
 
-def _make_plan(
-    candidates: Iterable[_Candidate], store: MemoryIntake, judge: Contradictions | None, near_duplicate: float
-) -> _Plan:
-    plan = _Plan(store, judge, store.clock(), near_duplicate)
-    for candidate in candidates:
-        plan.outcomes.append(plan.admit(candidate))
-    return plan
-
-
 class _Plan:
     """Rows to write for new memories. Each one is compared with the stored memories and the new ones before it."""
 
-    def __init__(self, store: MemoryIntake, judge: Contradictions | None, now: float, near_duplicate: float) -> None:
-        self._store, self._judge, self._now = store, judge, now
+    def __init__(
+        self,
+        candidates: Iterable[_Candidate],
+        store: MemoryIntake,
+        judge: Contradictions | None,
+        near_duplicate: float,
+    ) -> None:
+        self._store, self._judge, self._now = store, judge, store.clock()
         self._near_duplicate = near_duplicate
-        self._labels: dict[str, list[Any]] = {}
         self._lowered: set[str] = set()
         self.added: dict[str, _Candidate] = {}  # by id
         self.edges: list[Edge] = []
         self.changes: dict[str, MemoryChange] = {}
-        self.outcomes: list[Admission] = []
+        self.outcomes = [self._admit(candidate) for candidate in candidates]
 
-    def admit(self, new: _Candidate) -> Admission:
+    def _admit(self, new: _Candidate) -> Admission:
         """Decide what happens to a new memory, add the necessary rows to the plan, and return the outcome."""
         text = new.chunk.text
         # A memory with the same id but another text is left out, because the new memory replaces it.
@@ -304,15 +301,6 @@ class _Plan:
         self.added[new.chunk.id] = new
         return admission
 
-    def relabelled(self) -> list[_Candidate]:
-        """Return the stored memories that gain labels from new memories, with both their old and their new labels."""
-        chunks = {chunk.id: chunk for chunk in self._store.get(list(self._labels))}
-        vectors = self._store.vectors(list(chunks)) if chunks else ()
-        return [
-            _Candidate(_labelled(chunk, self._labels[id]), ParsedMetadata(), vector)
-            for (id, chunk), vector in zip(chunks.items(), vectors, strict=True)
-        ]
-
     # -- near duplicates ------------------------------------------------------------------------------------
 
     def _novelty(self, new: _Candidate, id: str, cosine: float) -> float:
@@ -334,14 +322,16 @@ class _Plan:
         return neighbours
 
     def _is_same(self, new: _Candidate, id: str, cosine: float) -> bool:
-        return (
-            cosine >= self._near_duplicate
-            and self._says_the_same(new, self._chunk(id).text)
-            and _says_no_more(new, self._chunk(id), *self._period(id), now=self._now)
-        )
+        if cosine < self._near_duplicate:
+            return False
+        old, (first, last), (begin, end) = self._chunk(id), self._period(id), new.period(self._now)
+        if old.id == new.chunk.id and new.metadata.valid_from is None and new.metadata.created_at is None:
+            begin = first
+        is_later = begin == first if _are_events(new.chunk, old) else begin >= first
+        says_no_more = is_later and end in (inf, last) and _labels(new.chunk) <= _labels(old)
+        return says_no_more and self._says_the_same(new.chunk.text, old.text)
 
-    def _says_the_same(self, new: _Candidate, text: str) -> bool:
-        own = new.chunk.text
+    def _says_the_same(self, own: str, text: str) -> bool:
         if same_wording(own, text):
             return True
         if self._store.unknown_word_share(own, text) or self._store.unknown_word_share(text, own):
@@ -361,19 +351,10 @@ class _Plan:
             witness = new.confidence * self._credibility(new)
             confidence = 1.0 - (1.0 - self._confidence(id)) * (1.0 - witness)
         self._change(id, confidence, uses=1)
-        self._label(id, new.chunk)
         text, reason = self._chunk(id).text, ""
         if not same_wording(new.chunk.text, text):
             reason = f"in other words, with a cosine of {cosine:.3f}: {text}"
         return Admission(id, "joined", reason, text=new.chunk.text)
-
-    def _label(self, id: str, new: Chunk) -> None:
-        before = labels_of(self._chunk(id).metadata)
-        labels = [*before, *(label for label in labels_of(new.metadata) if label not in before)]
-        if id in self.added:
-            self.added[id] = self.added[id]._replace(chunk=_labelled(self._chunk(id), labels))
-        elif labels != before:
-            self._labels[id] = labels
 
     # -- contradictions ---------------------------------------------------------------------------------------
 
@@ -442,15 +423,6 @@ class _Plan:
         self.changes[id] = MemoryChange(id, new_confidence, before.uses + uses)
 
 
-def _says_no_more(new: _Candidate, old: Chunk, first: float, last: float, *, now: float) -> bool:
-    begin, end = new.period(now)
-    if end not in (inf, last):
-        return False
-    if old.id == new.chunk.id and new.metadata.valid_from is None and new.metadata.created_at is None:
-        return True
-    return begin == first if _are_events(new.chunk, old) else begin >= first
-
-
 def _are_events(one: Chunk, other: Chunk) -> bool:
     return one.metadata.get("memory_type") == other.metadata.get("memory_type") == EPISODIC
 
@@ -458,7 +430,3 @@ def _are_events(one: Chunk, other: Chunk) -> bool:
 def _source(chunk: Chunk) -> str | None:
     source = chunk.metadata.get("source")
     return None if source is None else str(source)
-
-
-def _labelled(chunk: Chunk, labels: Sequence[Any]) -> Chunk:
-    return replace(chunk, metadata={**chunk.metadata, "labels": list(labels)})

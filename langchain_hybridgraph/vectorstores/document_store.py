@@ -68,13 +68,15 @@ class DocumentStore(VectorStore):
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         if isinstance(texts, str):
-            raise ValueError(f"texts must be a list, got a string; pass [{quote_value(texts)}]")
+            raise ConfigurationError(f"texts must be a list, got a string; pass [{quote_value(texts)}]")
         text_list: list[Any] = list(texts)
         if wrong := [text for text in text_list if not isinstance(text, str)]:
-            raise ValueError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
+            raise ConfigurationError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
         for name, values in (("metadatas", metadatas), ("ids", ids), ("vectors", vectors)):
             if values is not None and len(values) != len(text_list):
-                raise ValueError(f"{name} has {len(values)} entries for {len(text_list)} texts; give one per text")
+                raise ConfigurationError(
+                    f"{name} has {len(values)} entries for {len(text_list)} texts; give one per text"
+                )
         chunks = [
             chunk_from(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
             for place, text in enumerate(text_list)
@@ -119,7 +121,7 @@ class DocumentStore(VectorStore):
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
         if ids is None and document is None and filter is None:
-            raise ValueError("delete() needs ids=[…], document=… or filter={…}, got none of them")
+            raise ConfigurationError("delete() needs ids=[…], document=… or filter={…}, got none of them")
         check_ids(ids, "ids")
         chunks, ids_to_delete = self._chunks, list(ids or [])
         if document is not None:
@@ -239,5 +241,5 @@ def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     if id is None:
         id = memory_id(text, metadata)
     if not id:
-        raise ValueError('an id must not be empty, got ""; pass None to derive the id from the text')
+        raise ConfigurationError('an id must not be empty, got ""; pass None to derive the id from the text')
     return Chunk(id, text, metadata)

@@ -65,7 +65,9 @@ class DocumentMemory(EmbeddedMemory):
         ('joined', 'tea', 1)
         """
         if isinstance(documents, str | Document):
-            raise ValueError(f"documents must be a list of Documents or texts, got one {type(documents).__name__}")
+            raise ConfigurationError(
+                f"documents must be a list of Documents or texts, got one {type(documents).__name__}"
+            )
         each = map(_document, documents)
         chunks = [chunk_from(document.page_content, document.metadata, document.id) for document in each]
         if not chunks:
@@ -94,7 +96,7 @@ class DocumentMemory(EmbeddedMemory):
         """
         fact = _document(document)
         if not fact.page_content.strip():
-            raise ValueError(
+            raise ConfigurationError(
                 f"the text that replaces {quote_value(old_id)} is blank; pass a text, or end the old fact with "
                 f"retract({quote_value(old_id)})"
             )
@@ -122,7 +124,7 @@ class DocumentMemory(EmbeddedMemory):
 
 def _document(memory: Any) -> Document:
     if not isinstance(memory, str | Document):
-        raise ValueError(
+        raise ConfigurationError(
             f"a memory must be a string or a Document, got {quote_value(memory)} ({type(memory).__name__})"
         )
     return memory if isinstance(memory, Document) else Document(memory)
@@ -159,7 +161,7 @@ class MessageSessions(Sessions):
         ['The roadster.']
         """
         if isinstance(turns, str):
-            raise ValueError(
+            raise ConfigurationError(
                 f"turns must be a list of messages or (role, text) pairs, got a string; pass [('user', "
                 f"{quote_value(turns)})]"
             )

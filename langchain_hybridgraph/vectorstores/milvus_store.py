@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.stores.milvus.connection import TIMEOUT
-from langchain_hybridgraph.stores.milvus.schema import COLLECTION
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.milvus.search import Consistency
 
 
 class MilvusStore(MilvusChunkStore, DocumentStore):
@@ -42,37 +37,14 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
     >>> store = MilvusStore("milvus://localhost:19530/notes", "minilm", token="root:Milvus")  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        uri: str,
-        embedding: Embeddings | str,
-        *,
-        token: str = "",
-        database: str = "",
-        tenant: str | None = None,
-        collection: str = COLLECTION,
-        language: str | None = None,
-        consistency: Consistency = "Session",
-        timeout: float = TIMEOUT,
-    ) -> None:
-        model = resolve_embedding(embedding, language=language or "english")
+    def _named_model(self, embedding: Any, language: str) -> tuple[Embeddings, str]:
+        model = resolve_embedding(embedding, language=language)
         if isinstance(model, LSAEmbeddings):
             raise ConfigurationError(
                 'embedding="lsa" is fitted to the corpus of one machine and cannot be used with Milvus; pass '
                 '"minilm", "package.module:factory" or a LangChain Embeddings'
             )
-        super().__init__(
-            uri,
-            embedding=model,
-            name=embedding_name(model),
-            token=token,
-            database=database,
-            tenant=tenant,
-            collection=collection,
-            language=language,
-            consistency=consistency,
-            timeout=timeout,
-        )
+        return model, embedding_name(model)
 
     @property
     def embeddings(self) -> Embeddings:

@@ -210,7 +210,8 @@ def test_a_store_that_cannot_be_listed_takes_documents():
     later = Document(id="later", page_content=LATER)
     store.add_documents([later])
     changed = Document(id="ada", page_content="Ada was a countess.")
-    assert retriever.refresh([changed, documents()[1], later]) == (1, 1, 1)
+    new_page = documents()[1].model_copy(update={"metadata": {"page": 2}})
+    assert retriever.refresh([changed, new_page, later]) == (1, 2, 1)
     assert [document.id for document in by_words(retriever)] == ["later"]
     assert [document.id for document in by_words(retriever, "countess")] == ["ada"]
     assert texts(by_words(retriever, "stripes")) == []

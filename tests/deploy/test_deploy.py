@@ -136,3 +136,27 @@ def test_the_page_has_the_table_of_the_model(capacity):
     rows = capacity.table([capacity.Load(n) for n in (1e7, 1e8, 1e9)], 2, 64 * capacity.GB, 0.5, 100.0).splitlines()[2:]
     assert len(rows) == 3
     assert [row for row in rows if row not in page] == []
+
+
+def test_a_release_is_announced_after_its_upload():
+    """The release on GitHub is created after the upload to PyPI, which may fail, and contains the hashes."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+    steps = [step.get("uses", step.get("run", "")) for step in workflow["jobs"]["publish"]["steps"]]
+    (uploaded,) = [place for place, step in enumerate(steps) if "gh-action-pypi-publish" in step]
+    (released,) = [place for place, step in enumerate(steps) if "gh release create" in step]
+    assert uploaded < released
+    assert "SHA256SUMS" in steps[released]
+
+
+def test_the_index_for_language_models_is_complete(monkeypatch):
+    """llms.txt lists the README, every page of the API reference, and the examples, with addresses of the site."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import build_site
+
+    text = build_site.llms_text()
+    assert "- [README](./): " in text
+    assert "- [Documentation](docs/): " in text
+    for name in build_site.API:
+        assert f"](docs/api/{name}/): " in text
+    for example in (ROOT / "examples").glob("*.py"):
+        assert f"](examples/{example.name}): " in text

@@ -18,7 +18,7 @@ from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings import lsa
 from langchain_hybridgraph.embeddings.lsa import NotFittedError
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 TEXTS = [
@@ -96,13 +96,6 @@ def test_cosines_equal_those_of_a_dense_svd(fitted):
     assert np.allclose(vectors @ vectors.T, dense @ dense.T, atol=2e-3)  # words are kept in half precision
 
 
-def test_the_weight_of_a_repeated_word_is_logarithmic():
-    """A word that occurs four times has 1 + ln 4 times the weight of a word that occurs once."""
-    model = LSAEmbeddings(language=None).fit(["x", "y"])
-    x, y, mixed = model.vectors(["x", "y", "x y y y y"])
-    assert mixed @ y / (mixed @ x) == pytest.approx(1 + math.log(4), rel=1e-3)
-
-
 def test_batches_do_not_matter(fitted, monkeypatch):
     """Fitting and embedding in small batches gives the same model and vectors as in one batch."""
     whole = fitted.vectors(TEXTS)
@@ -146,19 +139,6 @@ def test_any_corpus_can_be_learned(texts):
     assert np.allclose(np.linalg.norm(vectors, axis=1), has_words, atol=1e-5)
 
 
-def test_an_unknown_word_has_no_effect(fitted):
-    """A text without known words gets a zero vector, and an unknown word next to known ones changes nothing."""
-    assert not any(fitted.embed_query("zebra"))
-    assert fitted.embed_query("cat zebra") == fitted.embed_query("cat")
-
-
-def test_the_language_determines_the_stems():
-    """German stemming maps Häuser and Haus to one word; without a language they are different words."""
-    texts = ["Die Häuser stehen am See.", "Ein Wald ohne Wege."]
-    german, plain = (LSAEmbeddings(language=language).fit(texts).embed_query("Haus") for language in ("de", None))
-    assert (any(german), any(plain)) == (True, False)
-
-
 # -- fitting ---------------------------------------------------------------------------------------------------
 
 
@@ -193,12 +173,6 @@ def test_the_most_common_words_are_used(monkeypatch):
     monkeypatch.setattr(lsa, "MOST_WORDS", 2)
     vectors = LSAEmbeddings().fit(["moon cat", "moon dog", "moon ape"]).vectors(["ape", "cat", "dog", "moon"])
     assert vectors.any(axis=1).tolist() == [True, False, False, True]
-
-
-def test_an_unknown_language_is_refused():
-    """A language without an analyzer raises ConfigurationError at construction."""
-    with pytest.raises(ConfigurationError, match="klingon"):
-        LSAEmbeddings(language="klingon")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_hybridgraph.embeddings.resolve import (
     LSAEmbeddings,
     OnnxMiniLMEmbeddings,
-    choose_embedding,
     embedding_name,
     resolve_embedding,
 )
@@ -49,14 +48,13 @@ def test_names_and_objects():
     assert repr(resolve_embedding("lsa", language="french")) == "LSAEmbeddings(language='french', not fitted)"
     embedding = DeterministicFakeEmbedding(size=4)
     assert resolve_embedding(embedding) is embedding
-    with pytest.raises(ConfigurationError, match="batch_size"):
-        resolve_embedding(embedding, batch_size=4)
+    with pytest.raises(ConfigurationError, match="size"):
+        resolve_embedding(embedding, size=4)
 
 
 def test_options_go_to_the_factory():
-    """Keyword options are passed to a user's factory and to MiniLM."""
+    """Keyword options are passed to a user's factory."""
     assert resolve_embedding("mine:make", model="m").model == "m"
-    assert resolve_embedding("minilm", batch_size=4).batch_size == 4
 
 
 @pytest.mark.parametrize(
@@ -88,15 +86,6 @@ def test_unknown_options_are_named(spec):
     """The error for an unknown option contains its name and value."""
     with pytest.raises(ConfigurationError, match="colour='red'"):
         resolve_embedding(spec, colour="red")
-
-
-@pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:make"])
-def test_a_requested_name_stays(spec):
-    """An embedding that is requested by name is chosen, and the reason says that it was requested."""
-    name, why = choose_embedding(spec)
-    assert name == spec
-    assert why.startswith(f"{spec}: ")
-    assert why.endswith("as requested")
 
 
 @pytest.mark.parametrize(

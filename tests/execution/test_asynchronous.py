@@ -9,7 +9,6 @@ from langchain_chroma import Chroma
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
-from langchain_core.language_models.llms import LLM
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
@@ -28,15 +27,6 @@ with warnings.catch_warnings():
 
 PROMPT = ChatPromptTemplate.from_template("{question}")
 SCHEMA = {"title": "Answer", "description": "An answer.", "type": "object", "properties": {}}
-
-
-class SyncLLM(LLM):
-    @property
-    def _llm_type(self):
-        return "sync"
-
-    def _call(self, prompt, stop=None, run_manager=None, **kwargs):
-        return "answer"
 
 
 class SyncHistory(BaseChatMessageHistory):
@@ -58,10 +48,6 @@ class AsyncOnlyRetriever(BaseRetriever):
         return []
 
 
-def bm25():
-    return BM25Retriever.from_texts(["a text"])
-
-
 def fake():
     return DeterministicFakeEmbedding(size=4)
 
@@ -76,12 +62,11 @@ def chat():
 
 SYNCHRONOUS = {
     "chat model": lambda: FakeListChatModel(responses=["a"]),
-    "LLM": SyncLLM,
     "chain": lambda: PROMPT | FakeListChatModel(responses=["a"]) | StrOutputParser(),
-    "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([SyncLLM()]),
+    "fallbacks": lambda: FakeListChatModel(responses=["a"]).with_fallbacks([FakeListChatModel(responses=["b"])]),
     "asked for JSON": lambda: with_schema(FakeListChatModel(responses=["a"]), SCHEMA, "Test"),
     "embedding": fake,
-    "retriever": bm25,
+    "retriever": lambda: BM25Retriever.from_texts(["a text"]),
     "store": lambda: Chroma(embedding_function=fake()).as_retriever(),
     "compressor over an embedding": lambda: EmbeddingsFilter(embeddings=fake()),
     "chat history": SyncHistory,

@@ -292,12 +292,6 @@ def test_the_deadline_of_an_inner_search_applies_only_to_its_calls(run, gate):
     assert (inner.source, inner.late, own) == ("step", True, "on time")
 
 
-def test_the_earlier_deadline_applies():
-    """A call keeps its own deadline if that is earlier than the deadline of its search."""
-    calls = [Effect("a", print, deadline=1.0), Effect("b", print, deadline=3.0), Effect("c", print)]
-    assert [call.deadline for call in next(within(gathered(*calls), 2.0))] == [1.0, 2.0, 2.0]
-
-
 # -- processes ----------------------------------------------------------------------------------------------------
 
 PROGRAM = """

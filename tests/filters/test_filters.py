@@ -1,4 +1,4 @@
-"""Filters: matching, errors and round trips."""
+"""Filters: matching, constructors, keys and round trips."""
 
 import copy
 import json
@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters.expressions import by_source, created_after, parse_filter
+from langchain_hybridgraph.filters.expressions import (
+    by_document,
+    by_meta,
+    by_source,
+    created_after,
+    created_before,
+    exclude_document,
+    has_labels,
+    parse_filter,
+)
+from langchain_hybridgraph.filters.operators import join_key, split_key
 
 MISSING = {}
 NAN = math.nan
@@ -328,8 +338,57 @@ def test_datetimes_in_json(operator):
         parse_filter({"t": {operator: {"$date": "May"}}})
 
 
-def test_a_datetime_round_trips_through_to_dict():
-    """A datetime operand is the same instant after a round trip through to_dict()."""
-    filter_ = parse_filter({"a": {"$in": [MAY.astimezone(timezone(timedelta(hours=3)))]}})
-    assert filter_.to_dict() == {"a": {"$in": [MAY]}}
-    assert parse_filter(filter_.to_dict()) == filter_
+@given(st.lists(st.text(alphabet="ab.\\$", max_size=4), min_size=1, max_size=3).map(tuple))
+def test_split_key_inverts_join_key(path):
+    """Splitting a joined key returns the same names, including dots, backslashes and dollar signs."""
+    assert split_key(join_key(path)) == path
+    assert not join_key(path).startswith("$")
+
+
+# -- constructors ---------------------------------------------------------------------------------------------------
+
+CONSTRUCTED = [
+    (by_document("a", "b"), {"document_id": "b"}, True),
+    (by_document(), {"document_id": "a"}, False),
+    (by_document("a", key="doc"), {"doc": "a"}, True),
+    (exclude_document("a"), {"document_id": "a"}, False),
+    (exclude_document("a"), {}, True),
+    (exclude_document(), {"document_id": "a"}, True),
+    (by_source("x.md", "y.md"), {"source": "y.md"}, True),
+    (by_source("x"), {"source": "x.md"}, False),
+    (by_meta(lang="en", year=2024), {"lang": "en", "year": 2024.0}, True),
+    (by_meta(tags=["a"]), {"tags": ["a"]}, True),
+    (created_after("2024-05-01"), {"created_at": "2024-05-01T00:00:01Z"}, True),
+    (created_after("2024-05-01"), {"created_at": "2024-05-01"}, False),
+    (created_after(MAY), {"created_at": MAY.timestamp() + 1}, True),
+    (created_after(MAY.timestamp()), {"created_at": "2024-05-01T12:00:01+02:00"}, True),
+    (created_after("2024-05-01T10:00:00.123456Z"), {"created_at": "2024-05-01T10:00:00.123456Z"}, False),
+    (created_before("2024-05-01"), {"created_at": "2024-04-30T23:59:59.999999"}, True),
+    (created_before("2024-05-01"), {"created_at": "2024-05-01"}, False),
+    (created_before("2024-05-01", key="meta.made"), {"meta": {"made": 0}}, True),
+    (has_labels(any_of=["a", "b"]), {"labels": ["b"]}, True),
+    (has_labels(any_of=["a", "b"]), {"labels": ["c"]}, False),
+    (has_labels(any_of="ab"), {"labels": ["a"]}, False),
+    (has_labels(any_of=[]), {"labels": ["a"]}, False),
+    (has_labels(all_of=["a", "b"]), {"labels": ["b", "c", "a"]}, True),
+    (has_labels(any_of=["x", "y"], all_of=["a"]), {"labels": ["x", "y"]}, False),
+    (has_labels("art"), {"labels": "art"}, True),
+    (has_labels("art"), {"labels": "cartoon"}, False),
+    (has_labels(all_of=["art", "toon"]), {"labels": "art toon"}, False),
+    (has_labels("2024"), {"labels": "2024-05-01"}, False),
+    (has_labels([5]), {"labels": [5]}, True),
+]
+
+
+@pytest.mark.parametrize(("filter_", "metadata", "expected"), CONSTRUCTED, ids=repr)
+def test_constructors(filter_, metadata, expected):
+    """Each constructor's filter matches the expected metadata, and its negation matches the opposite."""
+    assert filter_.matches(metadata) is expected
+    assert (~filter_).matches(metadata) is not expected
+
+
+@pytest.mark.parametrize("call", [has_labels, by_meta, lambda: has_labels(all_of=[]), lambda: created_after("soon")])
+def test_constructors_without_values_raise(call):
+    """A constructor without a value to compare raises FilterError instead of matching everything."""
+    with pytest.raises(FilterError):
+        call()

@@ -37,8 +37,9 @@ SOURCES = {
         [(1, 3, None), (5, 7, None)],
     ),
     "a.c": (
-        "#include <a.h>\nint total(int a);\n\nstatic int total(int a,\n                 int b)\n{\n\treturn a;\n}\n",
-        [(1, 2, None), (4, 8, None)],
+        "#include <a.h>\nint total(int a);\n\n/* Adds\n * up. */\nstatic int total(int a,\n                 int b)\n"
+        "{\n\n#ifdef B\n\treturn b;\n#endif\n\treturn a;\n}\n",
+        [(1, 2, None), (4, 14, None)],
     ),
     "a.cpp": (
         "class Bill {\npublic:\n  Bill(int a);\n};\nBill::Bill(int a)\n  : x(a) {\n}\n",

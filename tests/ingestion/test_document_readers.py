@@ -152,7 +152,7 @@ def test_rows_of_a_sheet(read):
     ("name", "reason"),
     [
         ("secret.pdf", "it is encrypted; save a copy without a password"),
-        ("scanned.pdf", "no page contains text; if the pages were scanned"),
+        ("scanned.pdf", "it has no text; if its pages were scanned"),
         ("short.pdf", "it is damaged"),
         ("short.docx", "it is damaged"),
         ("locked.docx", "it is encrypted, or in an old format"),

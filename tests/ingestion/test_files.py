@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from langchain_hybridgraph import HybridGraphStore, ingest
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.files import FileError, read_files
 
 
@@ -77,13 +76,6 @@ def test_an_index_passed_by_its_path_is_reported(folder):
     with pytest.raises(FileError, match=re.escape(f"nothing was read in idx: idx: {reason}")):
         list(documents)
     assert (documents.unread, messages) == ({"idx": reason}, [f"skipped idx: {reason}"])
-
-
-@pytest.mark.parametrize("paths", [b"docs", {"docs": 1}, 5])
-def test_paths_of_another_type_are_refused(paths):
-    """Bytes, mappings and numbers are not paths, and the error shows the argument."""
-    with pytest.raises(ConfigurationError, match=f"path must be a string or a Path, got {re.escape(repr(paths))}"):
-        read_files(paths)
 
 
 def test_the_source_is_a_relative_path(folder):
@@ -282,27 +274,6 @@ def test_a_bad_line_is_named(folder, line, message):
     assert next(documents).page_content == "good"
     with pytest.raises(FileError, match=message):
         next(documents)
-
-
-def test_an_unreadable_file_among_several_paths_is_skipped(folder):
-    """If several paths are passed, unreadable files and invalid lines are left out with the reason, as in a folder, and
-    the rest is read.
-    """
-    root = folder(a_DOT_txt=b"\x00", b_DOT_jsonl=rows({"text": "one"}, "{"), c_DOT_docx=b"", d_DOT_md="d")
-    (root / "e.txt").symlink_to("/dev/zero")
-    messages = []
-    documents = read_files(["a.txt", "b.jsonl", "c.docx", "d.md", "e.txt"], skipped=messages.append)
-    assert [document.page_content for document in documents] == ["one", "d"]
-    assert [message.split(": ")[0] for message in messages] == [
-        "skipped a.txt",
-        "skipped b.jsonl",
-        "skipped c.docx",
-        "skipped e.txt",
-    ]
-    assert list(documents.unread) == ["a.txt", "b.jsonl", "c.docx", "e.txt"]
-    assert documents.passed_over == {".docx": 1, ".jsonl": 1, ".txt": 2}
-    with pytest.raises(FileError, match=r"a\.txt: this is not text"):
-        list(read_files(["a.txt"]))
 
 
 @pytest.mark.parametrize(

@@ -251,13 +251,3 @@ def test_parents_are_deleted_with_their_children(store):
     ingest([page("short", "a.md")], store, split="parent_child")
     assert len(store.document_chunks(["a.md"])["a.md"]) == 2
     assert store.has_parents
-
-
-def test_pruning_removes_whole_documents(store):
-    """Chunks of pruned documents are deleted, along with their postings and edges."""
-    ingest([page(GUIDE, "a.md"), page("# Setup\n\nsteps", "setup.md")], store)
-    report = ingest([page("# Setup\n\nsteps", "setup.md")], store, prune_documents=True)
-    assert (report.removed, report.unchanged) == (3, 1)
-    assert hit_ids(store, "anything") == []
-    assert edges(store, "a.md#0", "a.md#install") == set()
-    assert store.admin.check().ok

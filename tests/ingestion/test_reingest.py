@@ -333,7 +333,7 @@ def test_workers_change_nothing(many_files, monkeypatch, split):
     monkeypatch.setattr(pipeline, "_BATCH", 1)
     by_count = []
     for count in (0, 1):
-        monkeypatch.setattr(pipeline, "worker_processes", partial(worker_processes, count))
+        monkeypatch.setattr(pipeline.processes, "worker_processes", partial(worker_processes, count))
         by_count.append(ingested(many_files, split=split))
     (report, chunks, edges), by_workers = by_count
     assert len(chunks) > 25

@@ -55,16 +55,6 @@ def test_paragraphs_are_kept_whole_while_they_fit():
     ]
 
 
-def test_a_long_paragraph_is_cut_at_sentences():
-    """A paragraph that does not fit is split between sentences."""
-    text = " ".join(sentence(n) for n in range(6))  # 11.7 tokens each
-    assert texts(RecursiveSplitter(24, 0), text) == [
-        f"{sentence(0)} {sentence(1)}",
-        f"{sentence(2)} {sentence(3)}",
-        f"{sentence(4)} {sentence(5)}",
-    ]
-
-
 def test_the_overlap_is_whole_sentences_where_they_fit():
     """A piece starts with the last sentences of the previous piece, as many as fit into the overlap."""
     text = " ".join(sentence(n) for n in range(6))
@@ -111,6 +101,8 @@ def test_impossible_sizes(size, overlap):
     """A size that is not larger than the overlap, or a negative overlap, raises ConfigurationError at construction."""
     with pytest.raises(ConfigurationError, match=r"size must be|overlap must be"):
         RecursiveSplitter(size, overlap)
+    with pytest.raises(ConfigurationError, match="percentile must be"):
+        SemanticSplitter(None, percentile=250)
 
 
 @given(prose, st.integers(4, 40), st.integers(0, 3))
@@ -213,12 +205,6 @@ def test_a_failing_embedding_falls_back_with_a_note():
     assert notes == ["semantic splitting fell back to recursive splitting for 'a.md': RuntimeError: no model"]
 
 
-def test_an_invalid_percentile():
-    """A percentile above 100 raises ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="percentile must be"):
-        SemanticSplitter(Topics(), percentile=250)
-
-
 # -- any splitter ---------------------------------------------------------------------------------------------------
 
 
@@ -231,12 +217,6 @@ def test_langchain_splitters_cut_as_they_do_alone():
         pieces = split(as_splitter(theirs), text)
         assert [piece.text for piece in pieces] == theirs.split_text(text)
         assert all(text[piece.start : piece.start + len(piece.text)] == piece.text for piece in pieces)
-
-
-def test_a_function_is_a_splitter():
-    """A function that returns a list of strings is a splitter; blank strings are dropped."""
-    assert texts(as_splitter(lambda text: text.split(",")), "a,b, ,a") == ["a", "b", "a"]
-    assert [p.start for p in split(as_splitter(lambda text: text.split(",")), "a,b, ,a")] == [0, 2, 6]
 
 
 def test_names_of_strategies():

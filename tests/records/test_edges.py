@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge, checked_edges
 
 
@@ -74,32 +73,23 @@ def test_descriptions_are_cleaned():
     assert checked_edges([Edge("a", "b", "r", description="x\ud800")])[0].description == "x\ufffd"
 
 
-def test_anything_but_an_edge_is_refused():
-    """A tuple instead of an Edge raises a ConfigurationError that shows an example."""
-    with pytest.raises(ConfigurationError, match=r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"):
-        checked_edges([("a", "b", "cites")])
+END = r"an edge's (source|target|relation) must be a string with at least one character, got"
+DESCRIPTION = r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
 
 
-@pytest.mark.parametrize("edges", [Edge("a", "b", "cites"), None, 7], ids=repr)
-def test_anything_but_a_list_of_edges_is_refused(edges):
-    """A single edge instead of a list raises a ConfigurationError that shows an example."""
-    with pytest.raises(ConfigurationError, match=r'must be a list of Edge, such as \[Edge\("a"'):
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([("a", "b", "cites")], r"must be an Edge, such as Edge\(.* got \('a', 'b', 'cites'\)"),
+        (Edge("a", "b", "cites"), r'must be a list of Edge, such as \[Edge\("a"'),
+        (None, "must be a list of Edge"),
+        ([Edge("a", "b", "r", description=None)], DESCRIPTION),
+        ([Edge("a", "b", "r", description=b"text")], DESCRIPTION),
+        *[([Edge(*ends)], END) for ends in ((None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""))],
+    ],
+    ids=repr,
+)
+def test_edges_that_cannot_be_stored_are_refused(edges, message):
+    """Anything but a list of Edge, and an end, relation or description that cannot be stored, raises ValueError."""
+    with pytest.raises(ValueError, match=message):
         checked_edges(edges)
-
-
-@pytest.mark.parametrize("description", [None, 7, b"text"])
-def test_a_description_is_a_string(description):
-    """A description that is not a string raises a ValueError that names the edge and the value to pass instead."""
-    with pytest.raises(
-        ValueError, match=r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
-    ):
-        checked_edges([Edge("a", "b", "r", description=description)])
-
-
-@pytest.mark.parametrize("ends", [(None, "b", "r"), ("", "b", "r"), ("a", 7, "r"), ("a", "b", ""), ("a", "b", None)])
-def test_ends_and_relations_that_cannot_be_stored(ends):
-    """An end or relation that is empty or not a string raises a ValueError."""
-    with pytest.raises(
-        ValueError, match=r"an edge's (source|target|relation) must be a string with at least one character, got"
-    ):
-        checked_edges([Edge(*ends)])

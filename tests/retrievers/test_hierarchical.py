@@ -449,16 +449,6 @@ def test_the_reranker_scores_directories_and_documents(shelf):
     assert any("cars" in text for text in read[0])
 
 
-def test_a_reranker_that_fails(shelf):
-    """If the reranker fails, the hits keep their order and the result reports rerank-failed."""
-    reranker = TextReranker(lambda query, texts: 1 / 0)
-    one = HierarchicalRetriever(shelf, k=3, reranker=reranker).find("cats purr")
-    other = HierarchicalRetriever(shelf, k=3).find("cats purr")
-    assert len(uris(other)) == 3
-    assert uris(one) == uris(other)
-    assert one.degraded == ("rerank-failed", *other.degraded)
-
-
 # -- scope ------------------------------------------------------------------------------------------------------
 
 

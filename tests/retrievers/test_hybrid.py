@@ -120,13 +120,6 @@ def test_a_prefix_keeps_the_users_own_keys():
     assert result.metadata["hg_retrieval_rank"] == 1
 
 
-def test_returned_metadata_is_the_callers_own(store):
-    """Changing the metadata of a result changes neither the store nor later results."""
-    retriever = HybridRetriever(store, k=1)
-    retriever.invoke("cat")[0].metadata["kind"] = "spoilt"
-    assert retriever.invoke("cat")[0].metadata["kind"] == "animal"
-
-
 def test_documents_given_to_the_constructor_are_not_changed():
     """Changing nested metadata of a result does not change the Documents passed to the constructor."""
     documents = [Document(id="a", page_content="alpha", metadata={"tags": ["x"]})]
@@ -188,16 +181,6 @@ def test_a_vector_without_a_text(store):
     assert result.degraded == ("no-query-text",)
 
 
-def test_mmr_replaces_near_duplicates():
-    """With MMR, the second of two near-duplicates is replaced by another document."""
-    texts = ["the blue whale sings", "the blue whale sings loud", "a whale is a mammal", "stones are hard"]
-    store = HybridGraphStore.from_texts(texts, "lsa", ids=["a", "twin", "other", "stone"])
-    plain = ids(HybridRetriever(store, k=2).invoke("blue whale sings"))
-    spread = ids(HybridRetriever(store, k=2, selection={"mmr_lambda": 0.3}).invoke("blue whale sings"))
-    assert set(plain) == {"a", "twin"}
-    assert "twin" not in spread or "a" not in spread
-
-
 def test_time():
     """A text that is not valid now is found only with an earlier as_of or with ALL_TIME."""
     with HybridGraphStore() as kings:
@@ -221,9 +204,6 @@ def test_another_tenant_is_refused():
     plain = InMemoryVectorStore.from_documents(documents(), embedding())
     with pytest.raises(TenantError, match="is for tenant 'a', but the call requests 'b'"):
         HybridRetriever(plain, tenant="a").invoke("cat", tenant="b")
-
-
-# -- settings of the constructor ---------------------------------------------------------------------------------
 
 
 # -- over other stores -------------------------------------------------------------------------------------------
@@ -256,14 +236,6 @@ def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
     retriever = HybridRetriever(store, keyword_weight=1.0)
     assert len(retriever.index.adapter.texts.ids) == 2300
     assert ids(retriever.invoke("x2299")) == ["2299"]
-
-
-def test_documents_without_ids_take_those_of_the_collection(chroma):
-    """Documents without ids merge with stored texts that are equal, so no hit is returned twice."""
-    bare = [Document(page_content=text) for text in TEXTS.values()]
-    result = HybridRetriever(chroma, bare, k=6).invoke("water for the pump and the car")
-    assert sorted(ids(result)) == sorted(set(ids(result)))
-    assert set(ids(result)) <= set(TEXTS)
 
 
 @pytest.mark.parametrize("space", ["l2", "ip"])
@@ -481,13 +453,6 @@ def test_a_failure_to_score_other_hits_is_reported(store):
     assert "keyword-failed" in result.degraded
     with pytest.raises(RetrievalError):
         HybridRetriever(forgetful, on_error="raise").invoke("E4711 sleeps")
-
-
-async def test_an_empty_answer_streams_alike(store):
-    """An empty result is streamed as one empty list, sync and async."""
-    retriever = HybridRetriever(store, filter={"n": 99})
-    assert list(retriever.stream("pump")) == [[]]
-    assert [part async for part in retriever.astream("pump")] == [[]]
 
 
 def test_a_budget_keeps_its_counter():

@@ -8,16 +8,13 @@ from langchain.agents import create_agent
 from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
 from langchain_classic.retrievers import (
-    ContextualCompressionRetriever,
     EnsembleRetriever,
     MergerRetriever,
     MultiQueryRetriever,
     MultiVectorRetriever,
     ParentDocumentRetriever,
-    RePhraseQueryRetriever,
     TimeWeightedVectorStoreRetriever,
 )
-from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
@@ -237,13 +234,6 @@ def test_multi_vector_retriever_over_our_store():
         assert ids(around.invoke("red roadster by Tesla")) == ["roadster"]
 
 
-def test_contextual_compression_retriever(store, other):
-    """ContextualCompressionRetriever filters the hits of a HybridRetriever."""
-    compressor = EmbeddingsFilter(embeddings=other.embeddings, similarity_threshold=0.5)
-    around = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=HybridRetriever(store, k=5))
-    assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]
-
-
 def test_parent_document_retriever_over_our_store():
     """ParentDocumentRetriever searches pieces in the store and returns their parents from LangChain's docstore."""
     splitter = CharacterTextSplitter(separator=". ", chunk_size=30, chunk_overlap=0)
@@ -253,14 +243,6 @@ def test_parent_document_retriever_over_our_store():
     whole = [Document("Ada wrote programs. Bo plays chess."), Document("Trains carry coal. Ships sail.")]
     around.add_documents(whole)
     assert around.invoke("coal trains")[0].page_content == whole[1].page_content
-
-
-def test_re_phrase_query_retriever(store):
-    """RePhraseQueryRetriever passes the rewritten question to a HybridRetriever."""
-    prompt = PromptTemplate.from_template("{question}")
-    model = FakeListChatModel(responses=["coal trains"])
-    around = RePhraseQueryRetriever.from_llm(HybridRetriever(store, k=1), model, prompt)
-    assert ids(around.invoke("Hi, could you tell me what carries the black stuff?")) == ["train"]
 
 
 def test_multi_query_retriever(store):

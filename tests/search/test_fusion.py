@@ -122,27 +122,6 @@ def test_a_cosine_is_measured_in_standard_deviations():
     assert one.score == pytest.approx(0.6)
 
 
-@given(two_sources(), st.floats(0.1, 0.9))
-def test_a_model_that_finds_everything_similar_loses_nothing(lists, share):
-    """A linear compression of all cosines, along with the background, does not change the scores."""
-    vector, words = lists
-    plain = Ranking("vector", vector.weight, vector.entries, vector.scores, background=(0.05, 0.1))
-
-    def squeezed(cosine):
-        return 1 - share * (1 - cosine)
-
-    narrow = Ranking(
-        "vector",
-        vector.weight,
-        [ScoredId(e.id, squeezed(e.score)) for e in vector.entries],
-        {id: squeezed(score) for id, score in vector.scores.items()},
-        background=(squeezed(0.05), share * 0.1),
-    )
-    before = {one.id: one.score for one in ConvexCombination()([plain, words])}
-    after = {one.id: one.score for one in ConvexCombination()([narrow, words])}
-    assert after == pytest.approx(before, abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("best", "share"), [(0.0, 0.0), (10.0, 0.15 / 0.85), (40.0, 0.3), (160.0, 0.6 / 1.3)], ids=lambda x: f"{x:.2f}"
 )
@@ -238,21 +217,6 @@ def test_the_order_of_the_sources_does_not_matter(lists):
     """Reversing the order of the sources does not change the scores or their order."""
     for fusion in [*SCORED, RAW, DistributionBased()]:
         assert [one[:2] for one in fusion(lists)] == [one[:2] for one in fusion(lists[::-1])]
-
-
-@given(two_sources(), st.floats(0.01, 0.9))
-def test_more_weight_brings_a_candidate_no_lower(lists, more):
-    """A larger vector weight never lowers the rank of the best vector result if keywords do not match it."""
-    vector, words = lists
-    assume(vector.entries)
-    best = vector.entries[0].id
-    scores = {id: score for id, score in words.scores.items() if id != best}
-    words = replace(words, entries=[entry for entry in words.entries if entry.id != best], scores=scores)
-    assume(words.entries)
-    heavier = replace(vector, weight=vector.weight * (1 + more))
-    for fusion in [ReciprocalRankFusion(), BY_MAX, DistributionBased(), ConvexCombination()]:
-        before, after = ids(fusion([vector, words])), ids(fusion([heavier, words]))
-        assert after.index(best) <= before.index(best)
 
 
 @given(two_sources())

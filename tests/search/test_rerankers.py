@@ -45,28 +45,14 @@ def test_unscored_hits_rank_below_in_their_earlier_order():
 
 
 @pytest.mark.parametrize("reranker", [KEEPS, DROPS])
-@pytest.mark.parametrize("scores", [[0.1], [0.1, 0.2, 0.3], []])
-def test_the_number_of_scores_must_be_right(scores, reranker):
-    """Fewer or more scores than hits raise ValueError."""
-    with pytest.raises(
-        ValueError, match=f"TextReranker must return one score per hit, got {len(scores)} scores for 2 hits"
-    ):
+@pytest.mark.parametrize("scores", [[0.1], [0.1, 0.2, 0.3], [0.1, math.nan]])
+def test_the_scores_must_be_a_number_per_hit(scores, reranker):
+    """Fewer or more scores than hits, and NaN, raise ValueError."""
+    with pytest.raises(ValueError, match=f"TextReranker must return .*, got (NaN|{len(scores)} scores for 2 hits)"):
         apply_scores([hit("a"), hit("b")], scores, reranker)
 
 
-def test_nan_is_an_error():
-    """A score of NaN raises ValueError."""
-    with pytest.raises(ValueError, match="NaN"):
-        apply_scores([hit("a")], [float("nan")], KEEPS)
-
-
-@given(
-    st.lists(
-        st.none() | st.floats(-20, 20) | st.sampled_from([0.0, 0.5, 1.0]),
-        max_size=8,
-    ),
-    st.booleans(),
-)
+@given(st.lists(st.none() | st.floats(-20, 20) | st.sampled_from([0.0, 0.5, 1.0]), max_size=8), st.booleans())
 def test_properties(scores, filters):
     """No hit is lost or added, scores are in [0, 1] in descending order, and parts sum to the score; inputs are
     unchanged.

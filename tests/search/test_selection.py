@@ -1,11 +1,14 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.pipeline import marginal_relevance, select_hits
 
 
@@ -98,3 +101,45 @@ def test_marginal_relevance_follows_its_definition(sample, weight):
         assert worth[place] >= max(worth[i] for i in left) - 1e-6
         selected.append(place)
     assert len(selected) == len(hits)
+
+
+# -- token budget ---------------------------------------------------------------------------------------------------
+
+
+def sized(id, text):
+    return Hit(Chunk(id, text), 0.5, "vector", {"vector": 0.5})
+
+
+def words(**counts):
+    return [sized(id, "word " * n) for id, n in counts.items()]
+
+
+def test_smaller_hits_fill_the_rest():
+    """A smaller hit is kept after one that does not fit: with 13 of 30 tokens used, 26 more do not fit, but 1 more
+    does.
+    """
+    assert TokenBudget(30).fit(words(a=10, b=20, c=1)) == (words(a=10, c=1), [])
+
+
+def test_the_first_is_kept_whatever_its_size():
+    """A first hit that exceeds the budget is kept alone and reported."""
+    fitting, reasons = TokenBudget(5).fit([*words(a=10), sized("b", "")])
+    assert (ids(fitting), reasons) == ("a", ["single-chunk-exceeds-budget"])
+
+
+@given(st.lists(st.integers(0, 50), max_size=10), st.integers(1, 100), st.booleans())
+def test_no_more_than_the_budget(sizes, most, fill):
+    """The hits together stay within the budget unless the first one alone exceeds it."""
+    hits = [sized(str(i), "x" * size) for i, size in enumerate(sizes)]
+    fitting, reasons = TokenBudget(most, counter=len, fill=fill).fit(hits)
+    total = sum(len(one.chunk.text) for one in fitting)
+    assert total <= most or (len(fitting) == 1 and reasons == ["single-chunk-exceeds-budget"])
+    assert fitting == [one for one in hits if one in fitting]
+    assert fitting[:1] == hits[:1]
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_budget_below_1_is_refused(most):
+    """A budget below 1 raises ConfigurationError at construction."""
+    with pytest.raises(ConfigurationError, match="max_tokens"):
+        TokenBudget(most)

@@ -181,7 +181,7 @@ def test_errors_say_what_to_do(url):
         remote.invoke(QUESTION, session=object())
     with pytest.raises(ConfigurationError, match="the second argument is LangChain's config"):
         remote.invoke(QUESTION, 5)
-    with pytest.raises(StoreUnavailableError, match="the service cannot be reached"):
+    with pytest.raises(StoreUnavailableError, match=r"the service at http://127\.0\.0\.1:1 cannot be reached"):
         RemoteRetriever("http://127.0.0.1:1").invoke(QUESTION)
     with pytest.raises(ValueError, match="https"):
         RemoteRetriever("localhost:8000")
@@ -199,3 +199,37 @@ async def test_errors_in_a_stream(url, monkeypatch):
     monkeypatch.setattr(HybridRetriever, "aretrieve", fails)
     with pytest.raises(RetrievalError, match="500: internal error"):
         [part async for part in RemoteRetriever(url, READER).astream(QUESTION)]
+
+
+FOREIGN = {
+    "a page of a proxy": (502, "text/html", b"<html>Bad gateway</html>", StoreUnavailableError),
+    "a sign-in page": (200, "text/html", b"<html>Sign in</html>", RetrievalError),
+    "nothing": (200, "application/json", b"", RetrievalError),
+    "other JSON": (200, "application/json", b'{"results": []}', RetrievalError),
+    "a list": (200, "application/json", b"[1]", RetrievalError),
+    "problems of another service": (422, "application/json", b'{"detail": [{"msg": "no"}]}', ConfigurationError),
+    "a redirection": (302, "text/html", b"", RetrievalError),
+    "events of another service": (200, "text/event-stream", b"event: hit\ndata: {}\n\n", RetrievalError),
+    "events without JSON": (200, "text/event-stream", b"event: hit\ndata: <p>\n\n", RetrievalError),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+async def test_answers_of_proxies(name):
+    """An answer that is not from a service is one error with the URL, the status and what to check."""
+    status, kind, body, error = FOREIGN[name]
+
+    async def proxy(scope, receive, send):
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind.encode())]})
+        await send({"type": "http.response.body", "body": body})
+
+    with running(proxy, lifespan="off") as url:
+        remote = RemoteRetriever(url)
+        message = rf"{url}/search(/stream)? answered {status}, but not .*: check that url"
+        for call in (remote.retrieve, remote.invoke, lambda query: list(remote.stream(query))):
+            with pytest.raises(error, match=message):
+                call(QUESTION)
+        with pytest.raises(error, match=message):
+            await remote.ainvoke(QUESTION)
+        with pytest.raises(error, match=message):
+            [part async for part in remote.astream(QUESTION)]

@@ -1,5 +1,7 @@
 """gRPC sends the same hits in the same order as the stream over HTTP."""
 
+import asyncio
+import logging
 from pathlib import Path
 
 import grpc
@@ -94,6 +96,40 @@ async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await retrieve(question)
     assert (caught.value.code().name, caught.value.details()) == ("INTERNAL", "internal error")
+
+
+async def test_a_cancelled_call_is_logged_as_cancelled(tenants_app, retrieve, monkeypatch, caplog):
+    """A call that the client cancels has the status 499 in the log; one that ends has 200."""
+    caplog.set_level(logging.INFO)
+    started = asyncio.Event()
+
+    async def never(*arguments, **options):
+        started.set()
+        await asyncio.sleep(60)
+
+    await retrieve({"query": QUESTION})
+    monkeypatch.setattr(HybridRetriever, "aretrieve", never)
+    call = asyncio.create_task(retrieve({"query": QUESTION}))
+    await started.wait()
+    call.cancel()
+    for _ in range(100):
+        statuses = [record.status for record in caplog.records if record.message == "rpc"]
+        if len(statuses) == 2:
+            break
+        await asyncio.sleep(0.05)
+    assert statuses == [200, 499]
+
+
+async def test_large_integers_keep_their_digits(retrieve, tenants_app):
+    """An integer that a Struct cannot represent is a string in an answer, and is refused in a request."""
+    with pytest.raises(grpc.aio.AioRpcError, match=r"exact only below 2\*\*53") as caught:
+        await retrieve({"query": QUESTION, "options": {"filter": {"year": 2**53 + 1}}})
+    assert caught.value.code().name == "INVALID_ARGUMENT"
+    store = tenants_app.state.service.store("acme")
+    store.add_texts(["Zebras graze."], [{"large": 2**53 + 1, "small": 2**53}], ids=["zebra"])
+    first, *_ = await retrieve({"query": "zebras graze", "k": 1})
+    metadata = MessageToDict(first.hit.metadata)
+    assert (metadata["large"], metadata["small"]) == ("9007199254740993", 2**53)
 
 
 async def test_a_port_in_use_is_an_error(store):

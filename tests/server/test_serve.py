@@ -1,5 +1,6 @@
 """``hybridgraph serve`` serves an index as a process, indexes changed files, and refuses to be open to everyone."""
 
+import asyncio
 import json
 import os
 import resource
@@ -18,8 +19,12 @@ from google.protobuf.json_format import ParseDict
 from typer.testing import CliRunner
 
 from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph.cli import serve
 from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.server.access import Limits
+from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.hybridgraph_pb2 import RetrieveEvent, RetrieveRequest
+from tests.support.servers.running_service import running
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,14 +103,15 @@ def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
     assert [line["message"] for line in lines][-2:] == ["Application shutdown complete.", lines[-1]["message"]]
 
 
-def test_a_port_in_use(index, tmp_path):
+@pytest.mark.parametrize("command", [["serve", "--port"], ["mcp", "--http"]], ids=" ".join)
+def test_a_port_in_use(command, index):
     """If another program uses the port, one line says so, with exit code 2."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        result = CliRunner().invoke(app, ["serve", "--index", str(index), "--port", str(port)])
+        result = CliRunner().invoke(app, [*command, str(port), "--index", str(index)])
     assert result.exit_code == 2
     assert f"cannot listen on 127.0.0.1, port {port}" in result.stderr
-    assert "Traceback" not in result.stderr
+    assert [line for line in result.stderr.splitlines() if not line.startswith("{")] == [result.stderr.splitlines()[-1]]
 
 
 @pytest.mark.parametrize("connections", [100, pytest.param(10_000, marks=pytest.mark.faults)])
@@ -128,6 +134,50 @@ def test_half_open_connections(connections, index, tmp_path):
             assert texts(port, "first program") == ["Ada wrote the first program."]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_every_request_of_a_connection_has_a_time_limit(index, monkeypatch):
+    """A second request that is never completed is closed, even if bytes of it arrive now and then."""
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 1.0)
+    with HybridGraphStore(index) as store, running(create_app(store), http=serve.PatientProtocol) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
+            connection.sendall(b"POST /search HTTP/1.1\r\n")
+            connection.settimeout(0.3)
+            received = None
+            end = time.monotonic() + 20
+            while received is None and time.monotonic() < end:
+                try:
+                    connection.sendall(b"x")
+                    received = connection.recv(1)
+                except TimeoutError:
+                    pass
+                except ConnectionError:
+                    received = b""
+            assert received == b""
+
+
+async def test_files_written_during_the_start_are_indexed(index, tmp_path):
+    """A file that is written after the first ingest, but before the folder is watched, is indexed."""
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "whale.md").write_text("Whales sing long songs.\n")
+    options = dict.fromkeys(("config", "embedding", "tenant", "tokens_file"))
+    served = serve.make_app(index, host="localhost", watch=files, read_only=False, limits=Limits(), **options)
+    (files / "owl.md").write_text("Owls hoot at night.\n")
+    transport = httpx.ASGITransport(served)
+    async with (
+        served.router.lifespan_context(served),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        for _ in range(100):
+            answer = (await client.post("/search", json={"query": "owls hoot", "k": 1})).json()
+            if "Owls" in answer["documents"][0]["page_content"]:
+                return
+            await asyncio.sleep(0.1)
+    pytest.fail("the file was not indexed")
 
 
 @pytest.mark.parametrize(

@@ -42,14 +42,6 @@ def test_an_empty_index_finds_nothing(make):
     assert (index.scores("ada", [0, 1]), index.question("ada").bound) == ({}, 0)
 
 
-@pytest.mark.parametrize("texts", [["ada"], ["ada", "ada"], ["ada", "charles"], ["ada", "ada", "charles"]])
-def test_words_of_small_corpora_have_positive_scores(make, texts):
-    """A word in half or all of the texts has a score above 0, unlike with BM25Okapi."""
-    hits = make(*texts).search("ada", 5)
-    assert [row for row, _ in hits] == [row for row, text in enumerate(texts) if text == "ada"]
-    assert all(score > 0 for _, score in hits)
-
-
 def test_a_question_of_stop_words_finds_them(make):
     """A query with only stop words finds texts that contain them."""
     assert search(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
@@ -104,15 +96,6 @@ def test_words_are_found_in_an_english_index(make, text, question):
 
 
 # -- order -----------------------------------------------------------------------------------------------------
-
-
-def test_equal_texts_are_ordered_by_row(make):
-    """Equal texts are ordered by row, regardless of the order and the batches in which they were added."""
-    index = make()
-    index.apply(1, [(row, "ada") for row in (9, 3, 7)], [])
-    index.apply(2, [(row, "ada") for row in (8, 1, 5)], [])
-    assert search(index, "ada") == [1, 3, 5, 7, 8, 9]
-    assert search(index, "ada", 2) == [1, 3]
 
 
 def test_equal_texts_have_exactly_equal_scores(make):
@@ -181,15 +164,6 @@ def test_a_batch_that_breaks_off_leaves_no_trace(make):
 
 
 # -- headings --------------------------------------------------------------------------------------------------
-
-
-def test_headings_find_rows_whose_text_lacks_the_words(make):
-    """A row is found by the words of its headings, and its score is the weighted BM25 score of the headings."""
-    alone, index = make("zebra handbook", "okapi", ""), make()
-    index.apply(1, [(0, "ten stripes", "zebra handbook"), (1, "two stripes", "okapi"), (2, "three")], [])
-    scores = {row: headings_weight(1) * score for row, score in alone.search("zebra", 5)}
-    assert dict(index.search("zebra", 5)) == index.scores("zebra", [0, 1, 2]) == pytest.approx(scores)
-    assert search(index, "stripes of an okapi") == [1, 0]
 
 
 def test_the_scores_of_texts_and_headings_are_added(make):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores import vectors as vector_matrix
-from langchain_hybridgraph.stores import vectors as vectors_module
 from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, unit
 
 
@@ -68,7 +67,7 @@ def test_ties_are_broken_by_row_before_the_cut():
 def large(monkeypatch):
     """Treat every matrix as a large one in which only about 300 vectors are compared."""
     monkeypatch.setattr(vector_matrix, "EXACT_BYTES", 0)
-    monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 300)
+    monkeypatch.setattr(vector_matrix, "LEAST_RESCORED", 300)
 
 
 def test_a_large_matrix_gives_the_nearest_in_their_order(path, large):
@@ -89,13 +88,7 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(path, large):
     """In an approximate search over equal vectors, the lowest rows are returned."""
     matrix = VectorMatrix(path, 64)
     matrix.write(0, np.tile(random_units(0, 1, 64), (3_000, 1)))
-    assert matrix.search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_), approximate=True)[0].tolist() == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
+    assert matrix.search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_), approximate=True)[0].tolist() == [*range(5)]
 
 
 def damage(file, offset, change):

@@ -13,6 +13,7 @@ import pytest
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.stores.writer_lock import FairLock, FileLock, WriterLock
 
+PATIENCE = 60
 HOLD = """
 import sys
 from pathlib import Path
@@ -117,16 +118,25 @@ def test_a_greedy_process_cannot_keep_others_out(path):
 
 def test_a_thread_that_gives_up_is_passed_over(path):
     """A thread that gave up waiting is skipped in the queue."""
-    lock, gave_up, done = FairLock(), [], []
+    lock, results, may_end = FairLock(), [], threading.Event()
+    has_given_up = threading.Event()
+
+    def give_up():
+        results.append(lock.acquire(timeout=0.01))
+        has_given_up.set()
+        may_end.wait(PATIENCE)  # the next thread must not get the same identifier
+
     assert lock.acquire(timeout=1)
-    first = threading.Thread(target=lambda: gave_up.append(lock.acquire(timeout=0.01)))
+    first = threading.Thread(target=give_up)
+    second = threading.Thread(target=lambda: results.append(lock.acquire(timeout=PATIENCE)))
     first.start()
-    first.join()
-    second = threading.Thread(target=lambda: done.append(lock.acquire(timeout=600)))
+    assert has_given_up.wait(PATIENCE)
     second.start()
     lock.release()
     second.join()
-    assert (gave_up, done) == ([False], [True])
+    may_end.set()
+    first.join()
+    assert results == [False, True]
 
 
 def test_a_forked_child_does_not_keep_its_parents_lock(path):

@@ -4,7 +4,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,13 +83,13 @@ def test_a_near_duplicate_joins(store):
 def test_a_near_duplicate_in_other_words_joins(store):
     """A memory worded differently joins an earlier one, and the record quotes the earlier text."""
     store.upsert([memory("a", 0, "Ada drinks tea at work", labels=["ada"], source="x", confidence=0.6)])
-    [admission] = admit([memory("b", 18, "Ada sips tea at work", labels=["tea"], source="y", confidence=0.8)], store)
+    [admission] = admit([memory("b", 18, "Ada sips tea at work", labels=["ada"], source="y", confidence=0.8)], store)
     there = store.get(["a"])[0]
     assert admission == Admission("a", "joined", f"in other words, with a cosine of 0.951: {there.text}")
     assert admission.text.endswith("Ada sips tea at work")
     assert store.find(Scope()) == ["a"]
     assert (state_of(store, "a").active_count, state_of(store, "a").confidence) == (1, pytest.approx(1 - 0.4 * 0.6))
-    assert there.metadata["labels"] == ["ada", "tea"]
+    assert there.metadata["labels"] == ["ada"]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +139,7 @@ def test_events_of_two_times_are_two_memories(store):
     later = memory("b", memory_type="episodic", valid_from="2024-05-08")
     again = memory("c", memory_type="episodic", valid_from="2024-05-08")
     assert outcomes(store, first, later, again) == [("a", "added"), ("b", "added"), ("b", "joined")]
+    assert outcomes(store, memory("a", memory_type="episodic")) == [("a", "joined")]
 
 
 @pytest.mark.parametrize("times", [{"valid_from": 5}, {"valid_until": 2_000}])
@@ -149,18 +149,15 @@ def test_memories_of_other_times_do_not_join(store, times):
     assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
 
 
-def test_labels_of_joined_memories_are_combined(store):
-    """A joined memory's labels are added to the stored ones, and its times are not changed."""
-    store.upsert([memory("a", labels=["home"], source="x")])
+def test_a_memory_with_new_labels_is_added(store):
+    """A memory joins only if the stored memory has all of its labels; joining does not change metadata or times."""
+    store.upsert([memory("a", labels=["home", "x"], source="x")])
     learned_at = state_of(store, "a").learned_at
     store.clock = lambda: 5_000.0
-    admit([memory("b", labels=["ada"]), memory("c", 90, labels=["x"]), memory("d", 90, labels=["y", "x"])], store)
-    assert [chunk.metadata for chunk in store.get(["a", "c"])] == [
-        {"labels": ["home", "ada"], "source": "x"},
-        {"labels": ["x", "y"]},
-    ]
-    assert (state_of(store, "a").created_at, state_of(store, "a").learned_at) == (learned_at, learned_at)
-    assert np.allclose(store.vectors(["a"]), [[1, 0]])
+    new = memory("b", labels=["x"]), memory("c", labels=["ada"])
+    assert outcomes(store, *new) == [("a", "joined"), ("c", "added")]
+    assert [chunk.metadata for chunk in store.get(["a"])] == [{"labels": ["home", "x"], "source": "x"}]
+    assert state_of(store, "a").learned_at == learned_at
 
 
 def test_a_blank_text_is_not_a_memory(store):

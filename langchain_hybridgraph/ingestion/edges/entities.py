@@ -73,19 +73,18 @@ class EntityEdges(EdgeBuilder):
         self._size = 0
         self._is_empty = isinstance(store, Sized) and len(store) == 0
 
-    def see(self, document: CutDocument) -> Iterator[EdgeSet]:
+    def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the mentions in the document's chunks; :meth:`finish` adds mentions of other documents' titles."""
-        if not document.chunks:
-            return
-        mentions = document.mentions
-        if not isinstance(mentions, DocumentMentions):
-            mentions = find_mentions(document, self._names)
-        self._names = mentions.names
-        for name, spelling in mentions.titles:
-            self._titles.add(name, spelling)
-        self._size += mentions.words
-        self._waiting.writelines(mentions.lines)
-        yield from ()
+        if document.chunks:
+            mentions = document.mentions
+            if not isinstance(mentions, DocumentMentions):
+                mentions = find_mentions(document, self._names)
+            self._names = mentions.names
+            for name, spelling in mentions.titles:
+                self._titles.add(name, spelling)
+            self._size += mentions.words
+            self._waiting.writelines(mentions.lines)
+        return ()
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and those of earlier chunks that mention a new title."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date
 from itertools import pairwise
 from operator import itemgetter
@@ -21,6 +21,8 @@ from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"
 
+# Maximum number of values to look up one by one; for more values, all chunks with the key are read.
+_FEW_VALUES = 32
 _SLICE = 2_000
 
 
@@ -142,7 +144,7 @@ class MetadataEdges(EdgeBuilder):
     selected. An edge ends at the first chunk with the value in the other document.
 
     If the store can be queried (``stores.protocols.ReadsIndex``), adding documents one by one gives the same edges as
-    adding them together. After a chunk is deleted, its neighbours have fewer edges until the next ingest.
+    adding them together. After a chunk is deleted, its neighbours have fewer edges until they are ingested again.
 
     Raises ConfigurationError if ``keys`` is empty, ``per_value`` is below 1, or ``weight`` is outside (0, 1].
 
@@ -179,42 +181,24 @@ class MetadataEdges(EdgeBuilder):
         return ()
 
     def finish(self) -> Iterator[EdgeSet]:
-        """Yield the edges of the ingested chunks, and of the stored chunks whose edges have changed."""
+        """Yield the edges of the ingested chunks, and of other chunks whose edges may have changed."""
         ingested = {holder.id: holder for holders in self._documents.values() for holder in holders}
-        if not ingested:
-            return
-        stored = {holder.id: holder for holder in self._stored_holders() if holder.document not in self._documents}
-        holders = {**stored, **ingested}
-        circles: dict[_Value, dict[str, _Holder]] = {}  # first chunk with the value in each document, in order
-        for holder in sorted(holders.values(), key=lambda each: (each.document, each.position, each.id)):
-            for value in holder.values:
-                circles.setdefault(value, {}).setdefault(holder.document, holder)
-        orders = {value: list(documents) for value, documents in circles.items()}
-        for batch in slices(sorted(holders), _SLICE):
-            edges = [edge for id in batch for edge in self._edges(holders[id], circles, orders)]
-            old = self._store.edges([id for id in batch if id in stored]) if stored else ()
-            differences = set(edges).symmetric_difference(edge for edge in old if edge.relation in self.relations)
-            changed = ingested.keys() & set(batch) | {edge.source for edge in differences}
-            yield EdgeSet([edge for edge in edges if edge.source in changed], sorted(changed))
+        values = _values(ingested.values())
+        holders = self._with_stored(ingested, values)
+        affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
+        if isinstance(self._store, ReadsIndex):  # chunks with an edge to these may no longer share a value with them
+            for batch in slices(list(ingested), _SLICE):
+                incoming = self._store.edges(batch, backwards=True)
+                sources = {edge.source for edge in incoming if edge.relation in self.relations}
+                affected.update((holder.id, holder) for holder in self._read(sorted(sources)))
+        others = {key: value for key, value in _values(affected.values()).items() if key not in values}
+        holders = self._with_stored({**holders, **affected}, others)
+        circles = _ValueCircles(holders.values())
+        for batch in slices(sorted(affected), _SLICE):
+            yield EdgeSet([edge for id in batch for edge in self._edges(holders[id], circles)], batch)
 
-    def _stored_holders(self) -> Iterator[_Holder]:
-        if isinstance(self._store, ReadsIndex):
-            has_value = [{join_key(split_key(key)): {"$exists": True}} for key in self._keys]
-            for batch in slices(self._store.find(Scope(parse_filter({"$or": has_value}))), _SLICE):
-                yield from map(self._holder, self._store.get(batch))
-
-    def _edges(
-        self, holder: _Holder, circles: Mapping[_Value, Mapping[str, _Holder]], orders: Mapping[_Value, Sequence[str]]
-    ) -> Iterator[Edge]:
-        targets: dict[str, _Holder] = {}
-        for value in holder.values:
-            order = orders[value]
-            place, steps = bisect_left(order, holder.document), min(self._per_value, len(order) - 1)
-            for step in range(-(steps // 2), steps - steps // 2 + 1):
-                if step:
-                    target = circles[value][order[(place + step) % len(order)]]
-                    targets[target.id] = target
-        for target in targets.values():
+    def _edges(self, holder: _Holder, circles: _ValueCircles) -> Iterator[Edge]:
+        for target in circles.neighbours(holder, self._per_value):
             shared = [value for value in holder.values if value in target.values]
             texts = [(key, " ".join(str(holder.values[key, value]).split())) for key, value in shared]
             description = " and ".join(f"{key} {x if len(x) <= 80 else f'{x[:79]}…'}" for key, x in texts)
@@ -226,6 +210,23 @@ class MetadataEdges(EdgeBuilder):
         for key, read in self._readers.items():
             values.update(((key, canonical(value)), value) for value in _elements(read(chunk.metadata)))
         return _Holder(chunk.id, chunk.document, position(chunk), values)
+
+    def _with_stored(self, holders: Mapping[str, _Holder], values: Mapping[_Value, Any]) -> dict[str, _Holder]:
+        """Return the given ``holders`` and the stored chunks that may have one of the ``values``, by id."""
+        if not values or not isinstance(self._store, ReadsIndex):
+            return dict(holders)
+        if len(values) <= _FEW_VALUES:
+            tests = [(key, {op: value}) for (key, _), value in values.items() for op in ("$eq", "$contains")]
+        else:
+            tests = [(key, {"$exists": True}) for key in {key for key, _ in values}]
+        parts = [{join_key(split_key(key)): test} for key, test in tests]
+        ids = self._store.find(Scope(parse_filter({"$or": parts})))
+        stored = self._read([id for id in ids if id not in holders])
+        return {**holders, **{holder.id: holder for holder in stored}}
+
+    def _read(self, ids: Sequence[str]) -> Iterator[_Holder]:
+        for some in slices(ids, _SLICE):
+            yield from map(self._holder, self._store.get(some))
 
 
 _Value = tuple[str, Any]  # the key, and the value in the form used for comparison in filters
@@ -240,6 +241,40 @@ class _Holder(NamedTuple):
     values: Mapping[_Value, Any]
 
 
+class _ValueCircles:
+    """One circle of documents for each metadata value, sorted by id, each with its chunks that have the value."""
+
+    def __init__(self, holders: Iterable[_Holder]) -> None:
+        self._chunks: dict[_Value, dict[str, list[_Holder]]] = {}
+        for holder in sorted(holders, key=lambda each: (each.document, each.position, each.id)):
+            for value in holder.values:
+                self._chunks.setdefault(value, {}).setdefault(holder.document, []).append(holder)
+        self._documents = {value: list(documents) for value, documents in self._chunks.items()}
+
+    def neighbours(self, holder: _Holder, n: int) -> list[_Holder]:
+        """Return the chunks to which a chunk is connected: from up to ``n`` other documents for each value."""
+        pairs = ((value, near) for value in holder.values for near in self._nearest(value, holder.document, n))
+        first_chunks = (self._chunks[value][document][0] for value, document in pairs)
+        return list({chunk.id: chunk for chunk in first_chunks}.values())
+
+    def affected(self, holders: Iterable[_Holder], n: int) -> dict[str, _Holder]:
+        """Return, by id, these chunks and all others whose edges may change because of them."""
+        documents = {(value, holder.document) for holder in holders for value in holder.values}
+        # Include one document more than edges connect, which covers both directions of the circle.
+        near = {(value, other) for value, document in documents for other in self._nearest(value, document, n + 1)}
+        chunks = {holder.id: holder for holder in holders}
+        pairs = documents | near
+        chunks.update((chunk.id, chunk) for value, document in pairs for chunk in self._chunks[value][document])
+        return chunks
+
+    def _nearest(self, value: _Value, document: str, n: int) -> Iterator[str]:
+        order = self._documents[value]
+        place, steps = bisect_left(order, document), min(n, len(order) - 1)
+        for step in range(-(steps // 2), steps - steps // 2 + 1):
+            if step:
+                yield order[(place + step) % len(order)]
+
+
 def _elements(value: Any) -> Iterator[Any]:
     """Yield the elements of a list, or the value itself, without empty values, NaN and objects."""
     for element in value if isinstance(value, (list, tuple, Set)) else (value,):
@@ -247,3 +282,7 @@ def _elements(value: Any) -> Iterator[Any]:
         is_nan = isinstance(plain, float) and math.isnan(plain)
         if isinstance(plain, (str, int, float)) and plain != "" and not is_nan:
             yield plain
+
+
+def _values(holders: Iterable[_Holder]) -> dict[_Value, Any]:
+    return {key: value for holder in holders for key, value in holder.values.items()}

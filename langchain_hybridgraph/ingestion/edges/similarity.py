@@ -178,11 +178,8 @@ class ChunkVectors:
 
     def cosines(self, pairs: Sequence[tuple[int, int]]) -> list[float]:
         """Return the cosine of each pair of chunks, given by their positions, rounded to six decimals."""
-        result: list[float] = []
-        for batch in slices(pairs, _SLICE):
-            ones, others = zip(*batch, strict=True)
-            result += _exact(self._vectors[list(ones)], self._vectors[list(others)])
-        return result
+        ones, others = [one for one, _ in pairs], [other for _, other in pairs]
+        return _exact(self._vectors[ones], self._vectors[others])
 
     def _blocks(self, places: Sequence[int]) -> Iterator[tuple[int, Scores]]:
         """Yield (start in ``places``, cosines of the next chunks with all chunks; -1 within a document)."""

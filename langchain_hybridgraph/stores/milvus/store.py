@@ -51,7 +51,7 @@ from langchain_hybridgraph.stores.milvus.schema import (
 )
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
-from langchain_hybridgraph.stores.tree import ChunkRows, Tree
+from langchain_hybridgraph.stores.tree import Tree, tree_of_chunks
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Vector
+    from langchain_hybridgraph.stores.generations import Embedding
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
 # Maximum number of rows and of bytes in one write. A gRPC message can have 64 MB, and many servers accept less. An
@@ -85,7 +86,7 @@ LACKS: Mapping[str, str] = MappingProxyType(
 class MilvusChunkStore:
     """A store in three Milvus collections (chunks, parents, edges), searched by vector, keyword and graph.
 
-    ``embedding`` computes the vectors, and ``name`` identifies its model. Other options and errors are those of
+    ``embedding`` computes the vectors, and its ``name`` identifies its model. Options and errors are those of
     ``MilvusStore``. Raises ValueError for a tenant name that cannot be stored.
 
     Each chunk's row lists the chunk's neighbours, so that a traversal can read the edges of both in the same call. If a
@@ -97,9 +98,8 @@ class MilvusChunkStore:
     def __init__(
         self,
         uri: str,
+        embedding: Embedding | str,
         *,
-        embedding: Any,
-        name: str,
         token: str = "",
         database: str = "",
         tenant: str | None = None,
@@ -116,17 +116,22 @@ class MilvusChunkStore:
             )
         if not timeout > 0:
             raise ConfigurationError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        model, name = self._named_model(embedding, language or "english")
         client_library()
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
         names = Collections.of(collection)
-        dimension = len(embedding.embed_query("dimension"))
+        dimension = len(model.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
-        self._index = index = MilvusIndex(connection, names, facts, embedding, tenant or "", consistency)
+        self._index = index = MilvusIndex(connection, names, facts, model, tenant or "", consistency)
         self._noted: dict[str, list[str]] = {}  # neighbours that :meth:`flush` writes
         self.tenant = tenant
         self.memory = MilvusMemory(index)
         self.sessions = MilvusSessions(index)
+
+    def _named_model(self, embedding: Any, language: str) -> tuple[Embedding, str]:
+        """Return the embedding to use and the name that identifies its model."""
+        return embedding, embedding.name
 
     @classmethod
     def settings_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> CollectionSettings | None:
@@ -301,9 +306,11 @@ class MilvusChunkStore:
                 cosines = {id: float(vectors[id] @ vector) for id in ids if id in vectors}
                 return sorted(cosines, key=lambda id: -cosines[id])[:n]
 
-            tree = ChunkRows({number: row.chunk for number, row in enumerate(rows)}, len(rows), nearest)
+            chunks = {number: row.chunk for number, row in enumerate(rows)}
+            tree = tree_of_chunks(chunks, len(rows), nearest)
             index.tree = read_at, rows, tree
-        return Tree(tree.tree_state, tree, np.array([row.is_in(scope) for row in rows], np.bool_))
+        state, tree_rows = tree
+        return Tree(state, tree_rows, np.array([row.is_in(scope) for row in rows], np.bool_))
 
     def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
@@ -335,7 +342,6 @@ class MilvusChunkStore:
                 index.check_width(len(vector))
             own_vectors = dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
         edges = checked_edges(edges)
-        neighbours = _targets(edges)
         rows = catalog_rows(chunks, parents, index.tenant)
         for row in rows:
             check_row(row)
@@ -361,13 +367,10 @@ class MilvusChunkStore:
                 missing = [row for row in changed if row.id not in units]
                 units |= self._embedded(missing)
                 counts["embedded"] += len(missing)
-            neighbour_ids = {
-                row.id: [*(stored[row.id]["neighbours"] if row.id in stored else ()), *neighbours.pop(row.id, ())]
-                for row in changed
-            }
-            self._write(collection, self._rows(changed, neighbour_ids, units))
+            neighbours = {id: row["neighbours"] for id, row in stored.items()}
+            self._write(collection, self._rows(changed, neighbours, units))
         self._add_edges(edges)
-        self._note_neighbours(neighbours)
+        self._note_neighbours(edges)
         return counts
 
     def flush(self) -> int:
@@ -421,7 +424,7 @@ class MilvusChunkStore:
             for part in in_parts([row["key"] for row in stored if row["key"] not in new]):
                 self._delete(collection, f"key in {texts(part)}")
         self._write(collection, new.values())
-        self._note_neighbours(_targets(edges))
+        self._note_neighbours(edges)
         return len(new)
 
     # -- parts of a write -------------------------------------------------------------------------------------
@@ -431,7 +434,7 @@ class MilvusChunkStore:
     ) -> Iterator[dict[str, Any]]:
         now = time.time_ns()
         for n, row in enumerate(rows):
-            fields = chunk_row(row, now + n, neighbours[row.id])
+            fields = chunk_row(row, now + n, neighbours.get(row.id, ()))
             if row.kind == CHUNK:
                 yield fields | {"vector": vectors[row.id], "words": words_of(self._index.analyzer, row)}
             else:
@@ -454,10 +457,10 @@ class MilvusChunkStore:
                 del rows[row["key"]]
         self._write(collection, rows.values())
 
-    def _note_neighbours(self, neighbours: Mapping[str, Sequence[str]]) -> None:
+    def _note_neighbours(self, edges: Sequence[Edge]) -> None:
         """Collect neighbours of chunks. They are written later, because more edges of the same chunks may follow."""
-        for id, neighbour_ids in neighbours.items():
-            self._noted.setdefault(id, []).extend(neighbour_ids)
+        for edge in edges:
+            self._noted.setdefault(edge.source, []).append(edge.target)
         if len(self._noted) > MOST_NOTED:
             self._write_neighbours()
 
@@ -537,13 +540,6 @@ class MilvusSessions:
         turns = [row for row in self._index.all_rows(filter) if row.is_in(scope)]
         turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
         return [row.chunk for row in turns[:n]]
-
-
-def _targets(edges: Sequence[Edge]) -> dict[str, list[str]]:
-    targets: dict[str, list[str]] = {}
-    for edge in edges:
-        targets.setdefault(edge.source, []).append(edge.target)
-    return targets
 
 
 def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

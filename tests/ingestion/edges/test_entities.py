@@ -69,37 +69,6 @@ def test_the_weight_of_a_documents_own_title():
     assert (second.source, second.weight) == ("a#life", 0.5)
 
 
-IN_OTHER_TEXTS = pytest.mark.parametrize(
-    ("title", "text", "entity"),
-    [
-        ("Photosynthesis", "plants live by photosynthesis alone", "entity:photosynthesis"),
-        ("Water cycle", "about the water cycle of the earth", "entity:water cycle"),
-        ("The Water Cycle", "about a water cycle of the earth", "entity:water cycle"),
-        ("Mercury (planet)", "the god Mercury and the wind", "entity:mercury"),
-        ("Woodson, Arkansas", "they live in Woodson, Arkansas, still", "entity:woodson arkansas"),
-        ("Pride and Prejudice", "she read Pride and Prejudice again", "entity:pride and prejudice"),
-        ("Künstliche Intelligenz", "die künstliche intelligenz und der mensch", "entity:kunstliche intelligenz"),
-        ("Energía solar", "hoy usan la energia solar en casa", "entity:energia solar"),
-        ("北京大学", "他在北京大学学习物理。", "entity:北京大学"),
-        ("東京", "彼は東京に住んでいる。", "entity:東京"),
-        ("서울대학교", "그는 서울대학교에서 공부했다.", "entity:서울대학교"),
-        ("กรุงเทพ", "เขาอยู่ในกรุงเทพมานาน", "entity:กรุงเทพ"),
-        ("جامعة القاهرة", "درس في جامعة القاهرة ثم سافر", "entity:جامعه قاهره"),
-        ("भारतीय रेल", "वह भारतीय रेल से गया।", "entity:भारतीय रेल"),
-        ("Московский университет", "он окончил московский университет", "entity:московский университет"),
-    ],
-)
-
-
-@IN_OTHER_TEXTS
-def test_a_title_is_found_in_other_texts(title, text, entity):
-    """Titles are found in other documents, in any case and script and in either order of ingestion."""
-    assert entity in entities(chunk(title, "…"), chunk("", text, "other"))
-    store = stored(chunk("", text, "other"), chunk(title, "…"))
-    assert entity in mentions(store, "other")
-    assert mentions(store, title)[entity] == 1.0
-
-
 def test_a_title_with_a_nul_and_half_a_character():
     """Characters of a title that cannot be stored are left out of the entity's id."""
     store = embedded()
@@ -159,7 +128,26 @@ def test_one_by_one_equals_all_at_once(order):
     assert all_edges(parts) == together
 
 
-@IN_OTHER_TEXTS
+@pytest.mark.parametrize(
+    ("title", "text", "entity"),
+    [
+        ("Photosynthesis", "plants live by photosynthesis alone", "entity:photosynthesis"),
+        ("Water cycle", "about the water cycle of the earth", "entity:water cycle"),
+        ("The Water Cycle", "about a water cycle of the earth", "entity:water cycle"),
+        ("Mercury (planet)", "the god Mercury and the wind", "entity:mercury"),
+        ("Woodson, Arkansas", "they live in Woodson, Arkansas, still", "entity:woodson arkansas"),
+        ("Pride and Prejudice", "she read Pride and Prejudice again", "entity:pride and prejudice"),
+        ("Künstliche Intelligenz", "die künstliche intelligenz und der mensch", "entity:kunstliche intelligenz"),
+        ("Energía solar", "hoy usan la energia solar en casa", "entity:energia solar"),
+        ("北京大学", "他在北京大学学习物理。", "entity:北京大学"),
+        ("東京", "彼は東京に住んでいる。", "entity:東京"),
+        ("서울대학교", "그는 서울대학교에서 공부했다.", "entity:서울대학교"),
+        ("กรุงเทพ", "เขาอยู่ในกรุงเทพมานาน", "entity:กรุงเทพ"),
+        ("جامعة القاهرة", "درس في جامعة القاهرة ثم سافر", "entity:جامعه قاهره"),
+        ("भारतीय रेल", "वह भारतीय रेल से गया।", "entity:भारतीय रेल"),
+        ("Московский университет", "он окончил московский университет", "entity:московский университет"),
+    ],
+)
 def test_a_title_is_found_in_other_ingests(title, text, entity):
     """Titles are found in documents of earlier and later ingests."""
     for first, second in [(chunk(title, "…"), chunk("", text, "other")), (chunk("", text, "other"), chunk(title, "…"))]:
@@ -177,9 +165,6 @@ def test_deleting_leaves_nothing_behind():
     assert store.edges(["entity:photosynthesis", "title:photosynthesis"], backwards=True) == []
     stored(Chunk("later", "they live by photosynthesis"), store=store)
     assert store.edges(["later"]) == []
-
-
-# -- questions ---------------------------------------------------------------------------------------------------------
 
 
 # -- hostile input -----------------------------------------------------------------------------------------------------

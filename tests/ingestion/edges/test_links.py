@@ -93,15 +93,6 @@ def test_wiki_links_reach_documents_of_earlier_ingests(link):
     assert before == targets(store, "a.md#0") == ["p/My_Notes.md#0" if link == "my notes" else "p/1.md#0"]
 
 
-def test_a_wiki_link_to_a_heading_of_an_earlier_document():
-    """A wiki link with a heading leads to this section of an earlier document, and its description has the title."""
-    store = HybridGraphStore(None)
-    ingest([page("# Cee\n\nx\n\n## Two\n\ny", "notes/c.md")], store, edges=[LinkEdges()])
-    ingest([page("[[Cee#Two]]", "a.md")], store, edges=[LinkEdges()])
-    (edge,) = store.edges(["a.md#0"])
-    assert (edge.target, edge.description) == ("notes/c.md#two", "a.md links to Cee.")
-
-
 def test_an_ambiguous_title_of_earlier_documents_is_not_resolved():
     """A wiki link by a title that two earlier documents have leads to neither of them."""
     store = HybridGraphStore(None)
@@ -288,11 +279,12 @@ def test_references_use_the_definitions_of_the_document():
     assert [link.target for link in find_links(text, definitions)] == ["docs/a.md"] * 3
 
 
-def test_reference_links_are_kept_when_they_are_resolved_again():
+def test_reference_links_are_resolved_again():
     """If a linked document changes, a reference link is resolved again with the definition in another chunk."""
     store = HybridGraphStore(None)
-    guide = page("# A\n\nSee [the b][b].\n\n# More\n\n[b]: b.md", "a.md")
-    again(store, guide, page(B, "b.md"), split=RecursiveSplitter(10, 0, join_sections=False))
+    guide = page("# A\n\nSee [the b][b].\n\n# More\n\n[b]: b.md#two", "a.md")
+    splitter = RecursiveSplitter(10, 0, join_sections=False)
+    assert again(store, guide, page(B, "b.md"), split=splitter) == ["b.md#two"]
     assert again(store, page("other", "b.md")) == ["b.md#0"]
 
 

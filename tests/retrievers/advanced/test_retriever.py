@@ -347,22 +347,7 @@ def test_concurrent_sessions_do_not_mix():
     "input",
     [
         {"input": "and how fast?", "chat_history": HISTORY, "other": 1},
-        {"question": HumanMessage("and how fast?"), "history": HISTORY},
-        {
-            "input": [
-                HumanMessage("Which car is red?"),
-                AIMessage("The roadster by Tesla is red."),
-                HumanMessage("and how fast?"),
-            ]
-        },
         [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red."), HumanMessage("and how fast?")],
-        {
-            "messages": [
-                ("user", "Which car is red?"),
-                ("ai", "The roadster by Tesla is red."),
-                ("user", "and how fast?"),
-            ]
-        },
         {
             "messages": [
                 HumanMessage("Which car is red?"),

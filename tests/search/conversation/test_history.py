@@ -81,19 +81,15 @@ def test_both_ends_of_a_long_history_are_read():
     assert [int(turn.text) for turn in read] == [*range(5), *range(9_955, 10_000)]
 
 
-@pytest.mark.parametrize(
-    "history", ["User: red car", b"red car", {"role": "user", "content": "red car"}, 7, {"a", "b"}]
-)
-def test_a_history_that_is_not_a_list_is_an_error(history):
-    """The error for a history that is not a list contains the value and the expected type."""
-    with pytest.raises(ConfigurationError, match=r"the history is .* expected a list"):
-        turns(history)
+NOT_LISTS = ["User: red car", b"red car", {"role": "user", "content": "red car"}, 7, {"a", "b"}]
+NOT_ITEMS = [7, None, ("a", "b", "c"), ("Which car is red?", "A roadster"), (1, "b"), {"txt": "a"}, {"role": "user"}]
 
 
-@pytest.mark.parametrize(
-    "item", [7, None, ("a", "b", "c"), ("Which car is red?", "A roadster"), (1, "b"), {"txt": "a"}, {"role": "user"}]
-)
-def test_an_item_of_another_form_is_an_error(item):
-    """The error for an invalid item of a history contains the number of the item."""
-    with pytest.raises(ConfigurationError, match="item 1 of the history is"):
-        turns(["User: red car", item])
+def test_a_history_of_another_form_is_an_error():
+    """The error for a history that is not a list shows the value, that for an invalid item its number."""
+    for history in NOT_LISTS:
+        with pytest.raises(ConfigurationError, match=r"the history is .* expected a list"):
+            turns(history)
+    for item in NOT_ITEMS:
+        with pytest.raises(ConfigurationError, match="item 1 of the history is"):
+            turns(["User: red car", item])

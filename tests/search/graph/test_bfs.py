@@ -34,13 +34,6 @@ def test_min_weight():
     assert (result["C"].value, result["C"].path) == (near(0.25), ("B", "C"))
 
 
-def test_ring_decay():
-    """Chunk C is reached through A, the path with the most energy."""
-    result = by_id(traverse(EDGES, BFS(), RingDecay()))
-    assert (result["C"].value, result["D"].value) == near((0.36, 0.162))
-    assert result["D"].path == ("A", "C", "D")
-
-
 TWO_SEEDS = [Edge("s1", "m", "cites"), Edge("m", "x", "cites"), Edge("s2", "x", "cites")]
 SCORES = [("s1", 1.0), ("s2", 0.491935)]
 
@@ -104,14 +97,6 @@ def test_the_cap_is_filled_ring_by_ring(max_nodes, ids, is_capped):
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.1), Edge("y", "z", "c")]
     result = traverse(edges, BFS(max_nodes=max_nodes), PLAIN, seeds=[("a", 1.0)], own=None)
     assert ({a.id for a in result.chunks}, result.capped) == (set(ids), is_capped)
-
-
-def test_no_hops_and_many():
-    """With max_hops=0, only seeds are reached, and with max_hops=50 exactly the first 50 chunks of a line."""
-    line = [Edge(f"{n:02}", f"{n + 1:02}", "next") for n in range(60)]
-    assert [a.id for a in traverse(line, BFS(max_hops=0), PLAIN, seeds=[("00", 1.0)]).chunks] == ["00"]
-    far = traverse(line, BFS(max_hops=50, max_nodes=99), PLAIN, seeds=[("00", 1.0)])
-    assert sorted(a.hops for a in far.chunks) == list(range(51))
 
 
 def test_the_frontier_is_the_best_of_a_ring():

@@ -71,6 +71,11 @@ def test_evidence_of_a_title_that_a_seed_mentions():
     assert evidence_for(edges)["b"] == (1 - 0.5 * 0.9, ("a", "b"))
 
 
+def test_a_seeds_own_title_is_not_evidence():
+    """A chunk that mentions the seed's own title shares no entity with the seed."""
+    assert set(evidence_for([*FOUR, *mentions("entity:a", "a", "b"), *mentions("title:a", "a")])) == {"a"}
+
+
 def test_evidence_is_proportional_to_the_score_of_the_seed():
     """A link from a seed with half the best seed's score gives half the evidence."""
     assert evidence_for([*FOUR, Edge("a", "c", "cites", 0.5)], [("d", 0.8), ("a", 0.4)])["c"] == (0.1, ("a", "c"))

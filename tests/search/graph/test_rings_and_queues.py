@@ -3,12 +3,10 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from langchain_hybridgraph.records import CONTAINS, Edge
-from langchain_hybridgraph.search.scores import Flow, HopDecay, Propagation, RingDecay
-from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, WaterCircle
+from langchain_hybridgraph.search.scores import Flow, HopDecay, Propagation
+from langchain_hybridgraph.search.traversals import Beam, BestFirst, WaterCircle
 from tests.support.samples.pinned_graph import EDGES, by_id, traverse, values
 
 FORK = [Edge("A", "p", "c", 0.9), Edge("A", "q", "c", 0.6), Edge("q", "r", "c", 1.0), Edge("p", "s", "c", 0.5)]
@@ -81,18 +79,3 @@ def test_too_little_energy_is_not_reached():
     """A chunk with less energy than min_energy is not reached: .9 · .1 · .5 = .045 is less than .05."""
     energies = values(traverse([Edge("A", "x", "c", 0.1), Edge("A", "y", "c", 0.12)], WaterCircle(), HopDecay()))
     assert set(energies) == {"A", "B", "y"}
-
-
-NODES = "abcdef"
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES), st.floats(0.1, 1.0)), max_size=15),
-    st.dictionaries(st.sampled_from(NODES), st.floats(0.1, 1.0), min_size=1, max_size=2),
-)
-def test_rings_equal_ring_decay(pairs, seeds):
-    """WaterCircle's flow equals RingDecay over breadth-first search, without chunks of value 0."""
-    edges = [Edge(a, b, "c", weight) for a, b, weight in pairs if a != b]
-    flow = values(traverse(edges, WaterCircle(), Flow(), seeds=list(seeds.items())))
-    ring = values(traverse(edges, BFS(3), RingDecay(), seeds=list(seeds.items())))
-    assert flow == pytest.approx({id: value for id, value in ring.items() if value > 0})

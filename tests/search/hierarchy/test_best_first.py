@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from langchain_hybridgraph.execution.effects import drive
 from langchain_hybridgraph.search.tree import Descent, ScoredLevel
@@ -50,14 +48,6 @@ def test_the_search_ends_when_the_best_stay_the_same():
     assert values["A"] == pytest.approx(0.80, abs=1e-6)
 
 
-def test_the_search_continues_until_k_nodes_are_reached():
-    """The search continues until it has reached k nodes, even if the best nodes do not change."""
-    below = {"root": "ABCDEF", "A": ["a"]} | {name: [name.lower()] for name in "BCDEF"}
-    own = {"A": 0.9, "a": 0.9} | dict.fromkeys("BCDEF", 0.5) | {"f": 0.5}
-    _, values, _ = descend_tree(below, own, judged=set("ABCDEF"), k=2, threshold=0.3)
-    assert set(values) == {"a", "f"}
-
-
 def test_a_tree_with_a_loop_ends():
     """In a tree with a loop, each directory is opened once."""
     descent, values, _ = descend_tree(
@@ -74,33 +64,7 @@ def test_the_threshold_is_strict():
     assert levels == [["A"]]  # no child could exceed the threshold: .5 · 1 + .5 · .5 is exactly .75
 
 
-@pytest.mark.parametrize(("k", "width"), [(1, 20), (10, 20), (11, 22), (100, 200)])
-def test_only_the_best_children_of_a_directory_are_used(k, width):
-    """Only the best max(2 k, 20) children of a directory are used."""
-    names = [f"n{place:04}" for place in range(1_000)]
-    _, values, _ = descend_tree({"root": names}, {name: 1 - place / 2_000 for place, name in enumerate(names)}, k=k)
-    assert list(values) == names[:width]
-
-
 def test_ties_are_ordered_by_name():
     """Nodes with equal values are ordered by name."""
     _, values, _ = descend_tree({"root": "DBCA"}, dict.fromkeys("ABCD", 0.5), k=4)
     assert list(values) == list("ABCD")
-
-
-@given(st.dictionaries(st.sampled_from([*OWN]), st.floats(0, 1)), st.floats(0, 1), st.integers(1, 5))
-def test_values_are_between_own_and_the_directory(own, alpha, k):
-    """Values are above the threshold, in descending order, and not below both a node's own score and its directory's
-    value.
-    """
-    descent, values, _ = descend_tree(TREE, own | {"A": 0.5}, k=k, alpha=alpha)
-    assert all(0 < value <= 1 + 1e-12 for value in values.values())
-    assert [round(value, 12) for value in values.values()] == sorted(
-        (round(value, 12) for value in values.values()), reverse=True
-    )
-    assert descent.nodes
-    for each in descent.nodes:
-        if each.directory_value is None:
-            assert each.value == each.own
-        else:
-            assert each.value >= min(each.own, each.directory_value) - 1e-12

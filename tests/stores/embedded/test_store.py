@@ -439,23 +439,6 @@ def test_a_closed_store_raises_an_error(store):
             call()
 
 
-# -- two stores on one folder ---------------------------------------------------------------------------------------
-
-
-def test_a_reader_follows_every_change(opened):
-    """A reader that stays open sees new, changed and deleted chunks at its next call."""
-    writer, reader = opened(), opened(read_only=True)
-    fill(writer, chunk("a", page=1), chunk("b", page=1))
-    ones = parse_filter({"page": 1})
-    assert everywhere(reader) == ({"a", "b"},) * 3
-    assert set(by_vector(reader, "text", filter=ones)) == {"a", "b"}
-    fill(writer, chunk("a", "text zebra", page=2))
-    writer.remove(["b"])
-    assert everywhere(reader) == ({"a"},) * 3
-    assert (by_word(reader, "zebra"), by_word(reader, "zebra", filter=ones)) == (["a"], [])
-    assert reader.get(["a"])[0].text == "text zebra"
-
-
 # -- engines in step ------------------------------------------------------------------------------------------------
 
 
@@ -476,7 +459,7 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     ("place", "expected"), [("disk", (["a"], "keyword-fallback")), ("memory", ([], "no-keyword-index"))]
 )
 def test_texts_that_are_not_indexed_yet_are_reported(opened, folder, place, expected):
-    """Before the first flush, keyword search scans the texts of a folder, or reports the missing index."""
+    """Before the first flush, keyword search scans the texts of a folder, or reports a missing index."""
     store = opened(folder if place == "disk" else None)
     store.upsert([chunk("a")])
     result = store.keyword_search(Query("text", 1), 1)

@@ -11,7 +11,7 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows
 from langchain_hybridgraph.stores.milvus.connection import MOST_ELEMENTS
-from langchain_hybridgraph.stores.milvus.schema import UNMARKED, expression, marks_of, text
+from langchain_hybridgraph.stores.milvus.schema import text
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from tests.support.samples.filter_strategies import filters
 from tests.support.stores.suite import HashedWords
@@ -37,7 +37,9 @@ ROWS = [
     {"k": {"k.l": -1}},
     {"k": 'a "quoted" \\ value', "l": "\ud800"},
     {"k": [{"k": 1}, [1, 2]]},
+    {"k": list(range(MOST_ELEMENTS))},  # has more marks than an array can hold
 ]
+UNMARKED = str(len(ROWS) - 1)
 
 
 def stored(metadata):
@@ -46,17 +48,23 @@ def stored(metadata):
     return json.loads(row.metadata)
 
 
-def lets_through(condition, metadata):
-    """Evaluate an expression, which is also Python, for the marks of metadata."""
-    marked = marks_of(metadata)
-    names = {
-        "marks": marked.marks,
-        "numbers": marked.numbers,
-        "key": "a",
-        "ARRAY_CONTAINS": lambda marks, mark: mark in marks,
-        "ARRAY_CONTAINS_ANY": lambda marks, operands: any(mark in marks for mark in operands),
-    }
-    return eval(expression(condition), {}, names)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    pytest.importorskip("milvus_lite")
+    uri = f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
+    store = MilvusChunkStore(uri, HashedWords())
+    store.upsert([Chunk(str(number), f"text {number}", metadata) for number, metadata in enumerate(ROWS)])
+    store.flush()
+    return store
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(condition=filters)
+def test_milvus_returns_exactly_the_matches(store, condition):
+    """find() returns exactly the chunks whose metadata matches the filter."""
+    rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
+    matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
+    assert store.find(Scope(condition)) == matches
 
 
 @pytest.mark.parametrize(
@@ -75,39 +83,12 @@ def lets_through(condition, metadata):
     ],
     ids=str,
 )
-def test_an_expression_of_marks_lets_nothing_else_through(condition):
-    """Expressions for equality, presence, membership, numbers and times match exactly what the filter matches."""
-    condition = parse_filter(condition)
-    rows = [stored(row) for row in ROWS]
-    matches = [condition.matches(row) for row in rows]
-    assert any(matches)
-    assert [lets_through(condition, row) for row in rows] == matches
-
-
-def test_metadata_with_too_many_marks_pass_every_expression():
-    """A row with more marks than an array can hold passes every expression, so the store checks it in memory."""
-    marked = marks_of({"k": list(range(MOST_ELEMENTS))})
-    assert marked.marks == [UNMARKED]
-    assert lets_through(parse_filter({"k": {"$contains": 7}}), {"k": list(range(MOST_ELEMENTS))})
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    pytest.importorskip("milvus_lite")
-    uri = f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
-    store = MilvusChunkStore(uri, embedding=HashedWords(), name="hashed words")
-    store.upsert([Chunk(str(number), f"text {number}", metadata) for number, metadata in enumerate(ROWS)])
-    store.flush()
-    return store
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(condition=filters)
-def test_milvus_returns_exactly_the_matches(store, condition):
-    """find() returns exactly the chunks whose metadata matches the filter."""
-    rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
-    matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
-    assert store.find(Scope(condition)) == matches
+def test_the_server_selects_nothing_else(store, condition):
+    """For equality, presence, membership, numbers and times, the server returns only matches and the unmarked row."""
+    scope = Scope(parse_filter(condition))
+    selected = {row.chunk.id for row in store._index.all_rows(store._index.in_scope(scope))}
+    assert UNMARKED in selected
+    assert selected - {UNMARKED} == set(store.find(scope)) - {UNMARKED} != set()
 
 
 @pytest.mark.parametrize("value", ['"', "\\", '\\"', "'", "{x}", "é 数据", "a\nb", "%_"])

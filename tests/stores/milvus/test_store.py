@@ -22,9 +22,7 @@ def uri(tmp_path_factory):
 class TestMilvus(StoreSuite):
     @pytest.fixture
     def store(self, uri):
-        store = MilvusChunkStore(
-            uri, embedding=self.embedding, name="hashed words", timeout=PATIENCE, collection=f"c{next(numbers)}"
-        )
+        store = MilvusChunkStore(uri, self.embedding, timeout=PATIENCE, collection=f"c{next(numbers)}")
         yield store
         for name in store._index.names:
             store._index.connection.call("drop_collection", collection_name=name)
@@ -35,15 +33,11 @@ class TestMilvus(StoreSuite):
 
         @contextmanager
         def open_tenant(tenant):
-            yield MilvusChunkStore(
-                uri, embedding=self.embedding, name="hashed words", timeout=PATIENCE, collection=name, tenant=tenant
-            )
+            yield MilvusChunkStore(uri, self.embedding, timeout=PATIENCE, collection=name, tenant=tenant)
 
         return open_tenant
 
     @pytest.fixture
     def open_again(self, uri, store):
         name = store._index.names.chunks.removesuffix("_chunks")
-        return lambda: closing(
-            MilvusChunkStore(uri, embedding=self.embedding, name="hashed words", timeout=PATIENCE, collection=name)
-        )
+        return lambda: closing(MilvusChunkStore(uri, self.embedding, timeout=PATIENCE, collection=name))

@@ -42,6 +42,8 @@ class HashedWords:
     (True, 64)
     """
 
+    name = "hashed words"
+
     def __init__(self) -> None:
         self.texts: list[str] = []
 

@@ -1,7 +1,9 @@
-"""Explanations of hits."""
+"""Explanations of hits, headings of chunks, and ids."""
+
+import pytest
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.records import Hit
+from langchain_hybridgraph.records import Hit, memory_id
 
 
 def step(one, relation, weight, description, **entity):
@@ -52,3 +54,26 @@ def test_a_graph_part_without_a_path_means_a_named_title():
 def test_a_long_path_is_shortened():
     """In a long path, only the first and the last chunk between the seed and the hit are named."""
     assert graph_hit(*"abcdefg", parts={"graph": 0.4}, context=()).explain().endswith("6 hops from a via b, …, f to g")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "headings"),
+    [
+        ({}, ""),
+        ({"title": "Guide"}, "Guide"),
+        ({"title": "Guide", "section_heading": "Install > Linux"}, "Guide > Install > Linux"),
+        ({"title": None, "section_heading": "Install"}, "Install"),
+        ({"title": 7, "section_heading": ["Install"]}, ""),
+        ({"title": "a\ud800b"}, "a\ufffdb"),
+    ],
+)
+def test_headings_are_the_title_and_the_section_heading(metadata, headings):
+    """The headings are those metadata values that are strings, joined by ``>``."""
+    assert Chunk("a", "text", metadata).headings == headings
+
+
+def test_ids_of_memories_are_the_same_in_every_run():
+    """An id made from content depends on text and metadata, but not on the order of keys."""
+    assert memory_id("t", {"a": 1, "b": 2}) == memory_id("t", {"b": 2, "a": 1})
+    assert memory_id("t", {"a": 1}) != memory_id("t", {"a": 2})
+    assert memory_id("t", {}) != memory_id("u", {})
