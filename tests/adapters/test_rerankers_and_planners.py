@@ -104,13 +104,6 @@ def test_an_invalid_expander_is_rejected(store, form, expected):
         AdvancedRetriever.from_store(store, expander=form)
 
 
-@pytest.mark.parametrize("form", ["{type: llm}", "{type: llm, modle: a}", "lmm"])
-def test_an_invalid_form_is_rejected(tmp_path, store, form):
-    """An invalid reranker raises an error when the file is read or the retriever is built."""
-    with pytest.raises((ConfigurationError, ValueError), match="reranker"):
-        HybridRetriever.from_settings(configured(tmp_path, f"retriever: {{reranker: {form}}}"), store=store)
-
-
 @pytest.mark.parametrize("name", ["my_application:broken", "my_application:nothing_there", "no_provider:model", "gpt"])
 def test_the_error_of_an_invalid_model_names_the_model(name):
     """The error for an invalid model contains the model's name as written in the file."""
