@@ -18,8 +18,6 @@ from pydantic import (
     ModelWrapValidatorHandler,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -228,16 +226,6 @@ class OptionModel(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_conversions(cls, value: Any, info: ValidationInfo) -> Any:
-        # Pydantic would convert a string or a bool to a number, and a string to a bool.
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        converted: Any = (str, bool) if is_number(annotation) else str if annotation is bool else ()
-        if isinstance(value, converted):
-            raise ValueError
-        return value
-
 
 class OptionGroup(OptionModel):
     """Options that are passed to a retriever together, as an object or as a mapping of names to values.
@@ -324,13 +312,24 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
     Raises pydantic's ValidationError, a ValueError, with the value passed and the accepted values of each option.
     """
     try:
-        return handler(options)
+        return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
     except ValidationError as invalid:
         problems = [
             InitErrorDetails(type=option_error(message), loc=loc, input=value)
             for loc, message, value in explained(kind, invalid, options)
         ]
         raise ValidationError.from_exception_data(invalid.title, problems) from None
+
+
+def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace strings and bools for numbers, and strings for bools, by an object that pydantic does not convert."""
+    values = dict(options)
+    for name, value in options.items():
+        if isinstance(value, str | bool) and name in kind.model_fields:
+            annotation = kind.model_fields[name].annotation
+            if is_number(annotation) or (annotation is bool and value not in (True, False)):
+                values[name] = object()
+    return values
 
 
 def explained(
