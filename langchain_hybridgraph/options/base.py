@@ -185,8 +185,7 @@ def one_of(values: Iterable[object]) -> str:
 
 def literals(annotation: object) -> list[str]:
     """Return the strings in the Literal members of a type."""
-    values = [value for member in _members(annotation) if get_origin(member) is Literal for value in get_args(member)]
-    return [value for value in values if isinstance(value, str)]
+    return [value for member in _members(annotation) if get_origin(member) is Literal for value in get_args(member)]
 
 
 def is_number(annotation: object) -> bool:

@@ -49,10 +49,11 @@ def test_a_reranker_with_a_chat_model(tmp_path, store):
 
 def test_a_reranker_from_a_factory(tmp_path, store):
     """A reranker's factory function is called with the other keys of its mapping and may return any reranker."""
-    for form in ("'my_application:by_length'", "{type: 'my_application:by_length', factor: 2}"):
+    for form, factor in (("'my_application:by_length'", 1), ("{type: 'my_application:by_length', factor: 2}", 2)):
         settings = configured(tmp_path, f"retriever: {{reranker: {form}}}")
         result = HybridRetriever.from_settings(settings, store=store).retrieve("cat dog")
         assert [document.id for document in result] == ["cat", "both"]
+        assert result[0].metadata["rerank_score"] == pytest.approx(factor / len("A cat."))
         assert result.warnings == ()
 
 
