@@ -50,7 +50,15 @@ from langchain_hybridgraph.options.arguments import (
     check_vector,
     unknown_options,
 )
-from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_value, group_field, is_plain
+from langchain_hybridgraph.options.base import (
+    GroupOf,
+    OptionGroup,
+    check_options,
+    check_value,
+    group_field,
+    is_plain,
+    literals,
+)
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
@@ -495,7 +503,8 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             raise unknown_options(type(self), unknown, self._call_options)
         fields = type(self).model_fields
         for name, value in options.items():
-            if value is not None and name in fields and is_plain(fields[name].annotation):
+            annotation = fields[name].annotation if value is not None and name in fields else Any
+            if is_plain(annotation) or literals(annotation):
                 check_value(type(self), name, value)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
