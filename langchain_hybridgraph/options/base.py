@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -61,10 +61,14 @@ class Notation:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
         return {"anyOf": list(self.schema)} if self.schema else handler(schema["schema"])
 
-    def checked(self, value: Any) -> Any:
-        """Return the value as it is written, or raise ValueError."""
-        (self.check or self.create)(value)
-        return value
+    def as_written(self) -> Notation:
+        """Return the notation for settings, whose values are checked and kept as they are written."""
+
+        def checked(value: Any) -> Any:
+            (self.check or self.create)(value)
+            return value
+
+        return replace(self, create=checked)
 
 
 def notation_of(option: FieldInfo) -> Notation | None:
@@ -377,6 +381,15 @@ def check_value(kind: type[BaseModel], name: str, value: Any) -> Any:
         return _adapter(kind, name).validate_python(value, strict=isinstance(value, str | bool) or None)
     except ValidationError:
         raise ConfigurationError(wrong_value(kind.model_fields[name], name, value)) from None
+
+
+def check_values(kind: type[BaseModel], options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for an invalid value of a plain option of ``kind`` in a call; others are not checked."""
+    for name, value in options.items():
+        if value is not None and name in kind.model_fields:
+            annotation = kind.model_fields[name].annotation
+            if is_plain(annotation) or literals(annotation):
+                check_value(kind, name, value)
 
 
 @cache
