@@ -26,55 +26,39 @@ class Degradation(NamedTuple):
 
 _WARNINGS = {
     # search
-    "filter-matches-nothing": "no text that the call may see has the key, the value or the tenant that the filter "
-    'requires; `plan["remarks"]` and `explain` name it, with similar keys or the existing values',
+    "filter-matches-nothing": 'no text has the key, value or tenant in the filter; `plan["remarks"]` has similar ones',
     "no-keyword-index": "there is no keyword index; only the vector search was used",
-    "keyword-fallback": "the keyword index is missing or cannot be opened, so BM25 was computed over the stored texts; "
-    "`hybridgraph repair` fixes it",
+    "keyword-fallback": "the keyword index is damaged, so BM25 was computed over the texts; run `hybridgraph repair`",
     "keyword-stale": "the vector store has newer texts, which were not searched by keyword; `refresh()` indexes them",
-    "keyword-behind": "the keyword index lacks the newest texts, so only the vector search finds them; the next write, "
-    "or opening the store for writing, brings the index up to date",
+    "keyword-behind": "the newest texts are not in the keyword index yet; the next write brings it up to date",
     "keyword-failed": "the keyword search failed; only the vector search was used",
-    "no-vector-index": "the vectors, or the model that made them, are missing or damaged, so only the keyword search "
-    "was used; `hybridgraph repair` restores them",
-    "vectors-damaged": "some vectors are missing or damaged, so only the keyword search finds their texts; "
-    "`hybridgraph repair` restores them",
+    "no-vector-index": "vectors or model are damaged, so only keywords were searched; run `hybridgraph repair`",
+    "vectors-damaged": "some vectors are damaged, so only keywords find their texts; run `hybridgraph repair`",
     "vector-failed": "the vector search failed; only the keyword search was used",
-    "no-lsa-index": "LSA is not fitted yet, because `ingest` is running or was interrupted, so only the keyword search "
-    "was used; after an interruption, run `ingest` again",
-    "query-out-of-vocabulary": "the LSA model knows no word of the query, so only the keyword search was used; LSA "
-    "learns new words as the index grows, or with `hybridgraph repair --refit`",
+    "no-lsa-index": "LSA is not fitted yet, so only keywords were searched; if `ingest` was interrupted, run it again",
+    "query-out-of-vocabulary": "LSA knows no word of the query, so only the keyword search was used",
     "fusion-failed": "the ranked lists could not be fused, so they were interleaved",
     "interleaved": "the ranked lists were interleaved instead of fused",
     "lookup-failed": "the vector store could not confirm that the keyword hits still exist; they are as indexed",
     "catalog-failed": "the catalog could not be read, so the hits could not be returned",
-    "commits-lost": "the catalog's write-ahead log was lost or damaged, so the last texts are missing; `hybridgraph "
-    "check` counts them, and `hybridgraph repair` accepts the loss",
-    "texts-damaged": "some stored texts are damaged and were left out; `hybridgraph check` names them, and "
-    "`hybridgraph repair` deletes them",
+    "commits-lost": "the catalog's log was damaged, so the last texts are missing; `hybridgraph check` counts them",
+    "texts-damaged": "some damaged texts were left out; `hybridgraph check` names, `repair` deletes them",
     # graph
-    "no-graph-store": "the store has no edges, so only the hybrid search was used; `ingest` extracts edges, and "
-    '`edges=` passes them; with `seed_ids` or `graph={"candidates": "reached"}` the result contains only the seeds',
-    "graph-failed": "the traversal failed, so only the hybrid search was used; with `seed_ids` or "
-    '`graph={"candidates": "reached"}` the result contains only the seeds',
-    "no-seeds": "no search hit passes `seed_filter` and has one of `seed_labels`, so there was no traversal; with "
-    '`graph={"candidates": "reached"}` the result is empty',
-    "seeds-missing": "some of `seed_ids` are not ids of chunks or documents in the scope of this call; the traversal "
-    "started at the others, and if there are none the result is empty",
-    "unknown-relation": "some of the traversal's `relations` do not occur on any edge; the traversal used the rest; "
-    '`plan["remarks"]` and `explain` list the existing relations',
+    "no-graph-store": "the store has no edges, so only the hybrid search was used; pass `edges=` or `ingest` texts",
+    "graph-failed": "the traversal failed, so only the hybrid search was used",
+    "no-seeds": "no search hit passes `seed_filter` and has one of `seed_labels`, so there was no traversal",
+    "seeds-missing": "some of `seed_ids` do not exist in the scope of this call; the others were used",
+    "unknown-relation": 'no edge has some of the `relations`; `plan["remarks"]` lists the existing ones',
     # hierarchy
     "no-tree": "the texts have no directories, so only the hybrid search was used, with one hit per document",
-    "layers-stale": "texts have changed since their directories were summarised, so some summaries were left out; "
-    "`hybridgraph tree` updates them",
+    "layers-stale": "texts have changed since they were summarised; `hybridgraph tree` updates the summaries",
     "layers-failed": "the summaries of the directories could not be searched, so the search started at documents",
     # conversation and memory
     "session-failed": "the conversation could not be read, so the query was planned without it",
     "expander-failed": "the query could not be rewritten using the conversation; the original query was used",
     "history-failed": "the session's history could not be fetched; the original query was used",
     "planner-failed": "the planner returned no usable plan; the original query was used",
-    "nothing-similar": "no memory is similar to the query or shares a word with it; the most recent and most trusted "
-    "memories are returned instead, with similarity 0",
+    "nothing-similar": "no memory is similar to the query; the most recent and trusted memories are returned",
     # results
     "parents-failed": "some parents could not be read; their children are returned instead",
     "rerank-failed": "the reranker failed; the hits keep their previous order",
@@ -88,16 +72,13 @@ _OUTCOMES = {
     "no-query-text": "the query has no text, so keyword search was skipped; without a vector, nothing was searched",
     "filter-only": "the query has a filter and no text; the texts that match the filter are in the store's order",
     "query-cut": "the query is longer than 10,000 characters; only its beginning was used",
-    "no-cosine": "the meaning of the vector store's scores is not documented, so only their order was used and "
-    "`vector_score` is None",
-    "too-few-texts": "fewer than 200 texts are too few to tell whether they answer this question; `answerable` is "
-    "None, and the scores are not reduced",
+    "no-cosine": "the vector store's scores have no documented meaning, so only their order was used",
+    "too-few-texts": "fewer than 200 texts are too few to tell whether they answer the question; `answerable` is None",
     "filter-post-applied": "the vector store cannot evaluate this filter, so it was applied to the store's results",
     "no-edges": "the store has no edges, and no setting requested a traversal; only the hybrid search was used",
     "node-cap-reached": "the traversal reached more chunks than `max_nodes` allows; the best of them were kept",
     "converged-early": "the best results stopped changing, so the traversal ended early; nothing is missing",
-    "no-layers": "the directories have no summaries, so the search started at documents; in the folder of an index, "
-    "`hybridgraph tree` creates them",
+    "no-layers": "the directories have no summaries, so the search started at documents; `hybridgraph tree` makes them",
     "small-talk": "the message is only a greeting, thanks or a goodbye, so nothing was searched for",
 }
 

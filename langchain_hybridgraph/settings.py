@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, create_model, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -19,18 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from langchain_hybridgraph import settings_file
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
-from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.base import (
-    Notation,
-    OptionGroup,
-    OptionModel,
-    expected_value,
-    groups_of,
-    is_number,
-    notation_of,
-    translated,
-    wrong_value,
-)
+from langchain_hybridgraph.options import base, models
 from langchain_hybridgraph.registry import is_factory, name_of
 from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.stores.milvus.connection import TIMEOUT, Address
@@ -47,7 +35,7 @@ def _embedding(value: Any) -> Any:
     return value
 
 
-_EMBEDDING = Notation(
+_EMBEDDING = base.Notation(
     "auto, lsa, minilm, package.module:factory, or a mapping with a type and its parameters",
     _embedding,
     [
@@ -56,14 +44,14 @@ _EMBEDDING = Notation(
         {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
     ],
 )
-_URI = Notation(
+_URI = base.Notation(
     "a URI such as milvus://host:19530/database",
     Address.parse,
     [{"type": "string", "pattern": "^(milvus:.|https?://.|.*\\.db$)"}],
 )
 
 
-class StoreFields(OptionModel):
+class StoreFields(base.OptionModel):
     """Arguments of HybridGraphStore that a file can set."""
 
     path: Path | None = None
@@ -80,7 +68,7 @@ class StoreFields(OptionModel):
     """Minimum cosine similarity at which remember merges a memory with an existing one."""
 
 
-class ServerFields(OptionModel):
+class ServerFields(base.OptionModel):
     """Arguments of MilvusStore that a file can set. Those shared with HybridGraphStore are in :class:`StoreFields`."""
 
     uri: Annotated[str | None, _URI] = None
@@ -95,7 +83,7 @@ class ServerFields(OptionModel):
     """Time limit of a call to the server, in seconds."""
 
 
-class InnerRetriever(OptionModel):
+class InnerRetriever(base.OptionModel):
     """Settings of the retriever that an AdvancedRetriever creates."""
 
     retriever: Literal["hybrid", "graph", "hierarchical", "memory"] = "hybrid"
@@ -125,50 +113,20 @@ OPTIONS: Mapping[str, FieldInfo] = {
     for section, kinds in MODELS.items()
     for kind in kinds
     for name, option in kind.model_fields.items()
-    if name not in IN_CODE_ONLY and name not in groups_of(kind)
+    if name not in IN_CODE_ONLY and name not in base.groups_of(kind)
 }
 """Option of each key. The first word of a key is its section, the rest the name of the option."""
 
 
 def _key(option: FieldInfo) -> tuple[Any, Any]:
     """Return the type of a key, and its field: the option, with values as they are written in a file."""
-    notation = notation_of(option)
+    notation = base.notation_of(option)
     default = option.get_default(call_default_factory=True)
     kinds = None if notation is None else notation.kinds
     default = name_of(default, kinds) if kinds and default is not None else to_jsonable_python(default)
-    kind, metadata = option.annotation, list[Any](option.metadata)
-    if notation is not None:
-        metadata = [replace(notation, create=notation.checked), BeforeValidator(_decode_json)]
-    elif is_number(kind):
-        metadata.append(BeforeValidator(_refuse_bool))
-    elif kind == frozenset[str]:
-        metadata.append(BeforeValidator(_split_list))
-    elif kind == Path | None:
-        # Path.expanduser raises for an unknown user
-        metadata.append(AfterValidator(lambda path: None if path is None else Path(os.path.expanduser(path))))
-    bounded: Any = Annotated[kind, *metadata] if metadata else kind
-    return bounded | None, Field(default, description=f"{option.description} Allowed: {expected_value(option)}.")
-
-
-def _refuse_bool(value: Any) -> Any:
-    if isinstance(value, bool):  # YAML reads yes and on as True, which pydantic would convert to 1
-        raise ValueError
-    return value
-
-
-def _decode_json(value: Any) -> Any:
-    """Parse a string that begins like a JSON object or list, as in an environment variable."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
-        return value
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error}") from error
-
-
-def _split_list(value: Any) -> Any:
-    value = _decode_json(value)
-    return [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+    metadata = [each.as_written() if isinstance(each, base.Notation) else each for each in option.metadata]
+    kind: Any = Annotated[option.annotation, *metadata] if metadata else option.annotation
+    return kind | None, Field(default, description=f"{option.description} Allowed: {base.expected_value(option)}.")
 
 
 _FIELDS: Any = {key: _key(option) for key, option in OPTIONS.items()}
@@ -179,7 +137,6 @@ SettingsTable: Any = create_model("SettingsTable", __base__=BaseSettings, **_FIE
 
 ALLOW_FACTORIES = f"{settings_file.PREFIX}ALLOW_FACTORIES"
 """Environment variable that must be 1 for a file to name factories."""
-_WEIGHTS = ("retriever_semantic_weight", "retriever_keyword_weight")
 _CREATED = frozenset({"store_embedding", "retriever_reranker", "tree_planner", "advanced_expander"})
 
 
@@ -225,16 +182,30 @@ class HybridGraphSettings(SettingsTable):  # type: ignore[misc]  # its fields ar
         problems += (_unknown(key, value) for key, value in values.items() if key not in keys)
         try:
             super().__init__(**{key: value.value for key, value in values.items() if key in keys})
+            both_weights(self.retriever_semantic_weight, self.retriever_keyword_weight)
         except ValidationError as error:
-            raise settings_file.UnusableSettingsError([*problems, *_invalid(error, values)]) from None
-        key = next((key for key in _WEIGHTS if getattr(self, key) is not None), None)
-        if key is not None:
-            try:
-                both_weights(*(getattr(self, each) for each in _WEIGHTS))
-            except ConfigurationError as error:
-                problems.append(values[key].problem(key, f"cannot be used: {error}"))
+            problems += _invalid(error, values)
+        except ConfigurationError as error:
+            key = next(key for key in ("retriever_semantic_weight", "retriever_keyword_weight") if key in values)
+            problems.append(values[key].problem(key, f"cannot be used: {error}"))
         if problems:
             raise settings_file.UnusableSettingsError(problems)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _converted(cls, value: Any, info: ValidationInfo) -> Any:
+        """Convert a value as it is written in a file or an environment variable."""
+        option = OPTIONS[str(info.field_name)]
+        kind, is_list = option.annotation, option.annotation == frozenset[str]
+        if isinstance(value, bool) and base.is_number(kind):  # YAML reads yes as True, which pydantic makes 1
+            raise ValueError
+        if isinstance(value, str) and (is_list or base.notation_of(option)):
+            if value.lstrip().startswith(("{", "[")):
+                return json.loads(value)
+            return [each.strip() for each in value.split(",")] if is_list else value
+        if isinstance(value, str | Path) and kind == Path | None:
+            return os.path.expanduser(value)  # Path.expanduser raises for an unknown user
+        return value
 
     @classmethod
     def from_file(
@@ -271,7 +242,7 @@ class HybridGraphSettings(SettingsTable):  # type: ignore[misc]  # its fields ar
         """
         options = {name: getattr(self, f"{section}_{name}") for name in _names_in(section)}
         options = {name: value for name, value in options.items() if f"{section}_{name}" in self.model_fields_set}
-        groups = [kind for kind in MODELS[section] if issubclass(kind, OptionGroup)]
+        groups = [kind for kind in MODELS[section] if issubclass(kind, base.OptionGroup)]
         group = {name: value for name, value in options.items() if any(name in kind.model_fields for kind in groups)}
         flat = {name: value for name, value in options.items() if name not in group}
         return flat | ({section: group} if group else {})
@@ -279,7 +250,7 @@ class HybridGraphSettings(SettingsTable):  # type: ignore[misc]  # its fields ar
 
 def allowed_values(key: str) -> str:
     """Return a description of a key's allowed values."""
-    return expected_value(OPTIONS[key])
+    return base.expected_value(OPTIONS[key])
 
 
 # -- sources of values ----------------------------------------------------------------------------------------
@@ -314,7 +285,7 @@ def _unknown(key: str, value: settings_file.Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
     near = _similar_keys(key)
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
-    for what, form in translated(name, value.value).get("graph", {}).items() if section == "graph" else ():
+    for what, form in base.translated(name, value.value).get("graph", {}).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
     return value.problem(key, f"is not a setting; {advice}")
 
@@ -338,7 +309,7 @@ def _invalid(invalid: ValidationError, values: Mapping[str, settings_file.Value]
         key = str(error["loc"][0])
         value, origin = values[key]
         reason = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
-        message = wrong_value(OPTIONS[key], origin.written_key(key), value) + (f" ({reason})" if reason else "")
+        message = base.wrong_value(OPTIONS[key], origin.written_key(key), value) + (f" ({reason})" if reason else "")
         problems[key] = settings_file.Problem(key, origin, message, value, allowed_values(key))
     return list(problems.values())  # one problem per key, although a union reports an error for each of its members
 

@@ -27,13 +27,6 @@ def write(tmp_path):
 # -- values and precedence --
 
 
-def test_defaults():
-    """The defaults are ten results, no index and no weights."""
-    settings = HybridGraphSettings()
-    assert (settings.retriever_semantic_weight, settings.retriever_keyword_weight) == (None, None)
-    assert (settings.retriever_k, settings.store_path) == (10, None)
-
-
 def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
     """A lower-case environment variable is used, and an empty one is ignored."""
     path = write("retriever: {k: 4}\nselection: {overfetch: 4}")
@@ -69,31 +62,14 @@ def test_without_a_path_the_file_of_the_working_directory_is_read(tmp_path, monk
     assert HybridGraphSettings().retriever_k == 10
 
 
-def test_a_relative_store_path_starts_at_its_file(write, tmp_path, monkeypatch):
-    """A relative ``store_path`` in a file is relative to the file's folder, and elsewhere it is used unchanged."""
-    path = write("store: {path: indexes/docs}")
-    assert HybridGraphSettings.from_file(path).store_path == tmp_path / "indexes/docs"
-    monkeypatch.setenv("HYBRIDGRAPH_STORE_PATH", "here")
-    assert HybridGraphSettings.from_file(path).store_path == Path("here")
-
-
-def test_absolute_and_home_paths(write, monkeypatch):
-    """An absolute path in a file is unchanged, and ~ is the home directory."""
+def test_paths(write, tmp_path, monkeypatch):
+    """A relative path in a file starts at the file's folder, an absolute one is unchanged, and ~ is the home folder."""
     monkeypatch.setenv("HOME", "/home/ada")
+    assert HybridGraphSettings.from_file(write("store: {path: indexes/docs}")).store_path == tmp_path / "indexes/docs"
+    assert HybridGraphSettings(store_path="here").store_path == Path("here")
     assert HybridGraphSettings.from_file(write("store_path: /var/index")).store_path == Path("/var/index")
     assert HybridGraphSettings.from_file(write("store_path: ~/index")).store_path == Path("/home/ada/index")
     assert HybridGraphSettings(store_path="~/index").store_path == Path("/home/ada/index")
-
-
-def test_fusion_is_a_name_or_a_mapping(write, monkeypatch):
-    """A fusion can be a name or a mapping, which is JSON in the environment."""
-    mapping = {"type": "rrf", "rank_constant": 10}
-    path = write("retriever: {fusion: {type: rrf, rank_constant: 10}}")
-    assert HybridGraphSettings.from_file(path).retriever_fusion == mapping
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", '{"type": "rrf", "rank_constant": 10}')
-    assert HybridGraphSettings().retriever_fusion == mapping
-    monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_FUSION", "concat")
-    assert HybridGraphSettings().arguments("retriever")["fusion"] == "concat"
 
 
 KINDS = {key: option.kinds for key in OPTIONS if (option := notation_of(OPTIONS[key])) and option.kinds}
@@ -129,13 +105,6 @@ def test_unusable_pairs_of_weights(weights, message, write):
     """Two weights of 0, and a single weight above 1, are refused with their place in the file."""
     with pytest.raises(ConfigurationError, match=message):
         HybridGraphSettings.from_file(write(f"retriever: {weights}"))
-
-
-def test_arguments_of_the_store():
-    """Only settings that are set explicitly are passed to the store, so an existing index keeps its own."""
-    assert HybridGraphSettings().arguments("store") == {}
-    settings = HybridGraphSettings(store_path="i", store_tenant="acme", retriever_k=1)
-    assert settings.arguments("store") == {"path": Path("i"), "tenant": "acme"}
 
 
 # -- errors --

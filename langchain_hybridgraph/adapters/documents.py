@@ -6,7 +6,7 @@ import copy
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.indexing import IndexingResult, RecordManager
@@ -14,9 +14,8 @@ from langchain_core.indexing import aindex as langchain_aindex
 from langchain_core.indexing import index as langchain_index
 
 from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, content_id
-from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
@@ -29,14 +28,9 @@ Match = TypeVar("Match")
 def chosen_level(requested_level: Annotate | None, return_scores: bool | None, own: Annotate) -> Annotate:
     """Return the level of annotation for a call.
 
-    It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score". Raises
-    ConfigurationError for an unknown level.
+    It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score".
     """
     level = own if requested_level is None else requested_level
-    if level not in get_args(Annotate):
-        near = similar_name(level, get_args(Annotate))
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise ConfigurationError(f"annotate must be 'all', 'score' or 'none', got {quote_value(level)}{hint}")
     return "score" if return_scores and level == "none" else level
 
 

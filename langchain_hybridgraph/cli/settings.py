@@ -94,7 +94,7 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
     if context.resilient_parsing or not has_settings(config):
         return config
     settings = configured(config)
-    embedding = settings.store_embedding if "store_embedding" in settings.model_fields_set else None
+    embedding = settings.store_embedding
     if isinstance(embedding, Mapping):
         embedding = json.dumps(embedding)
     if context.info_name != "ingest" and ":" not in (embedding or ""):
@@ -103,7 +103,7 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
         "index": settings.store_path or settings.store_uri,
         "tenant": settings.store_tenant,
         "embedding": embedding,
-        "language": settings.store_language if "store_language" in settings.model_fields_set else None,
+        "language": settings.store_language,
         "k": settings.retriever_k,
     }
     defaults = {name: str(value) for name, value in values.items() if value is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -18,8 +18,6 @@ from pydantic import (
     ModelWrapValidatorHandler,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -63,10 +61,14 @@ class Notation:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
         return {"anyOf": list(self.schema)} if self.schema else handler(schema["schema"])
 
-    def checked(self, value: Any) -> Any:
-        """Return the value as it is written, or raise ValueError."""
-        (self.check or self.create)(value)
-        return value
+    def as_written(self) -> Notation:
+        """Return the notation for settings, whose values are checked and kept as they are written."""
+
+        def checked(value: Any) -> Any:
+            (self.check or self.create)(value)
+            return value
+
+        return replace(self, create=checked)
 
 
 def notation_of(option: FieldInfo) -> Notation | None:
@@ -187,8 +189,7 @@ def one_of(values: Iterable[object]) -> str:
 
 def literals(annotation: object) -> list[str]:
     """Return the strings in the Literal members of a type."""
-    values = [value for member in _members(annotation) if get_origin(member) is Literal for value in get_args(member)]
-    return [value for value in values if isinstance(value, str)]
+    return [value for member in _members(annotation) if get_origin(member) is Literal for value in get_args(member)]
 
 
 def is_number(annotation: object) -> bool:
@@ -227,16 +228,6 @@ class OptionModel(BaseModel):
     """Base class of models with options, whose descriptions are the docstrings of the fields."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _refuse_conversions(cls, value: Any, info: ValidationInfo) -> Any:
-        # Pydantic would convert a string or a bool to a number, and a string to a bool.
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        converted: Any = (str, bool) if is_number(annotation) else str if annotation is bool else ()
-        if isinstance(value, converted):
-            raise ValueError
-        return value
 
 
 class OptionGroup(OptionModel):
@@ -324,13 +315,24 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
     Raises pydantic's ValidationError, a ValueError, with the value passed and the accepted values of each option.
     """
     try:
-        return handler(options)
+        return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
     except ValidationError as invalid:
         problems = [
             InitErrorDetails(type=option_error(message), loc=loc, input=value)
             for loc, message, value in explained(kind, invalid, options)
         ]
         raise ValidationError.from_exception_data(invalid.title, problems) from None
+
+
+def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace strings and bools for numbers, and strings for bools, by an object that pydantic does not convert."""
+    values = dict(options)
+    for name, value in options.items():
+        if isinstance(value, str | bool) and name in kind.model_fields:
+            annotation = kind.model_fields[name].annotation
+            if is_number(annotation) or (annotation is bool and value not in (True, False)):
+                values[name] = object()
+    return values
 
 
 def explained(
@@ -379,6 +381,15 @@ def check_value(kind: type[BaseModel], name: str, value: Any) -> Any:
         return _adapter(kind, name).validate_python(value, strict=isinstance(value, str | bool) or None)
     except ValidationError:
         raise ConfigurationError(wrong_value(kind.model_fields[name], name, value)) from None
+
+
+def check_values(kind: type[BaseModel], options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for an invalid value of a plain option of ``kind`` in a call; others are not checked."""
+    for name, value in options.items():
+        if value is not None and name in kind.model_fields:
+            annotation = kind.model_fields[name].annotation
+            if is_plain(annotation) or literals(annotation):
+                check_value(kind, name, value)
 
 
 @cache

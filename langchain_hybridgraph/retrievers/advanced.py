@@ -246,6 +246,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             raise query_error(query)
         k: Any = self.k if own["k"] is None else own["k"]
         check_value(type(self), "k", k)
+        check_value(type(self), "annotate", own["annotate"])
         inner = AnyRetriever(self.retriever)
         inner.check(others, type(self).__name__, (HISTORY, "session_id"))
         session_id = own["session_id"]

@@ -50,7 +50,7 @@ from langchain_hybridgraph.options.arguments import (
     check_vector,
     unknown_options,
 )
-from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_value, group_field, is_plain
+from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_values, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
 from langchain_hybridgraph.registry import name_of
@@ -493,10 +493,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         if not options.keys() <= self._call_options:
             unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
             raise unknown_options(type(self), unknown, self._call_options)
-        fields = type(self).model_fields
-        for name, value in options.items():
-            if value is not None and name in fields and is_plain(fields[name].annotation):
-                check_value(type(self), name, value)
+        check_values(type(self), options)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
 

@@ -13,7 +13,6 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Search, adrive, drive
 from langchain_hybridgraph.options.arguments import TREE_ONLY, FindSettings, Options
-from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import HierarchicalFields
 from langchain_hybridgraph.records import Scope, query_error
 from langchain_hybridgraph.result import RetrievalResult
@@ -195,8 +194,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         prepared_search = super()._prepare(query, common, callbacks)
         options = {name: value for name, value in options.items() if value is not None}
         mode, threshold = options.get("mode", self.mode), options.get("score_threshold", self.score_threshold)
-        check_value(type(self), "mode", mode)
-        check_value(type(self), "score_threshold", threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
         call = hierarchy.HierarchicalCall(
             query=prepared_search.query,

@@ -161,15 +161,6 @@ def test_as_reranker():
     assert isinstance(as_reranker(lambda query, texts: [1.0] * len(texts)), TextReranker)
 
 
-def test_a_reranker_by_name():
-    """A reranker can be given as a mapping with its parameters, and the error for an unknown name lists the known
-    ones.
-    """
-    assert as_reranker({"type": "score", "min_score": 0.3}) == ScoreReranker(0.3)
-    with pytest.raises(ConfigurationError, match=r"reranker 'rerank' is unknown; .*expected one of score, cross"):
-        as_reranker("rerank")
-
-
 @pytest.mark.parametrize("value", [None, 0.3, ScoreReranker, Both])
 def test_as_reranker_refuses(value):
     """The error for a value that cannot rerank, or for a class, lists the accepted kinds."""

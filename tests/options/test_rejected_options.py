@@ -19,6 +19,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError
 from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 
 TEXTS = ["The cat sleeps.", "A dog barks."]
 STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
@@ -45,12 +46,10 @@ def line_in(error):
     [
         (HybridRetriever, {"semantic_wieght": 1}, "no option 'semantic_wieght'; did you mean 'semantic_weight'?"),
         (HybridRetriever, {"mmr": 1}, "did you mean 'mmr_lambda'? It is an option of selection="),
-        (GraphRetriever, {"candidate": 1}, "did you mean 'candidates'? It is an option of graph="),
         (HybridRetriever, {"zzz": 1}, "no option 'zzz'; the options are annotate, as_of, "),
         (HybridRetriever, {"mmr_lambda": 1}, "write HybridRetriever(vector_store, selection={'mmr_lambda': 1})"),
         (AdvancedRetriever, {"sinks": 1}, "write AdvancedRetriever(retriever, telemetry={'sinks': 1})"),
         (HierarchicalRetriever, {"alpha": 0.3}, "write HierarchicalRetriever(vector_store, tree={'alpha': 0.3})"),
-        (GraphRetriever, {"direction": "both"}, "graph={'traversal': {'type': 'bfs', 'direction': 'both'}}"),
         (GraphRetriever, {"tau": 1.0}, "graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
         (
             GraphRetriever,
@@ -61,7 +60,19 @@ def line_in(error):
         (HybridRetriever, {"tau": 1.0}, "no option 'tau'; the options are"),
         (GraphRetriever, {"on_error": "degraded"}, "must be degrade, empty or raise, got 'degraded'; did you mean"),
         (HybridRetriever, {"reranker": "llm"}, 'needs model; write {type: llm, model: "openai:'),
-        (AdvancedRetriever, {"expander": "llm"}, 'needs model; write {type: llm, model: "openai:'),
+        (
+            HybridRetriever,
+            {"reranker": "rerank"},
+            "reranker 'rerank' is unknown; expected one of score, ",
+        ),
+        (HybridRetriever, {"fusion": {"rank_constant": 3}}, "has no 'type'; expected one of rrf, "),
+        (HybridRetriever, {"fusion": ReciprocalRankFusion}, "ReciprocalRankFusion'>; expected one of rrf, "),
+        (
+            GraphRetriever,
+            {"graph": {"traversal": {"type": "bfs", "max_hop": 1}}},
+            "no parameter 'max_hop'; did you mean 'max_hops'? expected ",
+        ),
+        (GraphRetriever, {"graph": {"traversal": {"type": "bfs", "relations": 3}}}, "bfs' cannot use {'relations': 3}"),
     ],
 )
 def test_the_error_of_a_constructor_says_what_to_write(store, kind, options, message):
@@ -104,10 +115,8 @@ def test_an_option_of_another_library_is_answered_with_a_line_that_works(store, 
         ({"seed_k": 1}, TypeError, "write retriever.invoke(query, graph={'seed_k': 1})"),
         ({"semantic_wieght": 1}, TypeError, "did you mean 'semantic_weight'?"),
         ({"on_error": "raise"}, TypeError, "on_error is an option of the constructor"),
-        ({"min_score": 3}, ConfigurationError, "min_score must be a number from 0 to 1, got 3"),
         ({"min_score": "0.5"}, ConfigurationError, "min_score must be a number from 0 to 1, got '0.5'"),
         ({"max_tokens": 0}, ConfigurationError, "max_tokens must be an integer ≥ 1"),
-        ({"selection": {"mmr_lambda": 1.5}}, ConfigurationError, "mmr_lambda must be a number from 0 to 1, got 1.5"),
         (
             {"selection": {"mmr": 1}},
             ConfigurationError,
