@@ -1,7 +1,5 @@
 """Reasons why a result is degraded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Errors, and checks of numbers and paths."""
 
-from __future__ import annotations
-
 import math
 import operator
 import os

@@ -1,7 +1,5 @@
 """Evaluation and tuning of retrievers with known answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Creation of objects from names and parameters in settings."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass

@@ -4,8 +4,6 @@ A time is an ISO 8601 string, a ``datetime``, a ``date`` (its midnight) or Unix 
 zone are read as UTC.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, date, datetime, time
 from numbers import Real

@@ -4,8 +4,6 @@ Exit codes: 0 success (even if nothing was found), 1 a problem was found or the 
 130 interrupted. Results go to stdout, everything else to stderr.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 

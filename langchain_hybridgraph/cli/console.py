@@ -1,7 +1,5 @@
 """Messages on stderr, answers on stdout, and exit codes."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

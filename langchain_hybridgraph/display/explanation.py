@@ -1,7 +1,5 @@
 """Titles, excerpts and explanations of hits."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """HTML tables of results, reports, stores and retrievers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape

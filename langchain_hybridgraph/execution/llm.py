@@ -1,7 +1,5 @@
 """Calls of chat models with structured output."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Worker processes, and progress of long tasks."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

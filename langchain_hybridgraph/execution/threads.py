@@ -1,7 +1,5 @@
 """Worker threads shared by all searches."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

@@ -51,8 +51,6 @@ No part of a filter is ever ignored. Unknown operators, operands that could neve
 bools), and lists or objects without an operator raise :class:`~langchain_hybridgraph.errors.FilterError`.
 """
 
-from __future__ import annotations
-
 from langchain_hybridgraph.filters.expressions import And as And
 from langchain_hybridgraph.filters.expressions import Comparison as Comparison
 from langchain_hybridgraph.filters.expressions import Filter as Filter

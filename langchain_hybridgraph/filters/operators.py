@@ -1,7 +1,5 @@
 """Operators of filters, and advice about malformed ones."""
 
-from __future__ import annotations
-
 import json
 import operator as python_operator
 import re

@@ -1,7 +1,5 @@
 """Reading files in another process, with limits."""
 
-from __future__ import annotations
-
 import json
 import queue
 import re

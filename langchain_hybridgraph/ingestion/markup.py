@@ -1,7 +1,5 @@
 """Conversion of HTML and reStructuredText to Markdown."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence

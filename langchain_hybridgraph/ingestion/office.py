@@ -1,7 +1,5 @@
 """Readers of PDF, Office and CSV files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

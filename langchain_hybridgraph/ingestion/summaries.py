@@ -1,7 +1,5 @@
 """Summaries of directories, from the bottom up."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Files that have not changed since an earlier ingest."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

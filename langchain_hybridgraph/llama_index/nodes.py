@@ -1,7 +1,5 @@
 """LlamaIndex's nodes and metadata filters."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

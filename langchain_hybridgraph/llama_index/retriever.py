@@ -1,7 +1,5 @@
 """Retrievers and rerankers for LlamaIndex."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """LlamaIndex's indexes and models as LangChain's classes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 

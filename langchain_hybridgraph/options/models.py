@@ -5,8 +5,6 @@ a key of the settings file, an environment variable, and a row in the documentat
 in a group, which a retriever takes as an object or a mapping; a call can change single options of a group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self

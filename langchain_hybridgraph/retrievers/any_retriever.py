@@ -1,7 +1,5 @@
 """Any LangChain retriever as a part of a search."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

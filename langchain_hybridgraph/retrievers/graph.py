@@ -1,7 +1,5 @@
 """GraphRetriever, a hybrid search that follows edges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """HybridRetriever, a weighted search by vectors and BM25."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections import deque

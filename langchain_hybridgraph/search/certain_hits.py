@@ -1,7 +1,5 @@
 """Hits that are certain before the search is complete."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Completion of follow-up questions."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Expansion of candidates along the edges of the graph."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

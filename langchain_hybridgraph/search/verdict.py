@@ -1,7 +1,5 @@
 """Verdicts on questions, and reasons for empty results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

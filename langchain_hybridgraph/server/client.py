@@ -1,7 +1,5 @@
 """Retriever that searches over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set

@@ -1,7 +1,5 @@
 """Models of search requests, one per retriever."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints

@@ -1,7 +1,5 @@
 """Endpoints of the service."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress

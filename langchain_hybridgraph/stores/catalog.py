@@ -1,7 +1,5 @@
 """Catalog: the SQLite database of an index folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

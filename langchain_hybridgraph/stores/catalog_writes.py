@@ -1,7 +1,5 @@
 """SQL statements for changes and memories in the catalog."""
 
-from __future__ import annotations
-
 import dataclasses
 import sqlite3
 import sys

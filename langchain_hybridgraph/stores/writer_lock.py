@@ -1,7 +1,5 @@
 """Locks between threads, processes and forks."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

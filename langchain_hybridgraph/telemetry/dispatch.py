@@ -1,7 +1,5 @@
 """Delivery of events to sinks, one thread per sink."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import threading

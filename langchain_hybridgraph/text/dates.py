@@ -1,7 +1,5 @@
 """Dates that a text mentions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -7,8 +7,6 @@ An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` s
 - The name of a text is the form at its beginning, if a colon, a dash or the end of the line follows.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Names in texts and titles."""
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

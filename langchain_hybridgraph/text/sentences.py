@@ -1,7 +1,5 @@
 """Sentences, split points and abstracts."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Comparison of the wording of two texts."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

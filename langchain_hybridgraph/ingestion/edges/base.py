@@ -1,7 +1,5 @@
 """Edge builders, and their creation from settings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
