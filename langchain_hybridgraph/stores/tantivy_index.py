@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import re
 import struct
 import tempfile
 import threading
@@ -24,7 +25,7 @@ from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreE
 from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.stores.bm25 import Field, KeywordIndex, Question, Term, idf
 from langchain_hybridgraph.text.analyzer import Analyzer
-from langchain_hybridgraph.text.identifiers import FEW, compounds, name_of
+from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_of
 
 if TYPE_CHECKING:
     import tantivy
@@ -92,7 +93,8 @@ def ranked_rows(searcher: tantivy.Searcher, query: tantivy.Query, n: int) -> tup
 
 
 _ANALYZED = 1_000  # number of texts analysed in one batch
-_CACHE_SIZE = 1 << 21  # characters in the cached runs
+_CACHE_SIZE = 1 << 18  # runs of characters between spaces
+_LONGEST_CACHED = 64  # a longer run, such as a sentence without spaces, is not worth caching
 _STEMS = "stems"  # name of the tokenizer
 _WITH_EMPTY_STEMS = ("arabic", "greek")  # languages in which the stems of a few words are empty
 _MARK_ROW = -1
@@ -155,7 +157,7 @@ def register_stemmer(index: tantivy.Index, language: str) -> None:
 
 def analyze(language: str, texts: Sequence[IndexedText]) -> list[dict[str, Any]]:
     """Return the fields of each text that are not empty, as words that are not stemmed."""
-    split = _words_of_runs(language).split
+    split = _splitter(language)
     documents: list[dict[str, Any]] = []
     for row, text, *headings in texts:
         words, forms = split(text)
@@ -169,33 +171,50 @@ def analyze(language: str, texts: Sequence[IndexedText]) -> list[dict[str, Any]]
     return documents
 
 
-class _WordsOfRuns(dict[str, str]):
-    """Cache of the words, not stemmed yet, of runs of characters without spaces, and of their compounds."""
+_WORD = re.compile(f"[{re.escape(AROUND)}]{{0,9}}(?:[A-Za-z][a-z]{{1,99}}|[a-z])[{re.escape(AROUND)}]{{0,9}}")
+_NOTHING = re.compile("(?!)")
+
+
+class _Splitter:
+    """Splits texts into words and compounds as ``Analyzer`` and ``compounds`` do, but faster.
+
+    Runs of ASCII letters and punctuation need no analysis; the others are analysed once each.
+    """
 
     def __init__(self, language: str) -> None:
-        super().__init__()
-        self._unstemmed_words = Analyzer(language).unstemmed_words
-        self.compounds: dict[str, str] = {}
-        self._size = 0
+        self.analyzer = Analyzer(language)
+        self._is_word = _WORD.fullmatch if self.analyzer.is_plain("word") else _NOTHING.fullmatch
+        self._plain: set[str] = set()
+        self._forms: dict[str, tuple[str | None, str]] = {}
 
-    def __missing__(self, run: str) -> str:
-        self._size += len(run)
-        self[run] = words = self._unstemmed_words(run)
-        if forms := compounds(run):
-            self.compounds[run] = " ".join(forms)
-        return words
-
-    def split(self, text: str) -> tuple[str, str]:
-        """Return the words and the distinct compounds of a text, each joined by spaces."""
-        if self._size > _CACHE_SIZE:
-            self.clear()
-            self.compounds, self._size = {}, 0
+    def __call__(self, text: str) -> tuple[str, str]:
+        """Return the words that are not stemmed yet and the distinct compounds of a text, each joined by spaces."""
         runs = text.split()
-        words = " ".join(map(self.__getitem__, runs))
-        return words, " ".join([self.compounds[run] for run in self.compounds.keys() & set(runs)])
+        forms = {run: self._forms.get(run) or self._read(run) for run in set(runs) - self._plain}
+        words = {run: words for run, (words, _) in forms.items() if words is not None}
+        if words:
+            text = " ".join([run for run in runs if run not in words])
+        others = [words[run] for run in runs if run in words] if words else []
+        return " ".join([self.analyzer.ascii_words(text), *others]), " ".join([forms for _, forms in forms.values()])
+
+    def _read(self, run: str) -> tuple[str | None, str]:
+        """Return the words of a run, or None if they need no analysis, and its compounds."""
+        if len(self._plain) + len(self._forms) >= _CACHE_SIZE:
+            self._plain, self._forms = set(), {}
+        if self._is_word(run):  # nearly all runs
+            self._plain.add(run)
+            return None, ""
+        terms = None if self.analyzer.is_plain(run) else self.analyzer.unstemmed_words(run), " ".join(compounds(run))
+        if terms == (None, ""):
+            self._plain.add(run)
+        elif len(run) <= _LONGEST_CACHED:
+            self._forms[run] = terms
+        return terms
 
 
-_words_of_runs = functools.cache(_WordsOfRuns)
+@functools.cache
+def _splitter(language: str) -> _Splitter:
+    return _Splitter(language)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,

@@ -199,6 +199,7 @@ _SCRIPT_RUNS = re.compile(f"[{_IDEOGRAPHS}]+|[{_UNSPACED_LETTERS}]+|[^{UNSPACED}
 _IDEOGRAPH = re.compile(f"[{_IDEOGRAPHS}]")
 
 _ASCII_WORD = re.compile("[A-Za-z0-9]+")
+_ASCII_WORDS = bytes(ord(chr(i).lower()) if i < 128 and chr(i).isalnum() else ord(" ") for i in range(256))
 _CONTRACTION = re.compile("['’](?:[sStdm]|ll|re|ve)(?!\\w)")  # "Ada's", "isn't": a lone s or t has no meaning
 _JOINERS = re.compile("[\u00ad\u200c\u200d\u2060]")  # soft hyphen and joiners occur inside words
 _HUMPS = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])(?![A-Z]s$)")  # but "URLs" is one word
@@ -267,6 +268,17 @@ class Analyzer:
     def unstemmed_words(self, text: str) -> str:
         """Return the words of :meth:`all_words` before stemming, separated by spaces."""
         return _vocabulary(self.language, False, False).join_words(text)
+
+    def is_plain(self, run: str) -> bool:
+        """Return whether :meth:`ascii_words` returns all words of a run of characters without spaces."""
+        if not run.isascii() or len(run) > _LONGEST or self.language == "turkish":
+            return False
+        return run.islower() or run[1:].islower() or _HUMPS.search(run) is None
+
+    def ascii_words(self, text: str) -> str:
+        """Return the words before stemming of a text in which all runs of characters are plain."""
+        text = _CONTRACTION.sub("", text) if "'" in text else text
+        return text.encode().translate(_ASCII_WORDS).decode()
 
 
 def language_name(language: str | None) -> str:
