@@ -125,7 +125,7 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
         raise ConfigurationError(f"{what} {problem}{expected}")
     names = parameters_of(kinds[name])
     if unknown := [str(key) for key in parameters if key not in names]:
-        advice = f"{nearest(unknown[0], names)}expected {', '.join(names) or 'none'}"
+        advice = f"{nearest(unknown[0], names)}expected {', '.join(names)}" if names else "it takes none"
         raise ConfigurationError(f"{what} {name!r} has no parameter {', '.join(map(repr, unknown))}; {advice}")
     missing = [each for each in required_parameters(kinds[name]) if each not in parameters]
     if missing:

@@ -353,9 +353,9 @@ def explained(
             message, loc = wrong_value(kind.model_fields[name], name, value), (name,)
         elif not loc:
             message = f"expected {kind.__name__} or a mapping of its options, got {quote_value(value)}"
-        if loc and not any(str(part) in message for part in loc):
-            message = f"{name}: {message}"
         loc = tuple(shorten(part, 100) if isinstance(part, str) else part for part in loc)
+        if loc and not any(str(part) in message for part in loc):
+            message = f"{loc[0]}: {message}"
         problems.setdefault(loc, (message, value))  # pydantic reports one per member of a union or list
     return [(loc, message, value) for loc, (message, value) in problems.items()]
 
