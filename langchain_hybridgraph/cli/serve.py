@@ -57,6 +57,8 @@ def make_app(
     """
     tokens = read_tokens(tokens_file)
     check_host(host, tokens)
+    if read_only and watch is not None:
+        raise ConfigurationError("--watch changes the index, and --read-only refuses changes: leave one of them out")
     if read_only and milvus_uri(index) is not None:
         raise ConfigurationError(
             f"--read-only is for an index in a folder, got {index}: leave it out, and give tokens only the right read"
@@ -75,6 +77,7 @@ def make_app(
     if grpc_port is not None:
         from langchain_hybridgraph.server.rpc import serving_grpc
 
+        listen(host, grpc_port, "--grpc-port").close()  # gRPC itself would not say which port is in use
         background.append(
             lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
         )
@@ -93,17 +96,22 @@ def log_as_json() -> None:
     logging.basicConfig(handlers=[log], level=logging.INFO, force=True)
 
 
-def run(app: Starlette, host: str, port: int) -> None:
+def listen(host: str, port: int, option: str) -> socket.socket:
+    """Return a socket that listens on a port, which ``option`` chooses. Raises ConfigurationError if it is in use."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}, port {port} ({error.strerror}): choose another one with {option} or --host"
+        ) from error
+
+
+def run(app: Starlette, host: str, port: int, option: str = "--port") -> None:
     """Serve the application until it is interrupted; running requests are completed.
 
     Raises ConfigurationError if it cannot listen on the port.
     """
-    try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}, port {port} ({error.strerror}): choose another one with --port or --host"
-        ) from error
+    listener = listen(host, port, option)
     config = uvicorn.Config(
         app,
         http=PatientProtocol,

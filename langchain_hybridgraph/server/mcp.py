@@ -30,7 +30,7 @@ try:
     from mcp.server.auth.provider import AccessToken
     from mcp.server.auth.settings import AuthSettings
     from mcp.server.mcpserver import MCPServer
-    from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+    from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
     from mcp_types import ToolAnnotations
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
@@ -218,7 +218,7 @@ class _Tools:
         text = await self._run("read", partial(self._read, unquote(id)))
         if text is None:
             raise ResourceNotFoundError(f"no document has the id {quote_value(unquote(id))}")
-        return text
+        return as_data(text)
 
     @staticmethod
     def _read(id: str, store: Any, access: Access) -> str | None:
@@ -243,12 +243,12 @@ class _Tools:
         return await self._run("read", search)
 
     async def _run(self, right: Right, action: Callable[[Any, Access], Answer]) -> Answer:
-        """Run an action on the caller's store, in a thread; an error about the arguments becomes the tool's answer."""
+        """Run an action on the caller's store, in a thread; an error about the arguments becomes its answer."""
         granted = get_access_token()
         access = self._tokens.access(None if granted is None else f"Bearer {granted.token}")
         if access is None or right not in access.rights:
-            raise ToolError("the token does not allow this request")
+            raise ResourceError("the token does not allow this request")
         try:
             return await offload(lambda: action(self._store(access.tenant), access))
         except (HybridGraphError, ValueError) as error:
-            raise ToolError(str(error)) from error
+            raise ResourceError(str(error)) from error

@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 from langchain_core.documents import Document
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from langchain_hybridgraph import HybridGraphStore, ingest
@@ -118,7 +118,9 @@ async def test_resources(server):
         uris = {each["id"]: each["uri"] for each in listing["documents"]}
         document = (await client.read_resource(uris["cats.md"])).contents[0].text
     assert sorted(uris) == ["cats.md", "dogs.md"]
-    assert "The cat of ada sleeps" in document
+    assert re.search(
+        r"^--- data (\w+): .*The cat of ada sleeps.*^--- end of data \1 ---$", document, re.MULTILINE | re.DOTALL
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,6 +160,7 @@ def address(folder, tmp_path_factory):
         {"token": "ada-reads-and-writes", "tenant": "ada", "rights": ["read", "write"]},
         {"token": "bo-reads-and-writes", "tenant": "bo", "rights": ["read", "write"]},
         {"token": "bo-only-reads-here", "tenant": "bo", "rights": ["read"], "filter": {"source": "dogs.md"}},
+        {"token": "bo-only-writes-here", "tenant": "bo", "rights": ["write"]},
     ]
     assert [Token.model_validate(token) for token in tokens]
     file.write_text(json.dumps(tokens))
@@ -207,6 +210,10 @@ async def test_tokens_over_http(address):
         assert (await client.call_tool("remember", {"text": "anything"})).is_error
         listing = json.loads((await client.read_resource("hybridgraph://documents")).contents[0].text)
         assert [each["id"] for each in listing["documents"]] == ["dogs.md"]
+    async with connected(address, "bo-only-writes-here") as client:
+        assert "does not allow" in text_of(await client.call_tool("search", {"query": "cat"}))
+        with pytest.raises(MCPError, match="does not allow this request"):
+            await client.read_resource("hybridgraph://documents")
 
 
 @pytest.mark.parametrize("token", ["wrong", "ada-reads-and-write", ""])

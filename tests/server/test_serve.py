@@ -103,7 +103,7 @@ def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
     assert [line["message"] for line in lines][-2:] == ["Application shutdown complete.", lines[-1]["message"]]
 
 
-@pytest.mark.parametrize("command", [["serve", "--port"], ["mcp", "--http"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["serve", "--port"], ["serve", "--grpc-port"], ["mcp", "--http"]], ids=" ".join)
 def test_a_port_in_use(command, index):
     """If another program uses the port, one line says so, with exit code 2."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -111,7 +111,15 @@ def test_a_port_in_use(command, index):
         result = CliRunner().invoke(app, [*command, str(port), "--index", str(index)])
     assert result.exit_code == 2
     assert f"cannot listen on 127.0.0.1, port {port}" in result.stderr
+    assert f"choose another one with {command[1]} or --host" in result.stderr
     assert [line for line in result.stderr.splitlines() if not line.startswith("{")] == [result.stderr.splitlines()[-1]]
+
+
+def test_a_watched_folder_needs_an_index_that_can_be_changed(index, tmp_path):
+    """--watch together with --read-only is refused in one line."""
+    result = CliRunner().invoke(app, ["serve", "--index", str(index), "--watch", str(tmp_path), "--read-only"])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "leave one of them out" in result.stderr
 
 
 @pytest.mark.parametrize("connections", [100, pytest.param(10_000, marks=pytest.mark.faults)])
