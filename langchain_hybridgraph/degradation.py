@@ -26,7 +26,7 @@ _WARNINGS = {
     # search
     "filter-matches-nothing": 'no text has the key, value or tenant in the filter; `plan["remarks"]` has similar ones',
     "no-keyword-index": "there is no keyword index; only the vector search was used",
-    "keyword-fallback": "the keyword index is damaged, so BM25 was computed over the texts; run `hybridgraph repair`",
+    "keyword-fallback": "the keyword index is missing or damaged, so all texts were scanned; run `hybridgraph repair`",
     "keyword-stale": "the vector store has newer texts, which were not searched by keyword; `refresh()` indexes them",
     "keyword-behind": "the newest texts are not in the keyword index yet; the next write brings it up to date",
     "keyword-failed": "the keyword search failed; only the vector search was used",

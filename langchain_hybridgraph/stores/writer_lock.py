@@ -44,40 +44,52 @@ class FairLock:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._threads: deque[int] = deque()  # the first one holds the lock, the others wait
+        self._guard = threading.Lock()
+        self._owner: int | None = None
+        self._waiting: deque[tuple[int, threading.Lock]] = deque()
         self.depth = 0
 
     def acquire(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds for the lock; return whether this thread holds it."""
         thread = threading.get_ident()
-        with self._changed:
-            if not self.is_own:
-                self._threads.append(thread)
-                is_first = False
-                try:
-                    is_first = self._changed.wait_for(lambda: self._threads[0] == thread, max(0.0, timeout))
-                finally:  # a thread that gives up or is interrupted must not keep its place
-                    if not is_first:
-                        self._threads.remove(thread)
-                        self._changed.notify_all()
-                if not is_first:
-                    return False
-            self.depth += 1
-            return True
+        with self._guard:
+            if self._owner in {None, thread} and (self._owner == thread or not self._waiting):
+                self._owner = thread
+                self.depth += 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append((thread, turn))
+        try:
+            return turn.acquire(timeout=max(0.0, timeout)) or self._leave(thread, turn)
+        except BaseException:  # an interrupted thread must not keep a lock that was just passed to it
+            if self._leave(thread, turn):
+                self.release()
+            raise
 
     def release(self) -> None:
         """Release the lock, or pass it to the thread that has waited longest."""
-        with self._changed:
+        with self._guard:
             self.depth -= 1
-            if not self.depth:
-                self._threads.popleft()
-                self._changed.notify_all()
+            if self.depth:
+                return
+            self._owner = None
+            if self._waiting:
+                self._owner, turn = self._waiting.popleft()
+                self.depth = 1
+                turn.release()
 
     @property
     def is_own(self) -> bool:
         """Whether this thread holds the lock."""
-        return self.depth > 0 and self._threads[0] == threading.get_ident()
+        return self._owner == threading.get_ident()
+
+    def _leave(self, thread: int, turn: threading.Lock) -> bool:
+        """Stop waiting; return True if the lock has already been passed to this thread."""
+        with self._guard, contextlib.suppress(ValueError):
+            self._waiting.remove((thread, turn))
+            return False
+        return True
 
 
 class FileLock:

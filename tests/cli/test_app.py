@@ -241,7 +241,7 @@ def interrupted_index(tmp_path):
 def test_after_an_interrupted_ingest_commands_say_what_to_do(interrupted_index):
     """``check`` fails and names the remedy, and no message contains the name of a class or a Python call."""
     result = hybridgraph("search", "otter", "--index", interrupted_index)
-    assert "ingest is running or was interrupted" in " ".join(result.stdout.split())
+    assert "if ingest was interrupted, run it again" in " ".join(result.stdout.split())
     check = hybridgraph("check", "--index", interrupted_index)
     assert check.exit_code == 1
     assert check.stdout.startswith("vector matrix: 1 chunks have no vector yet")
