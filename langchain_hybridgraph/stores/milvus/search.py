@@ -337,7 +337,7 @@ def keyword_scores(index: MilvusIndex, text: str, ids: Sequence[str]) -> Calls[d
     """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
     scores = index.last_scores
     if scores is None or scores.question.text != text:
-        scores = TokenScores.of(text, index, (yield from index.word_statistics()))
+        scores = TokenScores.of(text, index, (yield from index.word_statistics()), {})
     rows = index.recent_rows(ids, with_vectors=True, are_scored=True)
     every = ((id, scores.bm25(Tokens.of(row.words))) for id, row in rows.items())
     return {id: score for id, score in every if score > 0}
@@ -352,7 +352,7 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     if n < 1 or not (words or vector is not None):
         return HybridResult(SourceResult([]), SourceResult([]))
     statistics = yield from index.word_statistics()
-    scores = TokenScores.of(text, index, statistics)
+    scores = TokenScores.of(text, index, statistics, {})
     rare = scores.rare_tokens(words, is_restricted=scope.filter is not None)
     filter, limit = index.in_scope(scope), n + SPARE
     while True:
@@ -394,6 +394,8 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     rows_with = {
         each: [place for place, one in enumerate(tokens) if each in one.text or each in one.others] for each in rare
     }
+    if scope.filter is None:
+        scores = TokenScores.of(text, index, statistics, {each: len(places) for each, places in rows_with.items()})
     index.last_scores = scores
     bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
     entries = _best(bm25.items(), n)
@@ -507,11 +509,15 @@ class TokenScores(NamedTuple):
     weights: Mapping[Field, Sequence[tuple[str, float]]]
 
     @classmethod
-    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics) -> TokenScores:
-        """Return the scores of a question."""
+    def of(cls, text: str, index: MilvusIndex, statistics: WordStatistics, counts: Mapping[str, int]) -> TokenScores:
+        """Return the scores of a question.
+
+        ``counts`` maps tokens to the number of chunks that an unfiltered search returned, which is exact up to ``FEW``.
+        """
 
         def frequency(field: Field, word: str) -> float:
-            return statistics.frequency(token(field, word))
+            each = token(field, word)
+            return counts[each] if counts.get(each, FEW + 1) <= FEW else statistics.frequency(each)
 
         question = Question(text, index.analyzer, statistics.texts, frequency, partial(idf, statistics.texts))
         fields: tuple[tuple[Field, float], ...] = (("text", 1.0), ("headings", question.headings_weight))
