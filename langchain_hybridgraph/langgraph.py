@@ -69,10 +69,10 @@ class HybridGraphMemory(BaseStore):
     - ``options``: options of :class:`HybridRetriever`, such as ``semantic_weight``.
 
     Items, order and namespaces are those of LangGraph's ``InMemoryStore``: without a query, a search returns the
-    oldest namespace first, and in it the oldest item first; with a query, it returns the best items first, and items
-    without indexed texts last. A namespace exists as long as it contains an item. Replacing an item does not change its
-    ``created_at``. A comparison such as ``$gt`` does not match a missing value. Scores are those of
-    :class:`HybridRetriever`.
+    oldest namespace first, and in it the oldest item first; with a query, it returns the best items first, then items
+    that the query does not find, and items without indexed texts last. A namespace exists as long as it contains an
+    item. Replacing an item does not change its ``created_at``. A comparison such as ``$gt`` does not match a missing
+    value. Scores are those of :class:`HybridRetriever`, and None for items that the query does not find.
 
     Several processes may use one folder; each batch of writes is one transaction.
 
@@ -272,8 +272,9 @@ class HybridGraphMemory(BaseStore):
         scores = {stored.id: score for stored, score in ranked}
         items = [stored for stored, _ in ranked]
         if len(items) < end:
-            others = (each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter))
-            items += [each for each in others if not (is_ranked and each.fields["texts"])]
+            others = [each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter)]
+            others.sort(key=lambda stored: is_ranked and not stored.fields["texts"])
+            items += [each for each in others if each.id not in scores]
         page = items[op.offset : end]
         self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
         return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]

@@ -124,6 +124,27 @@ def test_a_search_uses_words_too():
     assert "HH-2041" in memory.search(NOTES, query="HH-2041", limit=1)[0].key
 
 
+@pytest.mark.parametrize(
+    ("query", "options", "expected"),
+    [
+        ("zzz", {}, ["car", "tea", "cat", "none"]),
+        ("tea", {"semantic_weight": 0.0}, ["tea", "car", "cat", "none"]),
+    ],
+)
+def test_items_that_a_query_does_not_find_follow(query, options, expected):
+    """They have the order of a search without a query and no score; items without an indexed text come last."""
+    memory = HybridGraphMemory(index={"fields": ["text"]}, **options)
+    memory.put(NOTES, "none", {"year": 1})
+    for key, text in (("car", "Her roadster is red."), ("tea", "She drinks green tea."), ("cat", "A cat.")):
+        memory.put(NOTES, key, {"text": text})
+    items = memory.search(("ada",), query=query)
+    assert [item.key for item in items] == expected
+    assert [item.score is None for item in items] == [item.key != query for item in items]
+    pages = [memory.search(("ada",), query=query, limit=1, offset=place)[0].key for place in range(4)]
+    assert pages == expected
+    assert [item.key for item in memory.search((), query=query, filter={"text": "A cat."})] == ["cat"]
+
+
 def test_a_filter_finds_items_far_down():
     """The page is full if enough items match, however far down they are."""
     memory = HybridGraphMemory(index={"fields": ["text"]})
