@@ -189,6 +189,8 @@ def test_an_item_expires(clock):
     assert len(memory.store) == 2
     assert memory.sweep_ttl() == 1
     assert len(memory.store) == 1
+    memory.put(NOTES, "long", {"text": "red car"}, ttl=0)
+    assert memory.get(NOTES, "long") is None
 
 
 def test_expired_items_are_swept_by_writes(clock):
@@ -252,6 +254,14 @@ def test_tenants(tmp_path):
             ConfigurationError,
             "ttl takes .*default_ttl.*'defalt_ttl'",
         ),
+        (
+            lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
+            ValueError,
+            r"ttl\['default_ttl'\] is -1: write 0 or more",
+        ),
+        (lambda _: HybridGraphMemory(ttl={"sweep_interval_minutes": -1}), ValueError, "is -1: write 0 or more"),
+        (lambda memory: memory.put(NOTES, "b", {}, ttl=-4), ValueError, "the ttl of 'b' in .* is -4: write 0 or more"),
+        (lambda memory: memory.put(NOTES, "b", {}, ttl=float("nan")), ValueError, "is nan: write 0 or more"),
         (lambda _: HybridGraphMemory(index={"dims": 3}), ConfigurationError, "'lsa' has as many numbers as its texts"),
         (
             lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}),
@@ -266,6 +276,7 @@ def test_errors(call, error, message):
     memory.put(NOTES, "b", {"a": 1})
     with pytest.raises(error, match=message):
         call(memory)
+    assert [item.value for item in memory.search(NOTES)] == [{"a": 1}]
 
 
 def test_wrong_dimensions_are_refused_before_anything_is_stored():
