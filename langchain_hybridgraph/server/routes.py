@@ -16,8 +16,8 @@ from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.server.access import Access, Refusal
-from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Refusal
+from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
