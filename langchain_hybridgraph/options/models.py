@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PlainSerializer, PrivateAttr, model_validator
 
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -91,7 +91,7 @@ LanguageOption = Annotated[
         "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
     ),
 ]
-Labels = Annotated[frozenset[str], BeforeValidator(_labels)]
+Labels = Annotated[frozenset[str], BeforeValidator(_labels), PlainSerializer(sorted, when_used="json")]
 FusionOption = Annotated[Any, base.stage_notation("fusion", FUSIONS, fusion_from)]
 TraversalOption = Annotated[Any, base.stage_notation("traversal", TRAVERSALS, traversal_from)]
 ScoreOption = Annotated[Any, base.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
