@@ -154,7 +154,7 @@ _DESCRIPTIONS = {
     Path: "a path",
     Callable: "a function",
     Sequence: "a list",
-    frozenset: "a list of strings",
+    frozenset: "a string or a list of strings",
 }
 
 

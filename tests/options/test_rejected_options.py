@@ -143,6 +143,17 @@ def test_a_call_changes_only_the_named_options_of_a_group(store):
     assert retriever.graph == GraphOptions(candidates="reached", seed_labels=frozenset({"none"}))
 
 
+@pytest.mark.parametrize("value", [0, 0.0, False, {}, {"a": 1}])
+def test_an_empty_value_of_another_type_is_not_the_empty_list_of_labels(store, value):
+    """A number, a bool or a mapping as labels is refused, instead of searching without a restriction."""
+    message = re.escape(f"labels must be a string or a list of strings, got {value!r}")
+    for kind, options in ((GraphRetriever, {"graph": {"seed_labels": value}}), (MemoryRetriever, {"labels": value})):
+        with pytest.raises(ValidationError, match=message):
+            kind(store, **options)
+        with pytest.raises(ConfigurationError, match=message):
+            kind(store).invoke("cat", **options)
+
+
 # -- arguments --------------------------------------------------------------------------------------------------
 
 
