@@ -135,12 +135,16 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
+REFERENCE = "#/components/schemas/{model}"
+
+
 def _search_schema(service: Service, *names: str) -> dict[str, Any]:
     """Return the OpenAPI description of a search with these retrievers, by default all."""
     schemas = []
     for name in names or service.models:
         model = service.models[name]
-        schema = model.model_json_schema()
+        schema = model.model_json_schema(ref_template=REFERENCE)
+        schema.pop("$defs", None)  # create_app adds them to the components
         schema["properties"]["retriever"] = {"const": name}
         required = [] if name == "hybrid" or len(names) == 1 else ["retriever"]
         schemas.append(schema | {"required": required, "additionalProperties": False})
