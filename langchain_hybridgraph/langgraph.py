@@ -365,6 +365,8 @@ def _embedding(embed: Any) -> Embeddings | str | None:
     try:
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and isinstance(embed, str) and all(embed.partition(":")):
+            return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(
             f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "
