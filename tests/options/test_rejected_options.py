@@ -161,8 +161,14 @@ def test_an_empty_value_of_another_type_is_not_the_empty_list_of_labels(store, v
     ("kind", "argument", "message"),
     [
         (HybridRetriever, HybridGraphStore().as_retriever(), r"HybridRetriever\(retriever.vectorstore\)"),
-        (AdvancedRetriever, HybridGraphStore(), r"got HybridGraphStore.*; write AdvancedRetriever.from_store\(store\)"),
-        (HybridRetriever, "notes", r"got 'notes'; write HybridRetriever\(store\)"),
+        (AdvancedRetriever, HybridGraphStore(), r"class HybridGraphStore; write AdvancedRetriever.from_store\(store\)"),
+        (HybridRetriever, "notes", r"got an object of the class str; write HybridRetriever\(store\)"),
+        (HybridRetriever, [Document("cat")], r"class list; write .*, or HybridRetriever.from_documents\(documents\)"),
+        (
+            HybridRetriever,
+            HybridRetriever(HybridGraphStore()),
+            r"class HybridRetriever; write HybridRetriever\(store, keyword_retriever=retriever\)",
+        ),
     ],
 )
 def test_the_error_for_the_first_argument_shows_what_to_write(kind, argument, message):
