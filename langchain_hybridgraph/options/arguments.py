@@ -126,6 +126,11 @@ def check_vector(value: object) -> NDArray[np.float32]:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError, OverflowError):
         vector = np.zeros(0, np.float32)
+    if vector.ndim == 2:
+        raise ConfigurationError(
+            f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
+            "once for each: [retriever.retrieve(None, vector=each) for each in vectors]"
+        )
     if vector.ndim != 1 or not len(vector):
         raise ConfigurationError(
             f"vector must be a list of numbers for one query, got {value!r:.80}; pass embeddings.embed_query(query)"

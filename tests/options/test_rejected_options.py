@@ -272,7 +272,7 @@ def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([[1.0, 0.0], [0.0, 1.0]], "vector must be a list of numbers for one query"),
+        ([[1.0, 0.0], [0.0, 1.0]], r"2 of them\); .*: \[retriever.retrieve\(None, vector=each\) for each in vectors\]"),
         ("cat", "vector must be a list of numbers .*, got 'cat'; pass .*embed_query"),
         ([], "vector must be a list of numbers"),
         ([[1.0], [1.0, 2.0]], "vector must be a list of numbers"),
