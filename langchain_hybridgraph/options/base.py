@@ -318,10 +318,19 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
         return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
     except ValidationError as invalid:
         problems = [
-            InitErrorDetails(type=option_error(message), loc=loc, input=value)
+            InitErrorDetails(type=option_error(with_name(loc, message)), loc=loc, input=value)
             for loc, message, value in explained(kind, invalid, options)
         ]
         raise ValidationError.from_exception_data(invalid.title, problems) from None
+
+
+def with_name(path: Sequence[int | str], message: str) -> str:
+    """Return an error message that begins with the option's name, unless it contains a part of the path.
+
+    >>> with_name(["as_of"], "'x' is not a time"), with_name(["k"], "k must be an integer")
+    ("as_of: 'x' is not a time", 'k must be an integer')
+    """
+    return f"{path[0]}: {message}" if path and not any(str(part) in message for part in path) else message
 
 
 def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -354,8 +363,6 @@ def explained(
         elif not loc:
             message = f"expected {kind.__name__} or a mapping of its options, got {quote_value(value)}"
         loc = tuple(shorten(part, 100) if isinstance(part, str) else part for part in loc)
-        if loc and not any(str(part) in message for part in loc):
-            message = f"{loc[0]}: {message}"
         problems.setdefault(loc, (message, value))  # pydantic reports one per member of a union or list
     return [(loc, message, value) for loc, (message, value) in problems.items()]
 
