@@ -89,8 +89,8 @@ def stage_notation(
 ) -> Notation:
     """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
 
-    With ``allows_factories``, the value may also be created by a function
-    of the user, ``package.module:factory``. Without ``create``, any callable is accepted, too.
+    With ``allows_factories``, the value may also be created by a function of the user, ``package.module:factory``.
+    Without ``create``, any callable is accepted, too.
     """
     required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
@@ -319,7 +319,7 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
     except ValidationError as invalid:
         problems = [
             InitErrorDetails(type=option_error(with_name(loc, message)), loc=loc, input=value)
-            for loc, message, value in explained(kind, invalid, options)
+            for loc, message, value in problems_in(kind, invalid, options)
         ]
         raise ValidationError.from_exception_data(invalid.title, problems) from None
 
@@ -344,7 +344,7 @@ def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> d
     return values
 
 
-def explained(
+def problems_in(
     kind: type[BaseModel], invalid: ValidationError, options: Any
 ) -> list[tuple[tuple[int | str, ...], str, Any]]:
     """Return the path, a message and the value for each problem in the ``options`` of ``kind``."""
@@ -424,7 +424,7 @@ def option_advice(
     ``example`` returns the code of a call with the options that are passed to it.
     """
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
-    options = {grouped[name]: {name: value}} if grouped.get(name) in names else translated(name, value)
+    options = {grouped[name]: {name: value}} if grouped.get(name) in names else equivalent_options(name, value)
     if "traversal" in names:  # the options are those of graph=
         options = options.get("graph", options)
     if options and options.keys() <= {*names}:
@@ -448,14 +448,14 @@ _SAME_MEANING = {
 }
 
 
-def translated(name: str, value: Any) -> dict[str, Any]:
+def equivalent_options(name: str, value: Any) -> dict[str, Any]:
     """Return the options to write instead of an option of another library, or of a traversal or score.
 
-    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "score_threshold": 0.5})
+    >>> equivalent_options("top_k", 3), equivalent_options("search_kwargs", {"k": 3, "score_threshold": 0.5})
     ({'k': 3}, {'k': 3, 'min_score': 0.5})
-    >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
+    >>> equivalent_options("weights", [0.4, 0.6]), equivalent_options("colour", "red")
     ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, {})
-    >>> translated("tau", 0.5)
+    >>> equivalent_options("tau", 0.5)
     {'graph': {'score': {'type': 'distance_decay', 'tau': 0.5}}}
     """
     if name in _SAME_MEANING:

@@ -257,5 +257,9 @@ _KINDS: Mapping[int, Callable[[str], Exception]] = {
 
 def _error(status: int, detail: Any) -> Exception:
     """Return the error for the detail of a refusal: a text, or a list of problems."""
-    text = detail if isinstance(detail, str) else "; ".join(with_name(problem["path"], problem["message"]) for problem in detail)
+    text = (
+        detail
+        if isinstance(detail, str)
+        else "; ".join(with_name(problem["path"], problem["message"]) for problem in detail)
+    )
     return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {text}")
