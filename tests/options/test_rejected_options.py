@@ -161,8 +161,14 @@ def test_an_empty_value_of_another_type_is_not_the_empty_list_of_labels(store, v
     ("kind", "argument", "message"),
     [
         (HybridRetriever, HybridGraphStore().as_retriever(), r"HybridRetriever\(retriever.vectorstore\)"),
-        (AdvancedRetriever, HybridGraphStore(), r"got HybridGraphStore.*; write AdvancedRetriever.from_store\(store\)"),
-        (HybridRetriever, "notes", r"got 'notes'; write HybridRetriever\(store\)"),
+        (AdvancedRetriever, HybridGraphStore(), r"class HybridGraphStore; write AdvancedRetriever.from_store\(store\)"),
+        (HybridRetriever, "notes", r"got an object of the class str; write HybridRetriever\(store\)"),
+        (HybridRetriever, [Document("cat")], r"class list; write .*, or HybridRetriever.from_documents\(documents\)"),
+        (
+            HybridRetriever,
+            HybridRetriever(HybridGraphStore()),
+            r"class HybridRetriever; write HybridRetriever\(store, keyword_retriever=retriever\)",
+        ),
     ],
 )
 def test_the_error_for_the_first_argument_shows_what_to_write(kind, argument, message):
@@ -266,7 +272,7 @@ def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([[1.0, 0.0], [0.0, 1.0]], "vector must be a list of numbers for one query"),
+        ([[1.0, 0.0], [0.0, 1.0]], r"2 of them\); .*: \[retriever.retrieve\(None, vector=each\) for each in vectors\]"),
         ("cat", "vector must be a list of numbers .*, got 'cat'; pass .*embed_query"),
         ([], "vector must be a list of numbers"),
         ([[1.0], [1.0, 2.0]], "vector must be a list of numbers"),

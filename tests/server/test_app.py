@@ -195,6 +195,14 @@ async def test_recall_is_only_for_memories(client):
     assert (await client.post("/memory/recall", json={"query": QUESTION, "retriever": "memory"})).status_code == 200
 
 
+async def test_the_message_of_a_problem_does_not_repeat_its_path(client):
+    """The name of an invalid option is in the path of the problem, and not again before the message."""
+    answer = await client.post("/search", json={"query": "cats", "as_of": "x"})
+    (problem,) = answer.json()["detail"]
+    assert (answer.status_code, problem["path"]) == (422, ["as_of"])
+    assert problem["message"].startswith("'x' is not a time")
+
+
 async def test_unknown_keys_of_other_requests_are_refused(client):
     """A key that an endpoint does not know is refused with its path, and nothing is written."""
     document = {"id": "new", "page_content": "New."}
