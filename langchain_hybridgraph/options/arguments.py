@@ -208,9 +208,8 @@ def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
             f"{creator}(store), where store is a HybridGraphStore or another VectorStore, such as Chroma, or "
             f"{kind.__name__}.from_documents(documents)"
         )
-        advice = _how_to_create(value, creator, default)
-        got = f"an object of the class {type(value).__name__}"
-        raise option_error(f"expected a {expected.__name__} of LangChain, got {got}; {advice}")
+        message = f"expected a {expected.__name__} of LangChain, got an object of the class {type(value).__name__}"
+        raise option_error(f"{message}; {_how_to_create(value, creator, default)}")
 
 
 def _how_to_create(value: object, creator: str, default: str, weights: Any = None) -> str:

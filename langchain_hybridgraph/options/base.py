@@ -141,7 +141,8 @@ def parameters_notation(what: str, kind: type, first: str = "", *numbers: Mappin
             raise ValueError
         return value
 
-    description = f"{first}a mapping of {', '.join(registry.parameters_of(kind))}"
+    names = [each for each in registry.parameters_of(kind) if each != "counter"]  # a function, which no file contains
+    description = f"{first}a mapping of {all_of(names)}"
     return Notation(description, create, [*numbers, _parameters_schema(kind)])
 
 
@@ -185,6 +186,16 @@ def one_of(values: Iterable[object]) -> str:
     """
     *others, last = map(str, values)
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def all_of(values: Iterable[str]) -> str:
+    """Return a string that lists the values.
+
+    >>> all_of(["alpha", "half_life_days"])
+    'alpha and half_life_days'
+    """
+    *others, last = values
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def literals(annotation: object) -> list[str]:

@@ -50,9 +50,7 @@ def _time(value: Any) -> Any:
 
 
 def _labels(value: Any) -> Any:
-    if value is None:
-        return frozenset()
-    return frozenset([value]) if isinstance(value, str) else value
+    return frozenset([value]) if isinstance(value, str) else () if value is None else value
 
 
 def _graph(value: Any) -> HasGraph:

@@ -257,9 +257,5 @@ _KINDS: Mapping[int, Callable[[str], Exception]] = {
 
 def _error(status: int, detail: Any) -> Exception:
     """Return the error for the detail of a refusal: a text, or a list of problems."""
-    text = (
-        detail
-        if isinstance(detail, str)
-        else "; ".join(with_name(problem["path"], problem["message"]) for problem in detail)
-    )
-    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {text}")
+    texts = [detail] if isinstance(detail, str) else [with_name(each["path"], each["message"]) for each in detail]
+    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {'; '.join(texts)}")

@@ -59,6 +59,12 @@ def line_in(error):
         (HybridRetriever, {"score_threshold": 0.2}, "write HybridRetriever(vector_store, min_score=0.2)"),
         (HybridRetriever, {"tau": 1.0}, "no option 'tau'; the options are"),
         (GraphRetriever, {"on_error": "degraded"}, "must be degrade, empty or raise, got 'degraded'; did you mean"),
+        (
+            HybridRetriever,
+            {"selection": {"budget": "x"}},
+            "an integer ≥ 1, or a mapping of max_tokens and fill, got 'x'",
+        ),
+        (MemoryRetriever, {"memory": {"novelty": 1}}, "must be a mapping of above, slope and floor, got 1"),
         (HybridRetriever, {"reranker": "llm"}, 'needs model; write {type: llm, model: "openai:'),
         (
             HybridRetriever,
