@@ -22,7 +22,7 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
@@ -115,12 +115,18 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         with shared.lock:
             adapter = shared.adapters.get(key)
             freshness = None if adapter is None else adapter.freshness
-            if adapter is None or freshness is None:
-                adapter = shared.adapters[key] = self._adapter(None)
-            elif freshness.adapter.is_in_memory:
-                freshness.refresh()
-            else:
-                freshness.bring_up_to_date()
+            if adapter is not None and freshness is not None:
+                try:
+                    if freshness.adapter.is_in_memory:
+                        freshness.refresh()
+                    else:
+                        freshness.bring_up_to_date()
+                    if options.path is None or options.path.exists():
+                        return adapter
+                except (HybridGraphError, OSError):  # the folder cannot be used any more
+                    if options.path is None:
+                        raise
+            adapter = shared.adapters[key] = self._adapter(None)
             return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
