@@ -251,18 +251,18 @@ class LLMEdges(EdgeBuilder):
             )
         if dropped:
             self.warnings.append(
-                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with another form than requested, "
-                "an unknown id or relation, the same passage at both ends, or a weight that is not above 0 and at most 1"
+                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with another form, an unknown id or "
+                "relation, the same passage at both ends, or a weight that is not above 0 and at most 1"
             )
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
         messages = [("system", question.instructions), ("human", passages)]
         answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
-        found = FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
-        if found.edges and all(edge == _EMPTY for edge in found.edges):
+        result = FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
+        if result.edges and all(edge == _EMPTY for edge in result.edges):
             raise ValueError("no edge of the answer has the requested form")
-        return found
+        return result
 
     def _edges(self, question: _EdgeRequest, answer: FoundEdges) -> Iterator[Edge]:
         pairs = set(question.pairs())
