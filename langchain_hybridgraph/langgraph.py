@@ -69,10 +69,10 @@ class HybridGraphMemory(BaseStore):
     - ``options``: options of :class:`HybridRetriever`, such as ``semantic_weight``.
 
     Items, order and namespaces are those of LangGraph's ``InMemoryStore``: without a query, a search returns the
-    oldest namespace first, and in it the oldest item first; with a query, it returns the best items first, and items
-    without indexed texts last. A namespace exists as long as it contains an item. Replacing an item does not change its
-    ``created_at``. A comparison such as ``$gt`` does not match a missing value. Scores are those of
-    :class:`HybridRetriever`.
+    oldest namespace first, and in it the oldest item first; with a query, it returns the best items first, then items
+    that the query does not find, and items without indexed texts last. A namespace exists as long as it contains an
+    item. Replacing an item does not change its ``created_at``. A comparison such as ``$gt`` does not match a missing
+    value. Scores are those of :class:`HybridRetriever`, and None for items that the query does not find.
 
     Several processes may use one folder; each batch of writes is one transaction.
 
@@ -101,6 +101,8 @@ class HybridGraphMemory(BaseStore):
             if unknown := sorted(config.keys() - kind.__annotations__.keys()):
                 expected = ", ".join(kind.__annotations__)
                 raise ConfigurationError(f"{name} takes {expected}, got {', '.join(map(repr, unknown))}")
+        _check_minutes("ttl['default_ttl']", (ttl or {}).get("default_ttl"))
+        _check_minutes("ttl['sweep_interval_minutes']", (ttl or {}).get("sweep_interval_minutes"))
         self.ttl_config = ttl
         self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
         self._retriever = HybridRetriever(self.store, **options)
@@ -118,7 +120,7 @@ class HybridGraphMemory(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations and return their results in the same order; reads see the state before the writes.
 
-        Raises ValueError for a value that is not JSON, and for an unknown operator in a filter.
+        Raises ValueError for a value that is not JSON, a negative ttl, and an unknown operator in a filter.
         """
         results: list[Result] = []
         writes: dict[tuple[Namespace, str], PutOp] = {}
@@ -176,7 +178,7 @@ class HybridGraphMemory(BaseStore):
                 outdated.update(stored.ids)
             if op.value is not None:
                 chunks += self._chunks_for(op, stored, places)
-        if any(chunk.text for chunk in chunks):
+        if self._dims is not None and any(chunk.text for chunk in chunks):
             self._check_dims()
         if chunks or outdated:
             self.store.upsert(chunks, removed=sorted(outdated.difference(chunk.id for chunk in chunks)))
@@ -192,6 +194,7 @@ class HybridGraphMemory(BaseStore):
         ``places`` caches the places of namespaces that have been looked up.
         """
         namespace, value = tuple(op.namespace), dict(op.value or {})
+        _check_minutes(f"the ttl of {quote_value(op.key)} in {namespace!r}", op.ttl)
         try:
             if json.loads(json.dumps(value, allow_nan=False)) != value:
                 raise ValueError("it has keys other than strings, or tuples")
@@ -231,8 +234,6 @@ class HybridGraphMemory(BaseStore):
         return [first, *(Chunk(id, text, metadata, own_id) for id, text in zip(ids[1:], texts[1:], strict=True))]
 
     def _check_dims(self) -> None:
-        if self._dims is None:
-            return
         dimension = len(self.store.embeddings.embed_query("dimension"))
         if dimension != self._dims:
             raise ConfigurationError(
@@ -272,8 +273,9 @@ class HybridGraphMemory(BaseStore):
         scores = {stored.id: score for stored, score in ranked}
         items = [stored for stored, _ in ranked]
         if len(items) < end:
-            others = (each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter))
-            items += [each for each in others if not (is_ranked and each.fields["texts"])]
+            others = [each for each in self._items_below(tuple(op.namespace_prefix)) if each.matches(op.filter)]
+            others.sort(key=lambda stored: is_ranked and not stored.fields["texts"])
+            items += [each for each in others if each.id not in scores]
         page = items[op.offset : end]
         self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
         return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
@@ -347,6 +349,11 @@ def _id(namespace: Sequence[str], key: str) -> str:
     return content_id(json.dumps([*namespace, key]), "")
 
 
+def _check_minutes(name: str, minutes: float | None) -> None:
+    if minutes is not None and not minutes >= 0:  # NaN as well
+        raise ConfigurationError(f"{name} is {minutes!r}: write 0 or more minutes, or None for never")
+
+
 def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
     if embed is None or isinstance(embed, Embeddings):
@@ -358,6 +365,8 @@ def _embedding(embed: Any) -> Embeddings | str | None:
     try:
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and isinstance(embed, str) and all(embed.partition(":")):
+            return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(
             f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "

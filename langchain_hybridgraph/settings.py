@@ -285,7 +285,7 @@ def _unknown(key: str, value: settings_file.Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
     near = _similar_keys(key)
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
-    for what, form in base.translated(name, value.value).get("graph", {}).items() if section == "graph" else ():
+    for what, form in base.equivalent_options(name, value.value).get("graph", {}).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"
     return value.problem(key, f"is not a setting; {advice}")
 

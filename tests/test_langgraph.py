@@ -124,6 +124,27 @@ def test_a_search_uses_words_too():
     assert "HH-2041" in memory.search(NOTES, query="HH-2041", limit=1)[0].key
 
 
+@pytest.mark.parametrize(
+    ("query", "options", "expected"),
+    [
+        ("zzz", {}, ["car", "tea", "cat", "none"]),
+        ("tea", {"semantic_weight": 0.0}, ["tea", "car", "cat", "none"]),
+    ],
+)
+def test_items_that_a_query_does_not_find_follow(query, options, expected):
+    """They have the order of a search without a query and no score; items without an indexed text come last."""
+    memory = HybridGraphMemory(index={"fields": ["text"]}, **options)
+    memory.put(NOTES, "none", {"year": 1})
+    for key, text in (("car", "Her roadster is red."), ("tea", "She drinks green tea."), ("cat", "A cat.")):
+        memory.put(NOTES, key, {"text": text})
+    items = memory.search(("ada",), query=query)
+    assert [item.key for item in items] == expected
+    assert [item.score is None for item in items] == [item.key != query for item in items]
+    pages = [memory.search(("ada",), query=query, limit=1, offset=place)[0].key for place in range(4)]
+    assert pages == expected
+    assert [item.key for item in memory.search((), query=query, filter={"text": "A cat."})] == ["cat"]
+
+
 def test_a_filter_finds_items_far_down():
     """The page is full if enough items match, however far down they are."""
     memory = HybridGraphMemory(index={"fields": ["text"]})
@@ -168,6 +189,8 @@ def test_an_item_expires(clock):
     assert len(memory.store) == 2
     assert memory.sweep_ttl() == 1
     assert len(memory.store) == 1
+    memory.put(NOTES, "long", {"text": "red car"}, ttl=0)
+    assert memory.get(NOTES, "long") is None
 
 
 def test_expired_items_are_swept_by_writes(clock):
@@ -231,11 +254,19 @@ def test_tenants(tmp_path):
             ConfigurationError,
             "ttl takes .*default_ttl.*'defalt_ttl'",
         ),
+        (
+            lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
+            ValueError,
+            r"ttl\['default_ttl'\] is -1: write 0 or more",
+        ),
+        (lambda _: HybridGraphMemory(ttl={"sweep_interval_minutes": -1}), ValueError, "is -1: write 0 or more"),
+        (lambda memory: memory.put(NOTES, "b", {}, ttl=-4), ValueError, "the ttl of 'b' in .* is -4: write 0 or more"),
+        (lambda memory: memory.put(NOTES, "b", {}, ttl=float("nan")), ValueError, "is nan: write 0 or more"),
         (lambda _: HybridGraphMemory(index={"dims": 3}), ConfigurationError, "'lsa' has as many numbers as its texts"),
         (
             lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}),
             ConfigurationError,
-            "'nowhere:thing', which cannot be used .*: write 'auto', 'lsa', 'minilm', 'package.module:factory'",
+            "'nowhere:thing' cannot be imported .* expected package.module:factory",
         ),
     ],
 )
@@ -245,6 +276,7 @@ def test_errors(call, error, message):
     memory.put(NOTES, "b", {"a": 1})
     with pytest.raises(error, match=message):
         call(memory)
+    assert [item.value for item in memory.search(NOTES)] == [{"a": 1}]
 
 
 def test_wrong_dimensions_are_refused_before_anything_is_stored():

@@ -31,7 +31,10 @@ ingest([Document("Cats purr.", id="cat"), Document("Dogs bark at cats.", id="dog
 # Each extra: the modules that it brings, and code that needs them.
 FEATURES = {
     "cli": ("typer rich", "sys.argv = ['hybridgraph', '--help']; from langchain_hybridgraph.cli import main; main()"),
-    "notebook": ("matplotlib networkx", "display.draw(GraphRetriever(store).retrieve('Who barks?'))"),
+    "notebook": (
+        "matplotlib networkx",
+        "from langchain_hybridgraph import display; display.draw(GraphRetriever(store).retrieve('Who barks?'))",
+    ),
     "rerank": ("sentence_transformers", "from langchain_hybridgraph import *; CrossEncoderReranker()"),
     "langgraph": (
         "langgraph",

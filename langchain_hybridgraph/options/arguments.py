@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
-from langchain_hybridgraph.errors import ConfigurationError, quote_value, shorten
+from langchain_hybridgraph.errors import ConfigurationError, shorten
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.base import call_text, option_advice, option_error
 from langchain_hybridgraph.records import Annotate
@@ -125,6 +126,11 @@ def check_vector(value: object) -> NDArray[np.float32]:
         vector = np.asarray(value, np.float32)
     except (TypeError, ValueError, OverflowError):
         vector = np.zeros(0, np.float32)
+    if vector.ndim == 2:
+        raise ConfigurationError(
+            f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
+            "once for each: [retriever.retrieve(None, vector=each) for each in vectors]"
+        )
     if vector.ndim != 1 or not len(vector):
         raise ConfigurationError(
             f"vector must be a list of numbers for one query, got {value!r:.80}; pass embeddings.embed_query(query)"
@@ -198,15 +204,20 @@ def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
     """
     if not isinstance(value, expected):
         creator = kind.__name__ if expected is VectorStore else f"{kind.__name__}.from_store"
-        default = f"{creator}(store), where store is a HybridGraphStore or another VectorStore, such as Chroma"
-        advice = _how_to_create(value, creator, default)
-        raise option_error(f"expected a {expected.__name__} of LangChain, got {quote_value(value)}; {advice}")
+        default = (
+            f"{creator}(store), where store is a HybridGraphStore or another VectorStore, such as Chroma, or "
+            f"{kind.__name__}.from_documents(documents)"
+        )
+        message = f"expected a {expected.__name__} of LangChain, got an object of the class {type(value).__name__}"
+        raise option_error(f"{message}; {_how_to_create(value, creator, default)}")
 
 
 def _how_to_create(value: object, creator: str, default: str, weights: Any = None) -> str:
     """Return the call of ``creator`` with this retriever or the retrievers of an EnsembleRetriever, or the default."""
     if isinstance(value, VectorStoreRetriever):
         return f"write {creator}(retriever.vectorstore)"
+    if isinstance(value, BaseRetriever):
+        return f"write {creator}(store, keyword_retriever=retriever), where store is the store with the same texts"
     retrievers = value if isinstance(value, list | tuple) else ()
     places = {isinstance(each, VectorStoreRetriever): place for place, each in enumerate(retrievers)}
     if len(retrievers) != 2 or len(places) != 2:

@@ -89,8 +89,8 @@ def stage_notation(
 ) -> Notation:
     """Return the notation of a stage: a name in ``kinds``, or a mapping of ``type`` and parameters.
 
-    With ``allows_factories``, the value may also be created by a function
-    of the user, ``package.module:factory``. Without ``create``, any callable is accepted, too.
+    With ``allows_factories``, the value may also be created by a function of the user, ``package.module:factory``.
+    Without ``create``, any callable is accepted, too.
     """
     required = {name: registry.required_parameters(kind) for name, kind in kinds.items()}
     names = [f"{{type: {name}, {needed[0]}: …}}" if needed else name for name, needed in required.items()]
@@ -141,7 +141,8 @@ def parameters_notation(what: str, kind: type, first: str = "", *numbers: Mappin
             raise ValueError
         return value
 
-    description = f"{first}a mapping of {', '.join(registry.parameters_of(kind))}"
+    names = [each for each in registry.parameters_of(kind) if each != "counter"]  # a function, which no file contains
+    description = f"{first}a mapping of {all_of(names)}"
     return Notation(description, create, [*numbers, _parameters_schema(kind)])
 
 
@@ -154,7 +155,7 @@ _DESCRIPTIONS = {
     Path: "a path",
     Callable: "a function",
     Sequence: "a list",
-    frozenset: "a list of strings",
+    frozenset: "a string or a list of strings",
 }
 
 
@@ -185,6 +186,16 @@ def one_of(values: Iterable[object]) -> str:
     """
     *others, last = map(str, values)
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def all_of(values: Iterable[str]) -> str:
+    """Return a string that lists the values.
+
+    >>> all_of(["alpha", "half_life_days"])
+    'alpha and half_life_days'
+    """
+    *others, last = values
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def literals(annotation: object) -> list[str]:
@@ -318,10 +329,19 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
         return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
     except ValidationError as invalid:
         problems = [
-            InitErrorDetails(type=option_error(message), loc=loc, input=value)
-            for loc, message, value in explained(kind, invalid, options)
+            InitErrorDetails(type=option_error(with_name(loc, message)), loc=loc, input=value)
+            for loc, message, value in problems_in(kind, invalid, options)
         ]
         raise ValidationError.from_exception_data(invalid.title, problems) from None
+
+
+def with_name(path: Sequence[int | str], message: str) -> str:
+    """Return an error message that begins with the option's name, unless it contains a part of the path.
+
+    >>> with_name(["as_of"], "'x' is not a time"), with_name(["k"], "k must be an integer")
+    ("as_of: 'x' is not a time", 'k must be an integer')
+    """
+    return f"{path[0]}: {message}" if path and not any(str(part) in message for part in path) else message
 
 
 def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -335,7 +355,7 @@ def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> d
     return values
 
 
-def explained(
+def problems_in(
     kind: type[BaseModel], invalid: ValidationError, options: Any
 ) -> list[tuple[tuple[int | str, ...], str, Any]]:
     """Return the path, a message and the value for each problem in the ``options`` of ``kind``."""
@@ -354,8 +374,6 @@ def explained(
         elif not loc:
             message = f"expected {kind.__name__} or a mapping of its options, got {quote_value(value)}"
         loc = tuple(shorten(part, 100) if isinstance(part, str) else part for part in loc)
-        if loc and not any(str(part) in message for part in loc):
-            message = f"{loc[0]}: {message}"
         problems.setdefault(loc, (message, value))  # pydantic reports one per member of a union or list
     return [(loc, message, value) for loc, (message, value) in problems.items()]
 
@@ -417,7 +435,7 @@ def option_advice(
     ``example`` returns the code of a call with the options that are passed to it.
     """
     grouped = {option: group for group, options in groups_of(kind).items() for option in options.model_fields}
-    options = {grouped[name]: {name: value}} if grouped.get(name) in names else translated(name, value)
+    options = {grouped[name]: {name: value}} if grouped.get(name) in names else equivalent_options(name, value)
     if "traversal" in names:  # the options are those of graph=
         options = options.get("graph", options)
     if options and options.keys() <= {*names}:
@@ -441,14 +459,14 @@ _SAME_MEANING = {
 }
 
 
-def translated(name: str, value: Any) -> dict[str, Any]:
+def equivalent_options(name: str, value: Any) -> dict[str, Any]:
     """Return the options to write instead of an option of another library, or of a traversal or score.
 
-    >>> translated("top_k", 3), translated("search_kwargs", {"k": 3, "score_threshold": 0.5})
+    >>> equivalent_options("top_k", 3), equivalent_options("search_kwargs", {"k": 3, "score_threshold": 0.5})
     ({'k': 3}, {'k': 3, 'min_score': 0.5})
-    >>> translated("weights", [0.4, 0.6]), translated("colour", "red")
+    >>> equivalent_options("weights", [0.4, 0.6]), equivalent_options("colour", "red")
     ({'semantic_weight': 0.4, 'keyword_weight': 0.6}, {})
-    >>> translated("tau", 0.5)
+    >>> equivalent_options("tau", 0.5)
     {'graph': {'score': {'type': 'distance_decay', 'tau': 0.5}}}
     """
     if name in _SAME_MEANING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PlainSerializer, PrivateAttr, model_validator
 
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -50,7 +50,7 @@ def _time(value: Any) -> Any:
 
 
 def _labels(value: Any) -> Any:
-    return frozenset([value]) if isinstance(value, str) else value or ()
+    return frozenset([value]) if isinstance(value, str) else () if value is None else value
 
 
 def _graph(value: Any) -> HasGraph:
@@ -89,9 +89,7 @@ LanguageOption = Annotated[
         "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
     ),
 ]
-Labels = Annotated[
-    frozenset[str], BeforeValidator(lambda value: frozenset([value]) if isinstance(value, str) else value or ())
-]
+Labels = Annotated[frozenset[str], BeforeValidator(_labels), PlainSerializer(sorted, when_used="json")]
 FusionOption = Annotated[Any, base.stage_notation("fusion", FUSIONS, fusion_from)]
 TraversalOption = Annotated[Any, base.stage_notation("traversal", TRAVERSALS, traversal_from)]
 ScoreOption = Annotated[Any, base.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]

@@ -22,7 +22,7 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, StoreError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.options import models
@@ -115,12 +115,18 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         with shared.lock:
             adapter = shared.adapters.get(key)
             freshness = None if adapter is None else adapter.freshness
-            if adapter is None or freshness is None:
-                adapter = shared.adapters[key] = self._adapter(None)
-            elif not _is_updated(freshness):
-                rebuilt = self._adapter(None)
-                if rebuilt.freshness is not None and not rebuilt.freshness.is_unread:
-                    adapter = shared.adapters[key] = rebuilt
+            if adapter is not None and freshness is not None:
+                try:
+                    if freshness.adapter.is_in_memory:
+                        freshness.refresh()
+                    else:
+                        freshness.bring_up_to_date()
+                    if options.path is None or options.path.exists():
+                        return adapter
+                except (HybridGraphError, OSError):  # the folder cannot be used any more
+                    if options.path is None:
+                        raise
+            adapter = shared.adapters[key] = self._adapter(None)
             return adapter
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
@@ -390,21 +396,6 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 return models.WEIGHTS
             return models.SMALL_STORE_WEIGHTS if embeddings.learned_texts <= models.SMALL_STORE else models.LSA_WEIGHTS
         return both_weights(vector, keyword)
-
-
-def _is_updated(freshness: index_refresh.Freshness) -> bool:
-    """Apply the store's changes to a shared index, and return whether its folder, if it has one, could be used."""
-    is_in_folder = isinstance(freshness.texts, index_refresh.KeptIndex)
-    if not freshness.adapter.is_in_memory:
-        reason, _ = freshness.bring_up_to_date()
-        return reason is None or not is_in_folder
-    try:
-        freshness.refresh()
-    except (StoreError, OSError):
-        if not is_in_folder:
-            raise
-        return False
-    return True
 
 
 class _SharedAdapters:

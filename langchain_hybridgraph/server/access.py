@@ -23,6 +23,8 @@ from langchain_hybridgraph.settings_file import Origin, Problem, UnusableSetting
 Right = Literal["read", "write", "admin"]
 RIGHTS: frozenset[Right] = frozenset({"read", "write", "admin"})
 SHORTEST_TOKEN = 16
+CLIENT_CLOSED = 499
+"""Status in logs and metrics if the client closes the connection before the answer."""
 TOKENS_VARIABLE = "HYBRIDGRAPH_TOKENS"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 

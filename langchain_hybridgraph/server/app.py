@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.errors import MissingExtraError
 
@@ -27,6 +27,7 @@ except ModuleNotFoundError as missing:
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
 from langchain_hybridgraph.server.routes import (
+    REFERENCE,
     REFUSALS,
     add_documents,
     add_health,
@@ -92,6 +93,15 @@ def create_app(
     app.router.dependencies.append(Depends(HTTPBearer(auto_error=False)))
     for add in (add_searches, add_documents, add_memory, add_metrics):
         add(app.router, service)
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = describe()
+        for model in service.models.values():
+            document["components"]["schemas"] |= model.model_json_schema(ref_template=REFERENCE).get("$defs", {})
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's way to extend the description
     return app
 
 

@@ -24,6 +24,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.arguments import HISTORY
+from langchain_hybridgraph.options.base import with_name
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
@@ -256,5 +257,5 @@ _KINDS: Mapping[int, Callable[[str], Exception]] = {
 
 def _error(status: int, detail: Any) -> Exception:
     """Return the error for the detail of a refusal: a text, or a list of problems."""
-    text = detail if isinstance(detail, str) else "; ".join(str(problem["message"]) for problem in detail)
-    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {text}")
+    texts = [detail] if isinstance(detail, str) else [with_name(each["path"], each["message"]) for each in detail]
+    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {'; '.join(texts)}")

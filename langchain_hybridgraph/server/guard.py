@@ -15,7 +15,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 from starlette.routing import Match
 
-from langchain_hybridgraph.server.access import FORBIDDEN, Access, Limits, Refusal, Right, Tokens
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, FORBIDDEN, Access, Limits, Refusal, Right, Tokens
 from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 PUBLIC = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 """Paths that need no token."""
-
-CLIENT_CLOSED = 499
-"""Status in logs and metrics if the client closes the connection before the answer."""
 
 _ESCAPED = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 

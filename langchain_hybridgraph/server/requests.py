@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import HISTORY, CallSettings, unknown_options
-from langchain_hybridgraph.options.base import explained, is_plain
+from langchain_hybridgraph.options.base import is_plain, problems_in
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
@@ -108,7 +108,7 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
     try:
         request = model.model_validate(body)
     except ValidationError as error:
-        problems += [Problem(path, message) for path, message, _ in explained(model.kind, error, body)]
+        problems += [Problem(path, message) for path, message, _ in problems_in(model.kind, error, body)]
     if problems:
         raise InvalidRequestError(*problems)
     return request

@@ -16,8 +16,8 @@ from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.records import Scope, memory_id
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.server.access import Access, Refusal
-from langchain_hybridgraph.server.guard import CLIENT_CLOSED, CanManage, CanRead, CanWrite, Json, encode
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Refusal
+from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
@@ -135,12 +135,16 @@ _EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
+REFERENCE = "#/components/schemas/{model}"
+
+
 def _search_schema(service: Service, *names: str) -> dict[str, Any]:
     """Return the OpenAPI description of a search with these retrievers, by default all."""
     schemas = []
     for name in names or service.models:
         model = service.models[name]
-        schema = model.model_json_schema()
+        schema = model.model_json_schema(ref_template=REFERENCE)
+        schema.pop("$defs", None)  # create_app adds them to the components
         schema["properties"]["retriever"] = {"const": name}
         required = [] if name == "hybrid" or len(names) == 1 else ["retriever"]
         schemas.append(schema | {"required": required, "additionalProperties": False})

@@ -20,8 +20,7 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
-from langchain_hybridgraph.server.access import Refusal
-from langchain_hybridgraph.server.guard import CLIENT_CLOSED
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
 

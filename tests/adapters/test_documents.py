@@ -84,6 +84,6 @@ def test_the_added_metadata_are_documented():
 def test_a_misspelled_level_is_corrected(kind):
     """The error for a misspelt ``annotate`` in a call suggests the correct value."""
     with HybridGraphStore.from_texts(["Cats purr."]) as store:
-        expected = "^annotate must be 'all', 'score' or 'none', got 'scores'; did you mean 'score'\\?$"
+        expected = "^annotate must be all, score or none, got 'scores'; did you mean 'score'\\?$"
         with pytest.raises(ConfigurationError, match=expected):
             kind(store).invoke("cats", annotate="scores")

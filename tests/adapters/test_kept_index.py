@@ -374,3 +374,19 @@ def test_wrong_uses_of_a_path_are_errors(tmp_path):
         HybridRetriever(store, index={**index, "engine": "rank_bm25"})
     with pytest.raises(ConfigurationError, match="kept in a folder"):
         HybridRetriever(store, index=index).refresh([Document("coal")])
+
+
+@pytest.mark.parametrize("how", ["deleted", "unusable"])
+def test_a_new_retriever_does_without_a_folder_that_broke(tmp_path, how):
+    """If the folder is deleted or cannot hold a new text, the next retriever of the process still finds all texts."""
+    store = InMemoryVectorStore(EMBEDDING)
+    fill(store)
+    index = {"path": tmp_path / "index"}
+    assert ask(HybridRetriever(store, index=index, keyword_weight=0.9), "code3") == ["p3"]
+    metadata = {"day": datetime(2024, 5, 1)} if how == "unusable" else {}
+    if how == "deleted":
+        shutil.rmtree(tmp_path / "index")
+    store.add_documents([Document("Valve part1 is new.", metadata=metadata)], ids=["v1"])
+    retriever = HybridRetriever(store, index=index, keyword_weight=0.9)
+    assert ask(retriever, "part1") == ["v1"]
+    assert ask(retriever, "code3") == ["p3"]

@@ -38,7 +38,7 @@ def processes(folder, kind, readers, rounds):
     for output, _ in outcomes[1:]:
         report = json.loads(output)
         assert (report["wrong"], report["over"], report["last"]) == ({}, True, rounds - 1)
-        assert report["looks"] > 3
+        assert report["looks"] > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

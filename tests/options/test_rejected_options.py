@@ -59,6 +59,12 @@ def line_in(error):
         (HybridRetriever, {"score_threshold": 0.2}, "write HybridRetriever(vector_store, min_score=0.2)"),
         (HybridRetriever, {"tau": 1.0}, "no option 'tau'; the options are"),
         (GraphRetriever, {"on_error": "degraded"}, "must be degrade, empty or raise, got 'degraded'; did you mean"),
+        (
+            HybridRetriever,
+            {"selection": {"budget": "x"}},
+            "an integer ≥ 1, or a mapping of max_tokens and fill, got 'x'",
+        ),
+        (MemoryRetriever, {"memory": {"novelty": 1}}, "must be a mapping of above, slope and floor, got 1"),
         (HybridRetriever, {"reranker": "llm"}, 'needs model; write {type: llm, model: "openai:'),
         (
             HybridRetriever,
@@ -143,6 +149,17 @@ def test_a_call_changes_only_the_named_options_of_a_group(store):
     assert retriever.graph == GraphOptions(candidates="reached", seed_labels=frozenset({"none"}))
 
 
+@pytest.mark.parametrize("value", [0, 0.0, False, {}, {"a": 1}])
+def test_an_empty_value_of_another_type_is_not_the_empty_list_of_labels(store, value):
+    """A number, a bool or a mapping as labels is refused, instead of searching without a restriction."""
+    message = re.escape(f"labels must be a string or a list of strings, got {value!r}")
+    for kind, options in ((GraphRetriever, {"graph": {"seed_labels": value}}), (MemoryRetriever, {"labels": value})):
+        with pytest.raises(ValidationError, match=message):
+            kind(store, **options)
+        with pytest.raises(ConfigurationError, match=message):
+            kind(store).invoke("cat", **options)
+
+
 # -- arguments --------------------------------------------------------------------------------------------------
 
 
@@ -150,8 +167,14 @@ def test_a_call_changes_only_the_named_options_of_a_group(store):
     ("kind", "argument", "message"),
     [
         (HybridRetriever, HybridGraphStore().as_retriever(), r"HybridRetriever\(retriever.vectorstore\)"),
-        (AdvancedRetriever, HybridGraphStore(), r"got HybridGraphStore.*; write AdvancedRetriever.from_store\(store\)"),
-        (HybridRetriever, "notes", r"got 'notes'; write HybridRetriever\(store\)"),
+        (AdvancedRetriever, HybridGraphStore(), r"class HybridGraphStore; write AdvancedRetriever.from_store\(store\)"),
+        (HybridRetriever, "notes", r"got an object of the class str; write HybridRetriever\(store\)"),
+        (HybridRetriever, [Document("cat")], r"class list; write .*, or HybridRetriever.from_documents\(documents\)"),
+        (
+            HybridRetriever,
+            HybridRetriever(HybridGraphStore()),
+            r"class HybridRetriever; write HybridRetriever\(store, keyword_retriever=retriever\)",
+        ),
     ],
 )
 def test_the_error_for_the_first_argument_shows_what_to_write(kind, argument, message):
@@ -255,7 +278,7 @@ def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([[1.0, 0.0], [0.0, 1.0]], "vector must be a list of numbers for one query"),
+        ([[1.0, 0.0], [0.0, 1.0]], r"2 of them\); .*: \[retriever.retrieve\(None, vector=each\) for each in vectors\]"),
         ("cat", "vector must be a list of numbers .*, got 'cat'; pass .*embed_query"),
         ([], "vector must be a list of numbers"),
         ([[1.0], [1.0, 2.0]], "vector must be a list of numbers"),

@@ -418,7 +418,7 @@ PLAIN = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"labels": 3}, "labels must be a list of strings, got 3"),
+        ({"labels": 3}, "labels must be a string or a list of strings, got 3"),
         ({"mode": "genral"}, "did you mean 'general'"),
         ({"mode": {"type": "general", "recencie": 1}}, "did you mean 'recency'"),
         ({"mode": 7}, "mode"),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from urllib.parse import quote
 
 import httpx
@@ -130,15 +131,19 @@ async def test_health_readiness_and_metrics(client, store):
 
 async def test_openapi_describes_requests_with_examples(client):
     """The schema accepts its own examples, and rejects a misspelt option and a wrong value."""
-    schema = (await client.get("/openapi.json")).json()
-    content = schema["paths"]["/search"]["post"]["requestBody"]["content"]["application/json"]
+    document = (await client.get("/openapi.json")).json()
+    for reference in set(re.findall(r'"\$ref": ?"#/components/schemas/([^"]+)"', json.dumps(document))):
+        assert reference in document["components"]["schemas"]
+    assert "#/$defs" not in json.dumps(document)
+    content = document["paths"]["/search"]["post"]["requestBody"]["content"]["application/json"]
+    schema = {**content["schema"], "components": document["components"]}
     assert len(content["examples"]) >= 4
     for example in content["examples"].values():
-        jsonschema.validate(example["value"], content["schema"])
+        jsonschema.validate(example["value"], schema)
         assert (await client.post("/search", json=example["value"])).status_code == 200
     for wrong in ({"query": "a", "semantic_wieght": 1}, {"query": "a", "k": -1}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, content["schema"])
+            jsonschema.validate(wrong, schema)
 
 
 BAD = {
@@ -188,6 +193,14 @@ async def test_recall_is_only_for_memories(client):
     answer = await client.post("/memory/recall", json={"query": QUESTION, "retriever": "hybrid"})
     assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, ["retriever"])
     assert (await client.post("/memory/recall", json={"query": QUESTION, "retriever": "memory"})).status_code == 200
+
+
+async def test_the_message_of_a_problem_does_not_repeat_its_path(client):
+    """The name of an invalid option is in the path of the problem, and not again before the message."""
+    answer = await client.post("/search", json={"query": "cats", "as_of": "x"})
+    (problem,) = answer.json()["detail"]
+    assert (answer.status_code, problem["path"]) == (422, ["as_of"])
+    assert problem["message"].startswith("'x' is not a time")
 
 
 async def test_unknown_keys_of_other_requests_are_refused(client):

@@ -60,15 +60,12 @@ class FoundEdge(BaseModel):
     description: str = Field("", description="One sentence that describes the relation.")
 
 
-_EMPTY = FoundEdge(source="", target="", relation="", weight=0.0, description="")
-
-
 def _valid_or_empty(item: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Return an edge that is dropped in place of an invalid item, so that the other edges of the answer are kept."""
     try:
         return validate(item)
     except ValidationError:
-        return _EMPTY
+        return FoundEdge(source="", target="", relation="", weight=0.0, description="")
 
 
 class FoundEdges(BaseModel):
@@ -251,18 +248,18 @@ class LLMEdges(EdgeBuilder):
             )
         if dropped:
             self.warnings.append(
-                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with another form, an unknown id or "
-                "relation, the same passage at both ends, or a weight that is not above 0 and at most 1"
+                f"dropped {counted(dropped, 'edge', 'edges')} of the language model with another form, an unknown id "
+                "or relation, the same passage at both ends, or a weight that is not above 0 and at most 1"
             )
 
     def _answer(self, question: _EdgeRequest) -> FoundEdges:
         passages = "\n\n".join(f"Passage {chunk.id}:\n{chunk.text}" for chunk in question.chunks)
         messages = [("system", question.instructions), ("human", passages)]
         answer = parse_answer(self._model.invoke(messages, {"run_name": "LLMEdges", **SILENT}))
-        result = FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
-        if result.edges and all(edge == _EMPTY for edge in result.edges):
-            raise ValueError("no edge of the answer has the requested form")
-        return result
+        parsed = FoundEdges.model_validate({"edges": answer} if isinstance(answer, list) else answer)
+        if parsed.edges and not any(edge.relation for edge in parsed.edges):
+            raise ValueError("no edge of the answer has source, target, relation and weight")
+        return parsed
 
     def _edges(self, question: _EdgeRequest, answer: FoundEdges) -> Iterator[Edge]:
         pairs = set(question.pairs())

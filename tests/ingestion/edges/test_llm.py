@@ -143,7 +143,7 @@ def test_the_heavier_of_two_windows_wins(store):
         AIMessage("I would rather talk about the weather."),
         {"edges": "none"},
         {"relations": []},
-        {"edges": [{"from": "a0", "to": "a1"}, {"src": "a0"}]},
+        {"edges": [{"from": "a0", "to": "a1"}, {"src": "a1"}]},
         {},
     ],
 )
