@@ -321,29 +321,6 @@ def test_metadata_that_json_would_change_are_not_kept(tmp_path, caplog):
     assert "'day'" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["chroma", "in memory"])
-def test_a_new_retriever_replaces_an_index_whose_folder_was_deleted(tmp_path, kind):
-    """Retrievers created after the shared index has lost its folder find all texts by keyword."""
-    store = notes(tmp_path) if kind == "chroma" else InMemoryVectorStore(EMBEDDING)
-    fill(store)
-    opened(store, tmp_path)
-    shutil.rmtree(tmp_path / "index")
-    store.add_texts(["Valve part1 is new."], ids=["v1"])
-    result = HybridRetriever(store, index={"path": tmp_path / "index"}, keyword_weight=0.9).retrieve("part1")
-    assert [hit.chunk.id for hit in result.hits if hit.bm25_score is not None] == ["v1"]
-    assert not result.degraded
-
-
-def test_a_new_retriever_replaces_an_index_that_cannot_be_written(tmp_path):
-    """Metadata that JSON would change, added after the first retriever, move the index of the next one to memory."""
-    store = InMemoryVectorStore.from_texts(["iron"], EMBEDDING)
-    opened(store, tmp_path)
-    store.add_documents([Document("coal", id="c", metadata={"day": datetime(2024, 5, 1)})])
-    for _ in range(2):
-        retriever = HybridRetriever(store, index={"path": tmp_path / "index"}, keyword_weight=0.9)
-        assert ask(retriever, "coal") == ["c"]
-
-
 def test_a_new_retriever_replaces_an_index_whose_folder_has_another_collection(tmp_path):
     """After another collection has taken the folder, a new retriever of the first one finds its new texts."""
     one, other = notes(tmp_path), notes(tmp_path, "other")
