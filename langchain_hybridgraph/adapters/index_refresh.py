@@ -137,7 +137,7 @@ class Freshness:
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
                 contents = StoreContents.of(adapter)
                 documents = list(contents.documents.values())
-                with texts.replaced(Identity(documents, documents, texts.id_key)):
+                with texts.replacement(Identity(documents, documents, texts.id_key)):
                     freshness._compare(contents)
         return freshness
 
@@ -432,7 +432,7 @@ class KeptIndex(DocumentIndex):
                 self._loaded += 1
 
     @contextmanager
-    def replaced(self, identity: Identity) -> Iterator[None]:
+    def replacement(self, identity: Identity) -> Iterator[None]:
         """Begin a new index, which replaces the one in the folder after the ``with`` block."""
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 

@@ -121,7 +121,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                         freshness.refresh()
                     else:
                         freshness.bring_up_to_date()
-                    if options.path is None or options.path.exists():
+                        with freshness.texts.exclusive():
+                            pass  # raises StoreError if the folder has no index of this collection any more
+                    if path is None or Path(path).exists():
                         return adapter
                 except (HybridGraphError, OSError):  # the folder cannot be used any more
                     if options.path is None:

@@ -321,6 +321,19 @@ def test_metadata_that_json_would_change_are_not_kept(tmp_path, caplog):
     assert "'day'" in caplog.text
 
 
+def test_a_new_retriever_replaces_an_index_whose_folder_has_another_collection(tmp_path):
+    """After another collection has taken the folder, a new retriever of the first one finds its new texts."""
+    one, other = notes(tmp_path), notes(tmp_path, "other")
+    fill(one)
+    fill(other, range(3))
+    opened(one, tmp_path)
+    opened(other, tmp_path)
+    one.add_texts(["Valve part1 is new."], ids=["v1"])
+    retriever = HybridRetriever(one, index={"path": tmp_path / "index"}, keyword_weight=0.9)
+    assert ask(retriever, "part1") == ["v1"]
+    retriever.refresh()
+
+
 def test_wrong_uses_of_a_path_are_errors(tmp_path):
     """Errors name what cannot be combined with a path and what to write instead."""
     store = InMemoryVectorStore.from_texts(["coal"], EMBEDDING)
