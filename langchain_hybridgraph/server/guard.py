@@ -180,4 +180,6 @@ async def answer_invalid(request: Request, error: Any) -> Response:
 
 async def answer_http_error(request: Request, error: Any) -> Response:
     """Return the response for an error of the framework, such as an unknown path."""
+    if error.status_code == 400:  # a body that is not UTF-8, or is nested too deeply
+        return Json({"detail": [{"path": [], "message": str(error.detail)}]}, 422)
     return Json({"detail": error.detail}, error.status_code, error.headers)

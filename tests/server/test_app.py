@@ -149,8 +149,9 @@ async def test_openapi_describes_requests_with_examples(client):
 BAD = {
     "no JSON": (b'{"query":', 422, "the body is not JSON"),
     "a list": (b"[1]", 422, "dictionary"),
-    "deep nesting": (b"[" * 100_000, 400, "parsing the body"),
-    "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 400, "parsing the body"),
+    "deep nesting": (b"[" * 100_000, 422, "parsing the body"),
+    "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 422, "parsing the body"),
+    "a body that is not UTF-8": (b'{"query": "\xff"}', 422, "parsing the body"),
     "unknown option": ({"semantic_wieght": 1}, 422, "did you mean 'semantic_weight'?"),
     "unknown option of a group": ({"retriever": "graph", "graph": {"sed_k": 3}}, 422, "did you mean 'seed_k'?"),
     "unknown retriever": ({"retriever": "grahp"}, 422, "did you mean 'graph'?"),
