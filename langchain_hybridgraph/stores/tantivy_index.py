@@ -261,7 +261,7 @@ class TantivyIndex(KeywordIndex):
         self._path = path
         self._writable = writable or path is None
         self._mirror: tempfile.TemporaryDirectory[str] | None = None
-        self._writing = threading.Lock()
+        self._writing, self._reloading = threading.Lock(), threading.Lock()
         self._searcher: tantivy.Searcher | None = None
         with tantivy_errors(f"cannot open the keyword index {path}"):
             self._schema = schema()
@@ -368,7 +368,8 @@ class TantivyIndex(KeywordIndex):
 
     @override
     def reload(self) -> None:
-        with tantivy_errors(f"cannot read the keyword index {self._path}"):
+        # Otherwise, a slow thread could put an older searcher next to the version of a newer one.
+        with self._reloading, tantivy_errors(f"cannot read the keyword index {self._path}"):
             if self._mirror is not None:
                 assert self._path is not None
                 link_files(self._path, Path(self._mirror.name))
