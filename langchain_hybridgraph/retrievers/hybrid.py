@@ -126,10 +126,10 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     if path is None or Path(path).exists():
                         return adapter
                 except (HybridGraphError, OSError):  # the folder cannot be used any more
-                    if options.path is None:
+                    if path is None:
                         raise
-            adapter = shared.adapters[key] = self._adapter(None)
-            return adapter
+            shared.adapters[key] = self._adapter(None)
+            return shared.adapters[key]
 
     def _adapter(self, documents: Sequence[Document] | None) -> VectorStoreAdapter:
         """Return the adapter of ``vector_store``, with a keyword index if there are texts for one and it is needed."""
