@@ -302,9 +302,9 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
     """Return the best n admitted candidates as hits.
 
     A candidate is admitted if it exists, belongs to the tenant, passes the filter and is valid. Copies of another
-    store's chunks are first looked up in that store. Messages of a session that is not in the store belong to every
-    tenant. In the trace, the time is added to the stage ``admit``. The result
-    is empty if the catalog cannot be read and ``on_error`` is "empty".
+    store's chunks are first looked up in that store. Messages of a session that is not in the store are read for every
+    tenant. In the trace, the time is added to the stage ``admit``. The result is empty if the catalog cannot be read
+    and ``on_error`` is "empty".
     """
     store, scope, fused = context.pipeline.store, context.query.scope, candidates.fused_candidates
     chunks_from_sources: dict[str, Chunk] = {}
