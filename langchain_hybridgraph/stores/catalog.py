@@ -98,7 +98,7 @@ class Catalog:
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self._path = path
         self._uri = "" if path is None else path.resolve().as_uri()
-        self._mode = "rwc" if create else "rw"
+        self._address = f"{self._uri}?mode={'rwc' if create else 'rw'}"
         self._log = path and path.with_name(f"{path.name}-wal")
         self._opened: tuple[int, int] | None = None  # device and inode of the file
         self._pool: list[tuple[str, sqlite3.Connection]] = []
@@ -129,7 +129,7 @@ class Catalog:
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
                 raise self._damaged("its schema" if isinstance(error, UnicodeDecodeError) else str(error)) from None
             raise
-        self._opened = self._place()
+        self._opened = None if path is None else self._place()
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -245,9 +245,14 @@ class Catalog:
             with self._lock, gate.use():
                 yield self._memory
             return
+        assert self._path is not None
         with gate.use():
-            self._check_place()
-            address = self._address()
+            if self._opened not in (None, self._place()):
+                raise StoreError(
+                    f"the index {self._path.parent} was deleted or replaced while it was open: close this store and "
+                    "open the folder again"
+                )
+            address = self._address if self._is_writable else self._read_only_address()
             connection = self._pooled(address) or self._connect(address)
             try:
                 yield connection
@@ -268,26 +273,18 @@ class Catalog:
                 return connection
             connection.close()
 
-    def _check_place(self) -> None:
-        if self._path is not None and self._opened not in {None, self._place()}:
-            raise StoreError(
-                f"the index {self._path.parent} was deleted or replaced while it was open: close this store and open "
-                "the folder again"
-            )
-
     def _place(self) -> tuple[int, int] | None:
+        assert self._path is not None
         try:
-            status = None if self._path is None else self._path.stat()
+            status = os.stat(self._path)
         except OSError:
             return None
-        return None if status is None else (status.st_dev, status.st_ino)
+        return status.st_dev, status.st_ino
 
-    def _address(self) -> str:
-        """Return the URI of the database; in a folder without write permission, it changes with the file's state."""
+    def _read_only_address(self) -> str:
+        """Return the URI of a database in a folder without write permission, which changes with the file's state."""
         assert self._path is not None
         assert self._log is not None
-        if self._is_writable:
-            return f"{self._uri}?mode={self._mode}"
         # WAL needs a file for shared memory, which cannot be created in such a folder. The file exists if another user
         # is writing now or has left a log with commits. Without a log, the file is read as immutable; a connection
         # would not notice its changes, so each state of the file has another address.

@@ -71,8 +71,12 @@ class BinaryQuantizer:
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = np.zeros(len(allowed_rows), np.uint16)
-        for codes, word in zip(self._words, _signs((vector - self._middle)[None])[0], strict=True):
-            differing += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
+        words = _signs((vector - self._middle)[None])[0]
+        for start in range(0, len(words), 3):  # three words have at most 192 differing bits, which fit into a byte
+            few = np.zeros(len(allowed_rows), np.uint8)
+            for codes, word in zip(self._words[start : start + 3], words[start : start + 3], strict=True):
+                few += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
+            differing += few
         farthest = 64 * len(self._words)
         differing[~allowed_rows] = farthest + 1
         step = max(1, len(allowed_rows) // SAMPLE)
@@ -361,8 +365,9 @@ class VectorMatrix:
         return within
 
     def _verify_sample(self, allowed_rows: Mask) -> bool:
-        rows = np.zeros(0, np.int64) if self._is_sampled else np.flatnonzero(allowed_rows)
-        self._is_sampled = True
+        if self._is_sampled:
+            return True
+        self._is_sampled, rows = True, np.flatnonzero(allowed_rows)
         places = np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(np.int64)
         return self._verify(rows[places], SAMPLED)
 

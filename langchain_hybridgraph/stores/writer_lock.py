@@ -229,7 +229,8 @@ class CallGate:
         """Make closing and forks wait for the ``with`` block; before it, wait for the end of a fork."""
         thread = threading.get_ident()
         with self._changed:
-            self._changed.wait_for(lambda: self._forking in {None, thread} or thread in self._calls)
+            while self._forking not in (None, thread) and thread not in self._calls:
+                self._changed.wait()
             if self._is_shut:
                 raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
             self._users.append(thread)
@@ -240,7 +241,8 @@ class CallGate:
             with self._changed:
                 self._users.remove(thread)
                 self._calls.remove(thread)
-                self._changed.notify_all()
+                if self._is_shut or self._forking is not None:
+                    self._changed.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:
         """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
