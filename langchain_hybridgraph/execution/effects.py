@@ -7,7 +7,7 @@ import inspect
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from types import TracebackType
@@ -46,7 +46,7 @@ class Trace:
         self.remarks: dict[str, str] = {}
         self.started_at = time.perf_counter()
         self.raises = False
-        self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the result
+        self.results: Callable[[], Iterable[tuple[str, float]]] = tuple  # returns the ids and scores of the result
         self.answerability: Answerability | None = None
         self.has_context = False  # whether the search used a conversation
 

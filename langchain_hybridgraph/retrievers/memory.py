@@ -24,6 +24,7 @@ from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.objects import session_in
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
+from langchain_hybridgraph.retrievers.base import PreparedSearch
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
@@ -120,6 +121,11 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             return parsed_query
         return replace(parsed_query, scope=_without_question(self._store, session_id, query, parsed_query.scope))
 
+    def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
+        prepared_search = super()._prepare(query, options, callbacks)
+        prepared_search.trace.has_context = self._session(options) is not None
+        return prepared_search
+
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
@@ -163,9 +169,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if mode is None and protocols.implements(self._store, protocols.HasMemory):
             mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)
-
-    def _has_context(self, options: Options) -> bool:
-        return self._session(options) is not None
 
     def _session(self, options: Options) -> SessionTurns | None:
         messages, id = options.get("session"), options.get("session_id")
