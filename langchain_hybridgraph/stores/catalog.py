@@ -201,7 +201,14 @@ class Catalog:
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a SELECT statement, which reads the state of a single commit."""
         with self.reading() as connection:
-            return connection.execute(sql, values).fetchall()
+            connection.text_factory = str
+            try:
+                return connection.execute(sql, values).fetchall()
+            except sqlite3.OperationalError:  # a text is not valid UTF-8, or the same error is raised again
+                connection.text_factory = self._decode
+                return connection.execute(sql, values).fetchall()
+            finally:
+                connection.text_factory = self._decode
 
     def copy_to(self, path: Path) -> None:
         """Copy the database to a new file, while others may read and write it."""

@@ -41,6 +41,7 @@ from langchain_hybridgraph.stores.generations import (
     remove_others,
 )
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
+from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.stores.row_table import MetadataColumns, Rows
 from langchain_hybridgraph.stores.vectors import Packing, sync_path, unit
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, CallGate, WriterLock, check_locks, gate
@@ -590,8 +591,8 @@ class IndexFolder:
 
     def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the embedding must still be fitted; fitting replaces the original with a copy."""
-        is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
-        return is_fitted and generation.embedding is self.settings.embedding
+        original = self.settings.embedding
+        return generation.embedding is original and implements(original, FittedEmbedding)
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
         """Return the unit vectors of texts, of shape (len(texts), dimension).
