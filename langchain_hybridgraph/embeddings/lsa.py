@@ -107,11 +107,12 @@ def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
     topics_of = topics_of_words(language)
     start = 0
     while start < len(words):
-        sizes = range(min(_LONGEST, len(words) - start), 0, -1)
-        size = next((size for size in sizes if " ".join(words[start : start + size]) in topics_of), 0)
-        if size:
-            yield topics_of[" ".join(words[start : start + size])]
-        start += size or 1
+        for size in range(min(_LONGEST, len(words) - start), 0, -1):
+            topics = topics_of.get(" ".join(words[start : start + size]))
+            if topics is not None:
+                yield topics
+                break
+        start += size
 
 
 if TYPE_CHECKING:

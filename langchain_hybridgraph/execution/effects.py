@@ -251,7 +251,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     results: list[Any] = [None] * len(calls)
     has_slow = False
     for place, call in enumerate(calls):
-        until = deadline_of(call, deadline)
+        until = deadline if call.deadline is None else deadline_of(call, deadline)
         if call.quick or (until is None and not has_slow):
             inline.append(place)
             has_slow = has_slow or not call.quick

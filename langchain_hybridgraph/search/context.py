@@ -332,7 +332,9 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
                 (admitted,) = context.replace_failures((yield [call]), is_required=True)
                 if admitted is None:
                     return []
-                chunks = {**chunks, **{id: messages[id] for id in ids if id in messages}, **admitted}
+                if messages:
+                    chunks = {**chunks, **{id: messages[id] for id in ids if id in messages}}
+                chunks = {**chunks, **admitted}
             hits += hits_from(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
@@ -376,7 +378,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         return hits
     assert implements(store, protocols.HasParents)
     with trace.stage("parents"):
-        is_quick = implements(store, protocols.HasFastLookups) and store.has_fast_lookups
+        is_quick = getattr(store, "has_fast_lookups", False)
         call = Effect("parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, owner=store)
         chunks = yield from context.ask(call)
     if chunks is None:
@@ -399,7 +401,10 @@ def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candi
     for id, score, parts in part:
         if id not in chunks:
             continue
-        sources = [name for name, ids in ids_by_source if id in ids]
+        sources = []
+        for name, source_ids in ids_by_source:
+            if id in source_ids:
+                sources.append(name)
         path: tuple[str, ...] = (id,)
         hops = 0
         reached_chunk = candidates.reached_chunks.get(id)

@@ -162,7 +162,7 @@ class ConvexCombination:
         for ranking, weight in _weighed(rankings):
             scale = self._scale(ranking)
             weighed.append((ranking, scale, weight * scale.trust))
-        total = math.fsum([weight for _, _, weight in weighed])
+        total = math.fsum(map(itemgetter(2), weighed))
         similar = 1 - max(exact.values(), default=0.0)
         parts: dict[str, dict[str, float]] = {}
         for id in _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids:

@@ -169,7 +169,7 @@ def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Sear
     """Return the candidates of all sources, scored by every source that can score them."""
     rankings, source_ids = [], []
     for source, result in results.items():
-        scores = {entry[0]: entry[1] for entry in result.entries}
+        scores = dict(map(itemgetter(0, 1), result.entries))
         rankings.append(
             Ranking(source.name, source.weight, result.entries, scores, result.bound, result.background, result.exact)
         )
@@ -199,7 +199,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     for_k = getattr(fusion, "for_k", None)
     method = getattr(fusion, "method", "hybrid")
-    sources = [ranking.source for ranking in rankings if ranking.entries]
+    sources = list(map(attrgetter("source"), filter(attrgetter("entries"), rankings)))
     trace.method = method if len(sources) > 1 else "".join(sources) or method
 
     def call_fusion() -> Sequence[FusedCandidate]:

@@ -79,7 +79,7 @@ class Reader:
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that are valid and pass the filter (see ``stores.protocols.ReadsChunks``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             stored_rows = self._stored(ids, scope.known_at)
         undamaged = self._undamaged(stored_rows)
@@ -88,11 +88,8 @@ class Reader:
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
-        reasons = {
-            "commits-lost": self._index.loss is not None,
-            "texts-damaged": self._index.catalog.has_undecodable_texts,
-        }
-        return tuple(reason for reason, applies in reasons.items() if applies)
+        lost = () if self._index.loss is None else ("commits-lost",)
+        return (*lost, "texts-damaged") if self._index.catalog.has_undecodable_texts else lost
 
     def _undamaged(self, entries: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
         """Return the entries without those that cannot be decoded."""
@@ -114,7 +111,7 @@ class Reader:
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
         entries = self._undamaged(stored_rows)
@@ -173,7 +170,7 @@ class Reader:
 
     def find(self, scope: Scope, n: int | None = None) -> list[str]:
         """Return the ids of the first ``n`` chunks in this scope, in the order in which they were added or changed."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             rows = self._index.snapshot().rows
             return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope))[:n].tolist())
@@ -194,7 +191,7 @@ class Reader:
 
         Large scopes in a large index are searched approximately, by binary codes (see ``stores.vectors``).
         """
-        self._index.check_scope(query.scope)
+        query.scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             snapshot = self._index.snapshot()
             matrix = snapshot.generation.matrix
@@ -253,7 +250,7 @@ class Reader:
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score; its statistics cover all tenants of the folder."""
-        self._index.check_scope(query.scope)
+        query.scope.check_tenant(self._index.settings.tenant)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
         text, scope = query.text, query.scope

@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     parse_metadata,
     text_hash,
 )
-from langchain_hybridgraph.stores.writer_lock import gate
 
 # Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
 FORMAT_VERSION = 6
@@ -86,6 +85,81 @@ class DamagedNode(NamedTuple):
     metadata: str | None = None
     uri: str | None = None
     context_type: str | None = None
+
+
+class CallGate:
+    """Counts the threads inside, so that closing and forking can wait for them.
+
+    A thread that is inside one of several gates with the same ``calls`` may enter the others during a fork, so that it
+    can finish its call.
+    """
+
+    def __init__(self, calls: list[int] | None = None) -> None:
+        self.is_lost = False
+        """Whether this process was forked while another thread was inside, so that nothing may be used here."""
+        self._users: list[int] = []  # threads; an iterator may be closed by another thread than its own
+        self._calls = [] if calls is None else calls
+        self._forking: int | None = None
+        self._is_shut = False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Make closing and forks wait for the ``with`` block; before it, wait for the end of a fork."""
+        thread = threading.get_ident()
+        with self._changed:
+            while self._forking not in (None, thread) and thread not in self._calls:
+                self._changed.wait()
+            if self._is_shut:
+                raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
+            self._users.append(thread)
+            self._calls.append(thread)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._users.remove(thread)
+                self._calls.remove(thread)
+                if self._is_shut or self._forking is not None:
+                    self._changed.notify_all()
+
+    def shut(self, patience: float = 10.0) -> bool:
+        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
+        with self._changed:
+            if self._is_shut:
+                return False
+            self._is_shut = True
+            self._changed.wait_for(lambda: not self._users, patience)
+            return True
+
+    def hold(self, deadline: float) -> None:
+        """Let no other thread in, and wait for those inside until ``deadline`` (``time.monotonic()``)."""
+        thread = threading.get_ident()
+        with self._changed:
+            self._forking = thread
+            self._changed.wait_for(lambda: set(self._users) <= {thread}, max(0.0, deadline - time.monotonic()))
+
+    def let_in(self) -> None:
+        """Let threads in again after :meth:`hold`."""
+        with self._changed:
+            self._forking = None
+            self._changed.notify_all()
+
+    def begin_in_child(self) -> list[int]:
+        """Reset the gate in a forked child; return the threads that were inside during the fork."""
+        users, thread = self._users, threading.get_ident()
+        self._users = [each for each in users if each == thread]
+        self._calls[:] = [each for each in self._calls if each == thread]
+        self._forking, self._changed = None, threading.Condition()
+        return users
+
+
+gate = CallGate()
+"""Gate through which all connections to SQLite are opened, used and closed.
+
+A child inherits SQLite's locks and its list of open files: it would wait forever for a lock that another thread held,
+and write without a lock to a file that was open.
+"""
 
 
 class Catalog:
@@ -407,7 +481,7 @@ class Catalog:
     def select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:
         """Return the chunks and parents for which a condition is true; in it, ``values`` are numbered from ?2."""
         what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
-        return [StoredChunk(*row) for row in self.query(f"SELECT {what} WHERE {where}", (known_at, *values))]
+        return list(starmap(StoredChunk, self.query(f"SELECT {what} WHERE {where}", (known_at, *values))))
 
     def count(self, tenant: str) -> dict[str, int]:
         """Return a dict with the numbers of a tenant's chunks, parents, edges, entities, sessions and retractions."""

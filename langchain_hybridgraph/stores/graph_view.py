@@ -129,7 +129,7 @@ class GraphView:
     def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
         """Return the part of the graph that a call with this scope may see (see ``stores.protocols.HasGraph``)."""
         index = self._index
-        index.check_scope(scope)
+        scope.check_tenant(index.settings.tenant)
         with index.guard:
             snapshot, graph = self._latest()
             visible_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)
@@ -258,7 +258,7 @@ class DirectoryTree:
 
     def scoped(self, scope: Scope) -> Tree:
         """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             snapshot, state = self._latest()
             return Tree(state, _tree_rows(snapshot), self._index.allowed_rows(snapshot.rows, scope))

@@ -32,7 +32,7 @@ from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import check_name, filterable
 from langchain_hybridgraph.stores import catalog_writes
-from langchain_hybridgraph.stores.catalog import Catalog, hold_connections
+from langchain_hybridgraph.stores.catalog import CallGate, Catalog, gate, hold_connections
 from langchain_hybridgraph.stores.generations import (
     Embedding,
     FittedEmbedding,
@@ -44,7 +44,7 @@ from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.stores.row_table import MetadataColumns, Rows
 from langchain_hybridgraph.stores.vectors import Packing, sync_path, unit
-from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, CallGate, WriterLock, check_locks, gate
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -431,10 +431,6 @@ class IndexFolder:
         """Return all rows of a SELECT statement, in which ?1 is the tenant and ``values`` are numbered from ?2."""
         with self.guard:
             return self.catalog.query(sql, (self.rows.tenant, *values))
-
-    def check_scope(self, scope: Scope) -> None:
-        """Raise TenantError if the scope belongs to another tenant."""
-        scope.check_tenant(self.settings.tenant)
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
