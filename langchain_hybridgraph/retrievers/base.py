@@ -478,11 +478,14 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         store = self._store
         expansion, selection = self._expansion(options), self.selection.changed(options.get("selection"))
+        budget, max_tokens = selection.budget, options.get("max_tokens")
+        if max_tokens is not None:
+            budget = replace(budget or TokenBudget(), max_tokens=max_tokens)
         return Pipeline(
-            **selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)},
+            **selection.shared_with(Pipeline) | {"budget": budget or self._default_budget},
             store=store,
             sources=self._sources(options, callbacks),
-            fusion=self._fusion,
+            fusion=self._default_fusion if self.fusion is None else self.fusion,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
@@ -502,14 +505,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         check_values(type(self), options)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
-
-    @property
-    def _fusion(self) -> Any:
-        return self._default_fusion if self.fusion is None else self.fusion
-
-    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
-        max_tokens = options.get("max_tokens")
-        return budget if max_tokens is None else replace(budget or TokenBudget(), max_tokens=max_tokens)
+    _default_budget: ClassVar[Any] = None
 
     def _expansion(self, options: Options) -> Expansion | None:
         return None

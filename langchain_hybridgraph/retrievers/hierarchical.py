@@ -80,9 +80,10 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 f"the texts of {type(self.vector_store).__name__} cannot be listed, so there is no tree of "
                 "directories: pass them as documents=[…], or use a HybridGraphStore"
             )
-        if not callable(getattr(self._fusion, "others", None)):
+        fusion = self._default_fusion if self.fusion is None else self.fusion
+        if not callable(getattr(fusion, "others", None)):
             raise ConfigurationError(
-                f"fusion={type(self._fusion).__name__} can only rank complete lists, but a tree is scored "
+                f"fusion={type(fusion).__name__} can only rank complete lists, but a tree is scored "
                 "level by level: leave fusion= out, or pass 'convex'"
             )
 

@@ -209,7 +209,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.is_graph_only:
             return None
-        requested, mode = self._graph_options(options).traversal, self._mode(options)
+        requested, mode = options["graph"].traversal, self._mode(options)
         if self._requested_score(options) is not None:
             own = requested is not None or self.preset is not None
             return expansion if own else replace(expansion, traversal=mode.traversal)

@@ -13,7 +13,7 @@ import numpy as np
 from langchain_hybridgraph.errors import check_number
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
 from langchain_hybridgraph.search import traversals
-from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
+from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, path_values
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ def _reached_chunks(  # noqa: PLR0917
     has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
     seed = np.array([seeds.get(id, 0.0) for id in begins])
     own = np.array([seeds.get(id, np.nan) for id in ids])
-    if vector is not None and needs_own(score):
+    if vector is not None and getattr(score, "needs_own", True):
         new = np.flatnonzero(np.isnan(own))
         nodes = graph.nodes([ids[place] for place in new.tolist()])
         own[new] = np.clip(graph.cosines(vector, nodes), 0.0, 1.0)

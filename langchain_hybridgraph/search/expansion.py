@@ -143,10 +143,10 @@ class Expansion:
     ) -> dict[str, float]:
         """Return the score that each candidate has as a seed.
 
-        This is its cosine, if it is known and the graph score uses cosines for seeds (:func:`by_similarity`), or else
+        This is its cosine, if it is known and the graph score uses cosines for seeds (``by_similarity``), or else
         the search score in ``own``. Candidates with neither score are left out.
         """
-        if not scores.by_similarity(self.score):
+        if not getattr(self.score, "by_similarity", True):
             cosines = {}
         ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
         return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}

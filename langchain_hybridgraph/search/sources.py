@@ -319,8 +319,6 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
 
     Only entries that contain their chunk are compared; those of this package's stores do not.
     """
-    if sum(1 for each in results.values() if each.entries and each.entries[0].chunk is not None) < 2:
-        return dict(results)
     by_vector: dict[str, Chunk] = {}
     by_others: dict[str, Chunk] = {}
     for source, result in results.items():

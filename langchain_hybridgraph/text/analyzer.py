@@ -313,7 +313,10 @@ class _Vocabulary(dict[str, str]):
             return " ".join(map(self._run, _SCRIPT_RUNS.findall(form)))
         if len(form) > _LONGEST:
             return self[form[:_LONGEST]]
-        matching = " ".join(map(self._word, [form, *_parts(form)]))
+        parts = _HUMPS.split(form)
+        # A word with single letters, such as "iPhone" or "IPv6", is not divided.
+        forms = [form, *parts] if len(parts) > 1 and min(map(len, parts)) > 1 else [form]
+        matching = " ".join(map(self._word, forms))
         if len(self) >= _CACHE_SIZE:
             self.clear()
         self[form] = matching
@@ -384,12 +387,6 @@ def _surface_forms(text: str) -> list[str]:
     return _any_word().findall(_CONTRACTION.sub("", text).replace("_", " "))
 
 
-def _parts(form: str) -> list[str]:
-    """Return the parts of a CamelCase word, or [] for any other word and for single letters ("iPhone", "IPv6")."""
-    parts = _HUMPS.split(form)
-    return parts if len(parts) > 1 and min(map(len, parts)) > 1 else []
-
-
 @functools.cache
 def _any_word() -> re.Pattern[str]:
     return re.compile(f"\\w[\\w{combining_marks()}]*")
@@ -451,4 +448,4 @@ def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts
         if matching := frequency(word):
             weights[word] = counts[word] * math.log(1 + texts / matching)
     best = sorted(weights, key=weights.__getitem__, reverse=True)[:MOST_WORDS]  # a stable sort
-    return [(word, counts[word]) for word in sorted(best)]
+    return sorted(zip(best, map(counts.__getitem__, best), strict=True))

@@ -146,9 +146,8 @@ def _split(run: str) -> list[str]:
         run = unicodedata.normalize("NFKC", run).translate(_HYPHENS)
     word = run.rstrip(".,:;!?")
     if word.isascii() and word.isalnum():
-        parts = [word]
-    else:
-        parts = [_edges().sub("", _CONTRACTION.sub("", part)) for part in _BREAKS.split(run)]
+        return [word] if len(word) <= _LONGEST else []
+    parts = [_edges().sub("", _CONTRACTION.sub("", part)) for part in _BREAKS.split(run)]
     return [form for form in parts if 0 < len(form) <= _LONGEST]
 
 
