@@ -463,17 +463,14 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         if hand_out is not None:
             early = EarlyDocuments(hand_out)
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
-        pipeline_query = self._query_of(bounded(query, trace.degrade), options)
+        vector, k = options.get("vector"), int(options.get("k", self.k))
+        vector = None if vector is None else check_vector(vector)
+        pipeline_query = Query(bounded(query, trace.degrade), k, self._scope(options), vector)
         deadline_ms = options.get("deadline_ms", self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
         return PreparedSearch(pipeline_query, pipeline, trace, deadline, level, early)
 
     # The options that the following methods receive are not None.
-
-    def _query_of(self, query: str | None, options: Options) -> Query:
-        vector = options.get("vector")
-        k = int(options.get("k", self.k))
-        return Query(query, k, self._scope(options), None if vector is None else check_vector(vector))
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         store = self._store

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options, check_texts
 from langchain_hybridgraph.options.models import GraphFields
@@ -90,11 +91,15 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     def _expansion(self, options: Options) -> Expansion:
         graph, seed_ids = options["graph"], options.get("seed_ids")
+        if seed_ids is not None:
+            seed_ids = check_texts("seed_ids", "ids", seed_ids)
+            if not seed_ids:
+                raise ConfigurationError("seed_ids must not be empty: leave it out to start from the best hits")
         traversal = graph.traversal or self._preset.traversal
         settings = graph.shared_with(Expansion) | {
             "traversal": traversal,
             "score": self._requested_score(options) or own_score(traversal),
-            "seed_ids": None if seed_ids is None else check_texts("seed_ids", "ids", seed_ids),
+            "seed_ids": seed_ids,
             "names": names_in,
         }
         return Expansion(**settings)

@@ -114,17 +114,14 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             options = {**options, **session_in(config)}
         return input, options
 
-    def _query_of(self, query: str | None, options: Options) -> Query:
-        parsed_query = super()._query_of(query, options)
-        session_id = options.get("session_id", self.session_id)
-        if query is None or session_id is None or options.get("session") is not None:
-            return parsed_query
-        return replace(parsed_query, scope=_without_question(self._store, session_id, query, parsed_query.scope))
-
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         prepared_search = super()._prepare(query, options, callbacks)
         prepared_search.trace.has_context = self._session(options) is not None
-        return prepared_search
+        text, session_id = prepared_search.query.text, options.get("session_id") or self.session_id
+        if text is None or session_id is None or options.get("session") is not None:
+            return prepared_search
+        scope = _without_question(self._store, session_id, text, prepared_search.query.scope)
+        return replace(prepared_search, query=replace(prepared_search.query, scope=scope))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 

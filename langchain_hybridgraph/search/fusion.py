@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -385,7 +385,7 @@ def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: 
 def _best_first(parts: dict[str, dict[str, float]]) -> list[FusedCandidate]:
     # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
     # above 1.
-    scores = [1.0 if total > 1.0 else total for total in map(math.fsum, map(dict.values, parts.values()))]
+    scores = map(min, map(math.fsum, map(dict.values, parts.values())), repeat(1.0))
     fused = list(map(FusedCandidate, parts, scores, parts.values()))
     # A stable sort keeps equal scores in order of id.
     fused.sort(key=itemgetter(0))

@@ -336,7 +336,7 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
                 new_ids |= {other.id: id} if is_hash else {id: other.id}
                 unmatched[chunk.text].remove(other)
                 break
-    return _renamed(results, new_ids)
+    return _renamed(results, new_ids) if new_ids else dict(results)
 
 
 def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[Source, SourceResult]:

@@ -28,7 +28,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     StoredChunk,
     StoredHashes,
     json_list,
-    number_list,
     parse_metadata,
     text_hash,
 )
@@ -429,7 +428,7 @@ class Catalog:
 
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the existing chunks in these rows, unordered, with the validity known at ``known_at``."""
-        return self.select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
+        return self.select("row IN (SELECT value FROM json_each(?2))", known_at, json.dumps(list(rows)))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks and parents with these ids, with their validity as known at ``known_at`` (None: now)."""
@@ -452,7 +451,7 @@ class Catalog:
         sql = f"SELECT {columns} FROM {_STORED} WHERE +tenant = ?1 AND row "
         pages: Iterable[list[Any]]
         if rows is not None:
-            pages = [self.query(f"{sql} IN (SELECT value FROM json_each(?2))", (tenant, number_list(rows)))]
+            pages = [self.query(f"{sql} IN (SELECT value FROM json_each(?2))", (tenant, json.dumps(list(rows))))]
         else:
             starts = range(0, end, _STATES_AT_ONCE)
             pages = (self.query(f"{sql} >= ?2 AND row < ?3", (tenant, n, n + _STATES_AT_ONCE)) for n in starts)
@@ -475,7 +474,7 @@ class Catalog:
         return self.query(
             "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
             f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {condition}",
-            () if rows is None else (number_list(rows),),
+            () if rows is None else (json.dumps(list(rows)),),
         )
 
     def select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:

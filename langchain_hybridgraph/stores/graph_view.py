@@ -11,7 +11,7 @@ import numpy as np
 from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import EDGE
-from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list, number_list
+from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list
 from langchain_hybridgraph.stores.graph import (
     MENTIONS_CODE,
     EdgeColumns,
@@ -76,7 +76,7 @@ class _IndexGraph(ScopedGraph):
         id_of: dict[int, str] = {}
         if (rows < 0).any():
             sql = "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?2))"
-            id_of = dict(self.index.query(sql, number_list(nodes[rows < 0].tolist())))
+            id_of = dict(self.index.query(sql, json.dumps(nodes[rows < 0].tolist())))
         chunks = iter(self.snapshot.rows.ids(rows[rows >= 0].tolist()))
         pairs = zip(nodes.tolist(), rows.tolist(), strict=True)
         return [next(chunks) if row >= 0 else id_of.get(node, "") for node, row in pairs]

@@ -429,8 +429,9 @@ class IndexFolder:
 
     def query(self, sql: str, *values: Any) -> list[Any]:
         """Return all rows of a SELECT statement, in which ?1 is the tenant and ``values`` are numbered from ?2."""
+        catalog, tenant = self.catalog, self.rows.tenant
         with self.guard:
-            return self.catalog.query(sql, (self.rows.tenant, *values))
+            return catalog.query(sql, (tenant, *values))
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:

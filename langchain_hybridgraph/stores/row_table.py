@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -126,7 +126,8 @@ class Rows:
 
     def rows(self, ids: Iterable[str]) -> list[int]:
         """Return the rows of these ids, in the same order; ids without a row are left out."""
-        return [row for row in map(self._row_of.get, ids) if row is not None]
+        rows = list(map(self._row_of.get, ids))
+        return [row for row in rows if row is not None] if None in rows else cast("list[int]", rows)
 
     def places(self, ids: Iterable[str]) -> list[int]:
         """Return the row of each of these ids, or -1 for an id without a row."""

@@ -300,12 +300,12 @@ class TantivyIndex(KeywordIndex):
             row_set = set(map(int, rows))
             if query is None or not row_set:
                 return {}
-            most = searcher.num_docs
-            if _ROW_COST * len(row_set) <= most:
-                query, most = self._among(query, row_set), len(row_set)
-            hit_rows, scores = ranked_rows(searcher, query, most)
-            every = dict(zip(hit_rows.tolist(), scores.tolist(), strict=True))
-            return {row: every[row] for row in every.keys() & row_set}
+            if _ROW_COST * len(row_set) <= searcher.num_docs:
+                hit_rows, scores = ranked_rows(searcher, self._among(query, row_set), len(row_set))
+                return dict(zip(hit_rows.tolist(), scores.tolist(), strict=True))
+            hit_rows, scores = ranked_rows(searcher, query, searcher.num_docs)
+            every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
+            return {row: score for row, score in every if row in row_set}
 
     def postings(self, terms: Sequence[Term]) -> dict[Term, list[int]]:
         """Return the rows of each rare term; up to 20 share one search, in which the i-th scores 2^i."""
