@@ -228,7 +228,8 @@ class Reader:
             if matrix is None:
                 return {}
             rows = table.rows(ids)
-            return dict(zip(table.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+            present = ids if len(rows) == len(ids) else table.ids(rows)
+            return dict(zip(present, matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""

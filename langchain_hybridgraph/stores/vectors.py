@@ -427,9 +427,10 @@ class VectorMatrix:
 
     def _cosines(self, vector: Vector, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         results = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), GATHERED):
-            part = slice(start, start + GATHERED)
-            results[part] = cosines(self._take(rows[part]), vector)
+        with np.errstate(over="ignore", invalid="ignore"):  # as in cosines
+            for start in range(0, len(rows), GATHERED):
+                part = slice(start, start + GATHERED)
+                np.vecdot(self._take(rows[part]), vector, out=results[part])
         return results
 
     def close(self) -> None:
@@ -489,8 +490,10 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
         matrix = np.array(np.inf, np.float32)
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
-    norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    norms = np.sqrt(np.add.reduce(matrix * matrix, axis=-1, keepdims=True))
     norms[np.abs(norms - 1.0) < ROUNDING] = 1.0
+    if (norms == 1.0).all():
+        return matrix.copy()
     units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
     return units
 
