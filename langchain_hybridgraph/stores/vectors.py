@@ -382,12 +382,12 @@ class VectorMatrix:
         new = new[:limit]
         if not len(new):
             return True
-        end = int(new.max()) + 1
-        if len(self._checksums) < end:
+        sums, end = self._checksums, int(new.max()) + 1
+        if len(sums) < end:
             assert self._path is not None, "nothing is verified in memory"
-            more = _read(checksums(self._path), np.arange(len(self._checksums), end))
-            self._checksums = np.concatenate([self._checksums, more])
-        is_intact = _sums(self._matrix, new) == self._checksums[new]
+            more = _read(checksums(self._path), np.arange(len(sums), end))
+            sums = self._checksums = np.concatenate([sums, more])
+        is_intact = _sums(self._matrix, new) == sums[new]
         if not is_intact.all() and self._path is not None and not self._path.exists():
             return True  # another process has replaced the files: the mapping stays usable, but the checksums are gone
         verified[new[is_intact]] = True
@@ -533,7 +533,7 @@ def _sums(
 ) -> NDArray[np.uint32]:
     """Return the CRC-32 of each row's vector, together with its text hash if ``texts`` has them."""
     if texts is None:
-        return np.array(list(map(zlib.crc32, matrix[rows])), "<u4")
+        return np.array(list(map(zlib.crc32, map(matrix.__getitem__, rows.tolist()))), "<u4")
     each = zip(rows.tolist(), texts, strict=True)
     return np.array([zlib.crc32(matrix[row], zlib.crc32(text)) for row, text in each], "<u4")
 
