@@ -93,8 +93,8 @@ class Reader:
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
-        lost = () if self._index.loss is None else ("commits-lost",)
-        return (*lost, "texts-damaged") if self._index.catalog.has_undecodable_texts else lost
+        reasons = () if self._index.loss is None else ("commits-lost",)
+        return (*reasons, "texts-damaged") if self._index.catalog.has_undecodable_texts else reasons
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         rows = self._index.rows.rows(ids)

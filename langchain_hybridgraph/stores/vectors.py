@@ -71,12 +71,8 @@ class BinaryQuantizer:
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = np.zeros(len(allowed_rows), np.uint16)
-        words = _signs((vector - self._middle)[None])[0]
-        for start in range(0, len(words), 3):  # three words have at most 192 differing bits, which fit into a byte
-            few = np.zeros(len(allowed_rows), np.uint8)
-            for codes, word in zip(self._words[start : start + 3], words[start : start + 3], strict=True):
-                few += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
-            differing += few
+        for codes, word in zip(self._words, _signs((vector - self._middle)[None])[0], strict=True):
+            differing += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
         farthest = 64 * len(self._words)
         differing[~allowed_rows] = farthest + 1
         step = max(1, len(allowed_rows) // SAMPLE)
