@@ -403,7 +403,7 @@ class Writer(Reader):
         return count
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
-        if isinstance(self._index.embedding, FittedEmbedding):
+        if isinstance(self._index.generation.embedding, FittedEmbedding):
             raise ValueError(
                 f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
                 "leave vectors= out, or open the store with the embedding that made them"
@@ -582,7 +582,7 @@ class Writer(Reader):
         The caller must hold the write lock, and the embedding must be one that is fitted to texts.
         """
         index, catalog = self._index, self._index.catalog
-        model = index.embedding
+        model = index.generation.embedding
         assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
         chunks = catalog.count_rows()
         if not chunks:
