@@ -103,17 +103,6 @@ def test_links_are_the_stored_edges(graph_of):
     assert {end for _, end in hops(back, "b", links=True)} == {"a", ADA, BO}
 
 
-def test_hubs_lower_the_weights_of_hops(graph_of):
-    """With hub_degree 2, a hop of a chunk of degree 4 has half its weight; an entity of degree 4 halves it again."""
-    edges = [*(Edge("a", other, "r") for other in "bcd"), *(mention(chunk, ADA) for chunk in "abxy")]
-    graph = graph_of("abcdxy", edges, hub_degree=2)
-    assert {end: hops(graph, "a")["a", end] for end in "bcd"} == dict.fromkeys("bcd", (0.5, ""))
-    assert hops(graph, "b")["b", "a"] == (0.5, ADA)
-    mentions = graph_of("abcdxy", edges, hub_degree=2, relations=frozenset({MENTIONS}))
-    assert hops(mentions, "a")["a", "b"] == (0.25, ADA)
-    assert hops(graph_of("abcdxy", edges), "a")["a", "b"] == (1.0, "")
-
-
 def test_degrees_and_relations_disregard_the_filter(graph_of):
     """Degrees count edges of all relations in both directions, and all relations are listed."""
     edges = [Edge("a", "b", "r"), Edge("b", "a", "s"), mention("a", ADA), mention("b", ADA)]
@@ -249,21 +238,6 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
         assert {end for _, end in near(one, "a")} == {"b", "c"}
         with pytest.raises(TenantError):
             two.scoped_graph(Scope(tenant="x"), EdgeFilter())
-
-
-def test_another_store_sees_every_write(tmp_path):
-    """A reader follows the writer's new edges, deletions and replacements."""
-    path = tmp_path / "index"
-    with closing(open_words(path)) as writer, closing(open_words(path, read_only=True)) as reader:
-        assert not reader.has_graph
-        upsert(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
-        assert near(reader, "a") == {("a", "b"): (0.5, "")}
-        upsert(writer, "c", edges=[Edge("a", "c", "r"), Edge("a", "b", "r", 0.7)])
-        assert near(reader, "a") == {("a", "b"): (0.7, ""), ("a", "c"): (1.0, "")}
-        writer.remove(["b"])
-        assert near(reader, "a") == {("a", "c"): (1.0, "")}
-        writer.replace_edges(["a"], ["r"], [])
-        assert (near(reader, "a"), reader.has_graph) == ({}, False)
 
 
 def test_a_graph_in_use_does_not_change(store):
@@ -486,17 +460,6 @@ def test_a_check_counts_edges_with_missing_ends(store):
     assert note.startswith("4 edges have an end that is not in the index")
     upsert(store, "zzz", "x", "y", "w")
     assert store.admin.check().notes == ()
-
-
-def test_an_entity_stays_while_a_chunk_mentions_it(store):
-    """An entity and its edges are kept while a chunk mentions it, and deleted with the last such chunk."""
-    upsert(store, "a", "b", edges=[Edge("a", "Ada", MENTIONS), Edge("b", "Bo", MENTIONS), Edge("Ada", "Bo", "knows")])
-    assert store.graph.prune_orphans() == 0
-    assert graph_nodes(store) == {"Ada", "Bo"}
-    store.remove(["a"])
-    assert store.graph.prune_orphans() == 0
-    assert triples(store, "b", "Ada") == {("b", "Bo", MENTIONS)}
-    assert graph_nodes(store) == {"Bo"}
 
 
 def test_a_directory_stays_while_there_is_a_chunk_below(store):
