@@ -197,10 +197,10 @@ def test_a_full_disk_loses_nothing(folder):
 def test_files_of_other_writers_do_not_accumulate(tmp_path):
     """If writers take turns and are opened again, the folder contains little more than the last commit's files."""
     writers = [TantivyIndex(tmp_path, writable=True), TantivyIndex(tmp_path, writable=True)]
-    for version in range(1, 122):
+    for version in range(1, 62):
         writers[version % 2].apply(version, [(version, f"word{version}")], [version - 10])
-        if version % 20 == 0:
-            place = version // 20 % 2
+        if version % 10 == 0:
+            place = version // 10 % 2
             writers[place].close()
             writers[place] = TantivyIndex(tmp_path, writable=True)
     segments = json.loads((tmp_path / "meta.json").read_text())["segments"]

@@ -8,7 +8,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import NotAnIndexError, TenantError
+from langchain_hybridgraph.errors import EmbeddingMismatchError, NotAnIndexError, TenantError
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.stores.check import drop_tenant, list_tenants
@@ -140,14 +140,8 @@ def test_other_tenants_stay_as_they_are(folder):
             hits = store.similarity_search_with_score("The drummer plays piece 2.", k=5)
             edges = store.edges([f"drummer-{n}" for n in range(5)])
             assert store.admin.check().problems == ()
-            return (
-                stats,
-                hits,
-                edges,
-                store.memory.mode,
-                store.memory.credibility("drummer.md"),
-                store.sessions.counts(),
-            )
+            memory = store.memory.mode, store.memory.credibility("drummer.md"), store.sessions.counts()
+            return stats, hits, edges, memory
 
     before = snapshot()
     drop_tenant(folder, "ada")
@@ -175,8 +169,6 @@ def test_an_unknown_tenant_is_an_error(folder):
 
 def test_the_embedding_is_still_recognised(folder):
     """After the tenant whose text identified the embedding is dropped, another embedding is still refused."""
-    from langchain_hybridgraph.errors import EmbeddingMismatchError
-
     drop_tenant(folder, "ada")
     with opened(folder, "bo") as store:
         store.add_texts(["A later text."])
