@@ -111,11 +111,6 @@ def by_word(store, text, k=50, **scope):
     return [entry.id for entry in store.keyword_search(Query(text, k, Scope(**scope)), k).entries]
 
 
-def crash(store):
-    """Release files and locks as the death of the process would, without bringing the engines up to date."""
-    store.close()
-
-
 def everywhere(store):
     """Return the ids in the catalog, the matrix and the keyword index, each read directly."""
     return set(store.find(Scope())), set(by_vector(store, "text")), set(by_word(store, "text"))
@@ -184,24 +179,19 @@ def test_given_vectors_have_the_embeddings_width(store):
     ],
     ids=["raises", "too few", "not finite", "other width", "ragged"],
 )
-def test_a_failing_embedding_writes_nothing(opened, output, error):
+def test_a_failing_embedding_writes_nothing(opened, monkeypatch, output, error):
     """If the embedding fails or returns bad vectors, none of the batch is stored, and the next batch works."""
-
-    class Failing(HashedWords):
-        fails = False
-
-        def embed_documents(self, texts):
-            if self.fails and isinstance(output, Exception):
-                raise output
-            return output if self.fails else super().embed_documents(texts)
-
-    model = Failing()
-    store = opened(embedding=model)
+    store = opened()
     fill(store, chunk("old"))
-    model.fails = True
-    with pytest.raises(error):
+
+    def fail(texts):
+        if isinstance(output, Exception):
+            raise output
+        return output
+
+    with monkeypatch.context() as patch, pytest.raises(error):
+        patch.setattr(store.embedding, "embed_documents", fail)
         store.upsert([chunk("a"), chunk("b")], edges=[Edge("a", "b", "r")])
-    model.fails = False
     store.flush()
     assert (everywhere(store), store.edges(["a"])) == (({"old"},) * 3, [])
     fill(store, chunk("a"))
@@ -440,12 +430,16 @@ def test_a_closed_store_raises_an_error(store):
 # -- engines in step ------------------------------------------------------------------------------------------------
 
 
+def full_disk(*_):
+    raise StoreError("no space left on device")
+
+
 def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
     """If a writer died before indexing its last text, readers report "keyword-behind" until a writer opens."""
     store = opened()
     fill(store, chunk("a", "an old text"))
     store.upsert([chunk("b", "a new text")])
-    crash(store)
+    store.close()
     monkeypatch.setattr(access, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
     assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
@@ -472,12 +466,8 @@ def test_engines_that_cannot_be_brought_up_to_date_leave_the_store_readable(open
     first = opened()
     fill(first, chunk("a"))
     first.upsert([chunk("b")])
-    crash(first)
-
-    def full(*_):
-        raise StoreError("no space left on device")
-
-    monkeypatch.setattr(TantivyIndex, "apply", full)
+    first.close()
+    monkeypatch.setattr(TantivyIndex, "apply", full_disk)
     store = opened()
     assert set(by_vector(store, "text")) == {"a", "b"}
     assert "no space left" in caplog.text
@@ -491,9 +481,9 @@ def test_the_error_of_a_failing_engine_states_that_nothing_is_lost(opened, monke
     """The error of a failing engine states that the write is safe, and the next flush repairs the engine."""
     store = opened()
     fill(store, chunk("a"))
-    monkeypatch.setattr(TantivyIndex, "apply", lambda *_: (_ for _ in ()).throw(StoreError("disk full")))
+    monkeypatch.setattr(TantivyIndex, "apply", full_disk)
     store.upsert([chunk("b")])
-    with pytest.raises(StoreError, match=r"in the catalog, but.*disk full"):
+    with pytest.raises(StoreError, match=r"in the catalog, but.*no space left"):
         store.flush()
     assert set(by_vector(store, "text")) == {"a", "b"}
     monkeypatch.undo()
@@ -720,13 +710,6 @@ def damaged_words(store, folder, remove=(), add=()):
         index.apply(version, [(row, "text ghost") for row in add], remove)
 
 
-def flipped(store, folder):
-    store.close()
-    data = bytearray((folder / "vectors-0.f32").read_bytes())
-    data[300] ^= 0x40
-    (folder / "vectors-0.f32").write_bytes(bytes(data))
-
-
 def without(name):
     def remove(store, folder):
         store.close()
@@ -748,7 +731,7 @@ def overwritten(name):
 def dropped_outbox(store, folder):
     """Write two rows, and delete the outbox entry that lists them."""
     store.upsert([chunk("late"), chunk("a", "text changed")])
-    crash(store)
+    store.close()
     with sqlite3.connect(folder / "catalogue.sqlite") as connection:
         connection.execute("DELETE FROM changes WHERE version = (SELECT max(version) FROM changes)")
 
@@ -797,7 +780,10 @@ def test_repair_embeds_only_damaged_chunks(opened, folder):
     """Repairing a matrix with one flipped bit embeds only the text of the damaged chunk."""
     store = opened()
     fill(store, chunk("a"), chunk("b"), chunk("c"))
-    flipped(store, folder)
+    store.close()
+    data = bytearray((folder / "vectors-0.f32").read_bytes())
+    data[300] ^= 0x40
+    (folder / "vectors-0.f32").write_bytes(data)
     again = opened()
     again.embedding.texts.clear()
     again.admin.repair()
