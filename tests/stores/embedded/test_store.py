@@ -189,9 +189,10 @@ def test_a_failing_embedding_writes_nothing(opened, monkeypatch, output, error):
             raise output
         return output
 
-    with monkeypatch.context() as patch, pytest.raises(error):
-        patch.setattr(store.embedding, "embed_documents", fail)
+    monkeypatch.setattr(store.embedding, "embed_documents", fail)
+    with pytest.raises(error):
         store.upsert([chunk("a"), chunk("b")], edges=[Edge("a", "b", "r")])
+    monkeypatch.undo()
     store.flush()
     assert (everywhere(store), store.edges(["a"])) == (({"old"},) * 3, [])
     fill(store, chunk("a"))
