@@ -37,9 +37,9 @@ from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriev
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge, Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
+from tests.faults.busy_writer import ROOT
 from tests.support.stores.words import open_words
 
-ROOT = Path(__file__).parents[2]
 WRITERS, READERS, ROWS, BATCH = 2, 3, 12, 20
 PAUSE = {"write": 0.5, "read": 0.1}
 STEPS_PER_OPENING = 50

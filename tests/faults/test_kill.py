@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from tests.faults import busy_writer
 from tests.faults.busy_writer import IDS, open_store
 
 WRITER = "tests.faults.busy_writer"
-ROOT = Path(__file__).parents[2]
 
 
 class Model:

@@ -58,33 +58,23 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
     assert megabytes < 600
 
 
-@pytest.mark.parametrize("error", [RecursionError, MemoryError, KeyError("page")])
-def test_a_reader_that_fails_does_not_stop_the_folder(folder, monkeypatch, error):
-    """Whatever a reader raises, the file is skipped and named, and the others are stored."""
-    (folder / "b.md").write_text("HOSTILE")
-    work = markdown.front_matter
-
-    def read(text):
-        if "HOSTILE" in text:
-            raise error
-        return work(text)
-
-    monkeypatch.setattr(markdown, "front_matter", read)
-    report, sources = ingested(folder)
-    assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
-
-
+@pytest.mark.parametrize("fails", ["reader", "splitter"])
 @pytest.mark.parametrize("error", [RecursionError, MemoryError])
-def test_a_text_that_cannot_be_split_does_not_stop_the_folder(folder, error):
-    """A file whose text is nested too deeply for a splitter is skipped and named, and the others are stored."""
+def test_a_file_that_cannot_be_read_or_split_does_not_stop_the_folder(folder, monkeypatch, fails, error):
+    """If the reader or the splitter fails, the file is skipped and named, and the others are stored."""
     (folder / "b.md").write_text("HOSTILE")
 
-    def split(text):
-        if "HOSTILE" in text:
-            raise error
-        return [text]
+    def failing(work):
+        def check(text):
+            if "HOSTILE" in text:
+                raise error
+            return work(text)
 
-    report, sources = ingested(folder, split=split)
+        return check
+
+    if fails == "reader":
+        monkeypatch.setattr(markdown, "front_matter", failing(markdown.front_matter))
+    report, sources = ingested(folder, split="flat" if fails == "reader" else failing(lambda text: [text]))
     assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
 
 

@@ -35,31 +35,6 @@ def search(index, text, n=100):
 
 # -- scores ----------------------------------------------------------------------------------------------------
 
-TEXTS = ["a a b", "a b c d", "c c c e", "b", "e e d a", ""]
-
-
-@pytest.mark.parametrize("question", ["a", "b c", "a e e", "d c b a"])
-def test_scores_are_bm25(question):
-    """Scores equal BM25 with k1 = 1.2, b = 0.75, counting the version document as one more text without words."""
-    texts = [text.split() for text in TEXTS]
-    many = len(texts) + 1
-    mean = sum(map(len, texts)) / many
-
-    def bm25(words):
-        total = 0.0
-        for word in question.split():
-            holding = sum(word in text for text in texts)
-            frequency = words.count(word)
-            length = 1 - 0.75 + 0.75 * len(words) / mean
-            idf = math.log(1 + (many - holding + 0.5) / (holding + 0.5))
-            total += idf * frequency * 2.2 / (frequency + 1.2 * length)
-        return total
-
-    index = TantivyIndex(None, "none")
-    index.apply(1, enumerate(TEXTS), [])
-    expected = {row: bm25(words) for row, words in enumerate(texts) if set(words) & set(question.split())}
-    assert dict(index.search(question, 10)) == pytest.approx(expected, rel=1e-6)
-
 
 def test_the_bound_is_the_sum_of_idfs():
     """The bound is the sum of idf · 2.2 over the words of the query, including repeated ones."""
@@ -222,10 +197,10 @@ def test_a_full_disk_loses_nothing(folder):
 def test_files_of_other_writers_do_not_accumulate(tmp_path):
     """If writers take turns and are opened again, the folder contains little more than the last commit's files."""
     writers = [TantivyIndex(tmp_path, writable=True), TantivyIndex(tmp_path, writable=True)]
-    for version in range(1, 122):
+    for version in range(1, 62):
         writers[version % 2].apply(version, [(version, f"word{version}")], [version - 10])
-        if version % 20 == 0:
-            place = version // 20 % 2
+        if version % 10 == 0:
+            place = version // 10 % 2
             writers[place].close()
             writers[place] = TantivyIndex(tmp_path, writable=True)
     segments = json.loads((tmp_path / "meta.json").read_text())["segments"]

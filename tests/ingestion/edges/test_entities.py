@@ -131,16 +131,12 @@ def test_one_by_one_equals_all_at_once(order):
 @pytest.mark.parametrize(
     ("title", "text", "entity"),
     [
-        ("Photosynthesis", "plants live by photosynthesis alone", "entity:photosynthesis"),
-        ("Water cycle", "about the water cycle of the earth", "entity:water cycle"),
         ("The Water Cycle", "about a water cycle of the earth", "entity:water cycle"),
         ("Mercury (planet)", "the god Mercury and the wind", "entity:mercury"),
         ("Woodson, Arkansas", "they live in Woodson, Arkansas, still", "entity:woodson arkansas"),
         ("Pride and Prejudice", "she read Pride and Prejudice again", "entity:pride and prejudice"),
         ("Künstliche Intelligenz", "die künstliche intelligenz und der mensch", "entity:kunstliche intelligenz"),
-        ("Energía solar", "hoy usan la energia solar en casa", "entity:energia solar"),
         ("北京大学", "他在北京大学学习物理。", "entity:北京大学"),
-        ("東京", "彼は東京に住んでいる。", "entity:東京"),
         ("서울대학교", "그는 서울대학교에서 공부했다.", "entity:서울대학교"),
         ("กรุงเทพ", "เขาอยู่ในกรุงเทพมานาน", "entity:กรุงเทพ"),
         ("جامعة القاهرة", "درس في جامعة القاهرة ثم سافر", "entity:جامعه قاهره"),

@@ -251,30 +251,6 @@ def test_a_child_that_only_searches(folder):
         os.close(writing)
 
 
-def test_a_fork_while_other_threads_write(folder):
-    """A fork waits until no thread writes, so the child can use the folder."""
-    with closing(opened(folder)) as store:
-        ids, stop, has_begun = set(), threading.Event(), threading.Event()
-
-        def write():
-            number = 0
-            while not stop.is_set():
-                ids.update(store.add_texts([f"text t{number}"], ids=[f"t{number}"]))
-                number += 1
-                if number >= 3:
-                    has_begun.set()
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        assert has_begun.wait(PATIENCE)
-        children = [Child(lambda n=n: add_one_at_a_time(store, f"c{n}", 5)) for n in range(2)]
-        for child in children:
-            ids.update(child.result())
-        stop.set()
-        thread.join(PATIENCE)
-    assert_all_there(folder, ids)
-
-
 @pytest.mark.parametrize("is_on_disk", [True, False])
 @pytest.mark.parametrize("hold", [lambda index: index.writer(), lambda index: index.catalog.reading()])
 def test_a_fork_in_the_middle_of_a_long_call(folder, monkeypatch, is_on_disk, hold):
