@@ -9,7 +9,6 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import ValidationError
 
@@ -93,31 +92,6 @@ def ingested():
     store = HybridGraphStore(None)
     ingest(DOCUMENTS, store, split=None, edges="auto")
     return store
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers, over the package's store."""
-
-    @property
-    def retriever_constructor(self):
-        return GraphRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        return {"vector_store": ingested(), "k": 3}
-
-    @property
-    def retriever_query_example(self):
-        return "Who wrote notes on the engine driven by steam?"
-
-
-class TestStandardOverPlainStore(TestStandard):
-    """langchain-tests' suite for retrievers, over LangChain's in-memory store with separate edges."""
-
-    @property
-    def retriever_constructor_params(self):
-        plain = InMemoryVectorStore.from_documents(DOCUMENTS, ingested().embeddings)
-        return {"vector_store": plain, "documents": DOCUMENTS, "edges": edges(("ada", "engine", 0.9))}
 
 
 # -- scores of the whole retriever ------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError
@@ -592,22 +591,6 @@ def test_a_full_traversal_equals_a_flat_search():
         scores, hits = [document.metadata["score"] for document in tree.retrieve(question)], flat.retrieve(question)
         own = [hit.score / hits.answerability.unit for hit in hits.hits if hit.score > 0]
         assert np.allclose(scores, own, atol=1e-6)
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        return HierarchicalRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        return {"vector_store": library()}
-
-    @property
-    def retriever_query_example(self):
-        return "cats and dogs and cars"
 
 
 def _below(directory):

@@ -11,7 +11,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -64,32 +63,6 @@ def retriever(store):
 
 def ids(documents) -> list[str]:
     return [document.id for document in documents]
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers, over the package's store."""
-
-    @property
-    def retriever_constructor(self):
-        return HybridRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        store = HybridGraphStore()
-        store.add_documents(documents())
-        return {"vector_store": store, "k": 3}
-
-    @property
-    def retriever_query_example(self):
-        return "the pump needs water and the car new tyres"
-
-
-class TestStandardOverPlainStore(TestStandard):
-    """langchain-tests' suite for retrievers, over LangChain's in-memory store."""
-
-    @property
-    def retriever_constructor_params(self):
-        return {"vector_store": InMemoryVectorStore.from_documents(documents(), embedding()), "documents": documents()}
 
 
 # -- what is returned ---------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
@@ -496,23 +495,6 @@ def test_any_store_provides_its_metadata():
         plain, documents, mode="belief_system", memory={"source_weights": {"vector": 0, "keyword": 1}}
     )
     assert ids(retriever.invoke("the code")) == ["trusted", "poison"]
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        return MemoryRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        texts = [f"memory number {n} of many" for n in range(6)]
-        return {"vector_store": HybridGraphStore.from_texts(texts, DeterministicFakeEmbedding(size=8))}
-
-    @property
-    def retriever_query_example(self):
-        return "memory of many"
 
 
 # -- nothing similar ----------------------------------------------------------------------------------------------

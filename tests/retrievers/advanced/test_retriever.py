@@ -18,7 +18,6 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -441,26 +440,6 @@ def test_from_documents_store_and_config(store, tmp_path):
     assert AdvancedRetriever.from_store(store, expander=HistoryTerms(weight=0.2)).expander.weight == 0.2
     (tmp_path / "h.yaml").write_text("retriever_k: 2\n")
     assert AdvancedRetriever.from_config(tmp_path / "h.yaml", store=store).retriever.k == 2
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' complete suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        def create(k=None):
-            texts = list(TEXTS.values())
-            return AdvancedRetriever(HybridRetriever(HybridGraphStore.from_texts(texts, "lsa")), k=k)
-
-        return create
-
-    @property
-    def retriever_constructor_params(self):
-        return {}
-
-    @property
-    def retriever_query_example(self):
-        return "salt water in winter"
 
 
 # -- input and config schemas -----------------------------------------------------------------------------------
