@@ -69,28 +69,6 @@ def test_rag_chain(run):
     assert "Invoices" not in prompt(request)
 
 
-def test_conversation(run):
-    """Each customer's question is answered with the conversation of that customer only."""
-
-    def answer(request):
-        return "The roadster." if "The roadster is red" in prompt(request) else "The van."
-
-    printed, requests = run("conversation.py", answer)
-    assert printed.splitlines() == [
-        "Ada: Which car is red?",
-        "The roadster.",
-        "Tom: Which car is blue?",
-        "The van.",
-        "Ada: And its price?",
-        "The roadster.",
-        "Tom: And its price?",
-        "The van.",
-    ]
-    contents = [[message["content"] for message in request["messages"][1:]] for request in requests]
-    assert contents[2] == ["Which car is red?", "The roadster.", "And its price?"]
-    assert contents[3] == ["Which car is blue?", "The van.", "And its price?"]
-
-
 def test_agent(run):
     """The agent's model calls the tool with arguments, receives its result and answers from it, within one thread."""
 
@@ -113,22 +91,6 @@ def test_agent(run):
     assert tool["function"]["name"] == "release_notes"
     assert tool["function"]["parameters"]["properties"].keys() == {"query", "k", "filter"}
     assert "What was new in the import in 2025?" in prompt(requests[2])
-
-
-def test_agent_whose_filter_is_wrong(run):
-    """A call with an invalid filter is returned to the model, which then corrects it."""
-
-    def answer(request):
-        last = request["messages"][-1]
-        if last["role"] == "user":
-            return {"query": "import", "filter": {"area": "weather"}}
-        if "area" in last["content"] and "import" in last["content"] and "[1]" not in last["content"]:
-            return {"query": "import", "filter": {"area": "import"}}
-        return "Addresses."
-
-    printed, _ = run("agent.py", answer)
-    assert "reads CSV" in printed
-    assert printed.count("ai: Addresses.") == 2
 
 
 def test_memory_agent(run):
