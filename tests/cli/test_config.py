@@ -65,18 +65,13 @@ def test_show_lists_values_with_their_origin(folder, monkeypatch):
     settings = {each.pop("key"): tuple(each.values()) for each in result["settings"]}
     assert list(rows) == list(settings) == list(HybridGraphSettings.model_fields)
     assert list(result["settings"][0]) == ["value", "default", "origin", "variable", "line"]
-    assert (rows["retriever_k"], settings["retriever_k"]) == (
-        ["2", "HYBRIDGRAPH_RETRIEVER_K"],
-        (2, 10, "environment", "HYBRIDGRAPH_RETRIEVER_K", None),
-    )
-    assert (rows["selection_overfetch"], settings["selection_overfetch"]) == (
-        ["4", "h.yaml:2"],
-        (4, 3, "file", None, 2),
-    )
-    assert (rows["graph_preset"], settings["graph_preset"]) == (
-        ["null", "default"],
-        (None, None, "default", None, None),
-    )
+    variable = "HYBRIDGRAPH_RETRIEVER_K"
+    for key, row, setting in (
+        ("retriever_k", ["2", variable], (2, 10, "environment", variable, None)),
+        ("selection_overfetch", ["4", "h.yaml:2"], (4, 3, "file", None, 2)),
+        ("graph_preset", ["null", "default"], (None, None, "default", None, None)),
+    ):
+        assert (rows[key], settings[key]) == (row, setting)
     assert settings["retriever_as_of"][0] == "2024-05-01"
 
 
@@ -129,10 +124,7 @@ def test_check_without_a_file_looks_at_the_environment(monkeypatch):
     assert config("check").exit_code == 1
     for verb in ("check", "show"):
         done = config(verb, "gone.yaml")
-        assert (done.exit_code, done.stderr) == (
-            2,
-            "hybridgraph: gone.yaml cannot be read: No such file or directory\n",
-        )
+        assert (done.exit_code, "gone.yaml cannot be read: No such file" in done.stderr) == (2, True)
 
 
 # -- schema, help --

@@ -193,15 +193,6 @@ def chroma(tmp_path):
     )
 
 
-def test_a_chroma_collection_alone_is_enough(chroma):
-    """A keyword index is built from the texts of a Chroma collection, and hits of both sources merge by id."""
-    retriever = HybridRetriever(chroma, k=2)
-    best = retriever.retrieve("water for the pump")[0]
-    assert best.id == "pump"
-    assert best.metadata["retrieval_source"] == "fused"
-    assert ids(retriever.invoke("E4711", keyword_weight=1.0)) == ["code"]
-
-
 def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
     """All 2,300 texts of a collection, which take three pages, are read into the keyword index."""
     store = Chroma(embedding_function=embedding(), persist_directory=str(tmp_path))
@@ -209,19 +200,6 @@ def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
     retriever = HybridRetriever(store, keyword_weight=1.0)
     assert len(retriever.index.adapter.texts.ids) == 2300
     assert ids(retriever.invoke("x2299")) == ["2299"]
-
-
-@pytest.mark.parametrize("space", ["l2", "ip"])
-def test_scores_are_cosines_in_every_space(tmp_path, space):
-    """Vector scores are cosines even if the collection measures l2 or inner-product distances."""
-    model = embedding()
-    store = Chroma.from_documents(
-        documents(), model, persist_directory=str(tmp_path), collection_configuration={"hnsw": {"space": space}}
-    )
-    question, best = "water pump", HybridRetriever(store, semantic_weight=1.0, k=1).retrieve("water pump")[0]
-    (vector,) = model.embed_documents([best.page_content])
-    cosine = sum(a * b for a, b in zip(model.embed_query(question), vector, strict=True))
-    assert best.metadata["vector_score"] == pytest.approx(cosine, abs=1e-4)
 
 
 def test_vectors_alone_when_there_are_no_texts():

@@ -4,7 +4,6 @@ from operator import itemgetter
 from typing import Annotated, TypedDict
 
 import pytest
-from langchain.agents import create_agent
 from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
 from langchain_classic.retrievers import (
@@ -17,7 +16,7 @@ from langchain_classic.retrievers import (
 )
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.retrievers import BaseRetriever
@@ -124,21 +123,6 @@ def test_a_node_of_langgraph_hands_on_the_conversation(store):
         graph.add_edge(START, "retrieve")
         state = graph.compile().invoke({"messages": [*HISTORY, HumanMessage("and its price?")]})
         assert ids(state["context"]) == ["roadster"]
-
-
-class Calling(GenericFakeChatModel):
-    def bind_tools(self, tools, **kwargs):
-        return self
-
-
-def test_an_agent_hands_on_the_conversation(store):
-    """An agent's model can pass the conversation to the retriever's tool."""
-    tool = history_aware(HybridRetriever(store, k=1)).as_tool(name="cars", description="Finds cars.")
-    arguments = {"query": "and its price?", "conversation_history": ["User: Which car is red?", "Assistant: Roadster"]}
-    call = AIMessage("", tool_calls=[{"name": "cars", "args": arguments, "id": "1"}])
-    agent = create_agent(Calling(messages=iter([call, AIMessage("200,000")])), [tool])
-    *_, tool_message, _ = agent.invoke({"messages": [("user", "and its price?")]})["messages"]
-    assert ids(tool_message.artifact) == ["roadster"]
 
 
 def test_settings_of_history_aware(store):

@@ -9,12 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import jsonschema
 import pytest
 from langchain.agents import create_agent
-from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -22,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
@@ -372,21 +369,6 @@ def test_an_input_without_a_question_is_an_error(hybrid, input):
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).invoke(input)
     assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
-
-
-def test_in_place_of_a_history_aware_retriever(hybrid):
-    """history_aware can replace create_history_aware_retriever in create_retrieval_chain, without a model."""
-    answer = RunnableLambda(lambda state: state["context"][0].id)
-    history = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
-    input = {"input": "and how fast?", "chat_history": history}
-    prompt = ChatPromptTemplate([MessagesPlaceholder("chat_history"), ("human", "{input}")])
-    model = FakeListChatModel(responses=["How fast is the red roadster?"])
-    for retriever in (
-        history_aware(hybrid),
-        history_aware(AdvancedRetriever(hybrid)),
-        create_history_aware_retriever(model, AdvancedRetriever(hybrid), prompt),
-    ):
-        assert create_retrieval_chain(retriever, answer).invoke(input)["answer"] == "roadster"
 
 
 def call(**arguments):

@@ -28,12 +28,6 @@ def test_hop_decay_in_each_direction(direction, expanded_values):
         assert result == near({"A": 0.93, "B": 0.65} | expanded_values)
 
 
-def test_min_weight():
-    """An edge below min_weight is not followed, so C is reached from B instead of A."""
-    result = by_id(traverse(EDGES, BFS(min_weight=0.85), RingDecay()))
-    assert (result["C"].value, result["C"].path) == (near(0.25), ("B", "C"))
-
-
 TWO_SEEDS = [Edge("s1", "m", "cites"), Edge("m", "x", "cites"), Edge("s2", "x", "cites")]
 SCORES = [("s1", 1.0), ("s2", 0.491935)]
 
