@@ -287,6 +287,9 @@ def test_a_session_is_planned():
     documents = retriever.invoke("x", session=session, annotate="all")
     assert {document.metadata["context_type"] for document in documents} == {"resource"}
     assert calls == [("s" * 30_000, [f"turn {n}" for n in range(9_995, 10_000)], "x")]
+    retriever.planner.reads_all_messages = True
+    retriever.search("x", session)
+    assert calls[1][1] == session["messages"]
 
 
 @pytest.mark.parametrize(

@@ -339,15 +339,20 @@ def test_concurrent_sessions_do_not_mix():
 # -- as a Runnable ------------------------------------------------------------------------------------------------
 
 
+MESSAGES = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
+
+
 @pytest.mark.parametrize(
     "input",
     [
         {"input": "and how fast?", "chat_history": HISTORY, "other": 1},
-        [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red."), HumanMessage("and how fast?")],
+        [
+            *MESSAGES,
+            HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, "and how fast?"]),
+        ],
         {
             "messages": [
-                HumanMessage("Which car is red?"),
-                AIMessage("The roadster by Tesla is red."),
+                *MESSAGES,
                 HumanMessage("and how fast?"),
                 AIMessage("Let me look at trains that carry coal."),
                 AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}]),
