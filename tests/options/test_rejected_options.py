@@ -20,9 +20,9 @@ from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError
 from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 TEXTS = ["The cat sleeps.", "A dog barks."]
-STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,14 @@ from langchain_core.runnables import ConfigurableField
 
 from langchain_hybridgraph import (
     GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
-    MemoryRetriever,
     build_layers,
     ingest,
 )
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 TEXTS = {
     "cars/roadster.md": "The roadster is a fast red car, and costs a lot of money.",
@@ -23,7 +22,6 @@ TEXTS = {
     "trains/slow.md": "A slow train stops at every village on the river.",
     "trains/fast.md": "The express is a fast train, and stops nowhere.",
 }
-KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,7 @@ def configured(chain, **settings):
     return chain.with_config(configurable=settings)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 def test_k_weights_and_filter_at_run_time(kind, store):
     """k, the weights and the filter can be configured at run time; otherwise the constructor's values apply.
 

@@ -14,7 +14,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import (
     GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
@@ -23,6 +22,7 @@ from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.records import ALL_TIME
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 from tests.support.stores.bare_store import BareStore
 
 TEXTS = {
@@ -416,7 +416,7 @@ def test_a_budget_keeps_its_counter():
     assert len(retriever.invoke("alpha", max_tokens=20)) == 2
 
 
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever])
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 def test_another_vector_store_needs_another_retriever(kind):
     """Assigning a foreign vector store raises an error, because its texts are read only at construction."""
     embedding = DeterministicFakeEmbedding(size=8)

@@ -30,15 +30,13 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
 from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
-    MemoryRetriever,
 )
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.samples.vehicles import TEXTS, documents, ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
@@ -139,10 +137,8 @@ def test_settings_of_history_aware(store):
 
 # -- Documents as they were stored ---------------------------------------------------------------------------------
 
-KINDS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
 
-
-@pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
+@pytest.mark.parametrize("kind", RETRIEVERS)
 def test_documents_are_returned_as_they_were_stored(store, other, kind):
     """By default every retriever returns Documents equal to the stored ones, without added metadata."""
     stored = {document.id: document for document in documents()}
@@ -153,7 +149,7 @@ def test_documents_are_returned_as_they_were_stored(store, other, kind):
             assert result == [stored[document.id] for document in result]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
+@pytest.mark.parametrize("kind", RETRIEVERS)
 async def test_scores_are_returned_on_request(store, kind):
     """Scores are added on request, by the setting or per call, and retrieve always adds them."""
     retriever = kind(store, k=2, as_of=AS_OF)

@@ -6,13 +6,12 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.stores.document_stores import DOCUMENT_STORES, FOREIGN
 from tests.support.stores.words import Words
 
@@ -82,7 +81,7 @@ def test_an_answer_that_is_empty_for_another_reason_is_not_explained(retriever, 
     assert (len(result), REASON in result.degraded) == (0, False)
 
 
-@pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever, AdvancedRetriever.from_store, HierarchicalRetriever])
+@pytest.mark.parametrize("kind", RETRIEVERS)
 def test_every_retriever_explains_its_filter(kind):
     """Each kind of retriever names the unknown key."""
     with HybridGraphStore.from_documents(NOTES, Words()) as store:
