@@ -214,7 +214,7 @@ def test_every_extra_alone_is_enough(feature):
     for name in names.split():
         pytest.importorskip(name)
     if feature == "rerank":
-        code = "import sentence_transformers"  # a model would be downloaded; tests/search/test_rerank.py has one
+        code = "import sentence_transformers"  # a model would be downloaded; tests/search/test_reranking.py has one
     installed = {"typer", "rich", "opentelemetry", *names.split()}  # the first three come with chromadb
     done = run(code, set(MODULES) - installed)
     assert done.returncode == 0, done.stderr

@@ -1,40 +1,27 @@
 """hybridgraph config: init, show and check with real files."""
 
 import json
-import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
-
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
 from jsonschema import Draft202012Validator
-from typer.testing import CliRunner
 
-from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.settings import HybridGraphSettings
+from tests.cli.commands import hybridgraph
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Change to an empty folder and remove all settings from the environment."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
-        monkeypatch.delenv(name)
     return tmp_path
 
 
-def config(*arguments):
-    return CliRunner().invoke(app, ["config", *map(str, arguments)])
-
-
-def answer(*arguments):
-    done = config(*arguments, "--json")
-    return json.loads(done.stdout) | {"exit": done.exit_code}
+config = partial(hybridgraph, "config")
 
 
 # -- init --
@@ -74,22 +61,17 @@ def test_show_lists_values_with_their_origin(folder, monkeypatch):
         key: rest.split()
         for key, rest in (line.split(maxsplit=1) for line in config("show", "h.yaml").stdout.splitlines())
     }
-    result = answer("show", "h.yaml")
+    result = json.loads(config("show", "h.yaml", "--json").stdout)
     settings = {each.pop("key"): tuple(each.values()) for each in result["settings"]}
     assert list(rows) == list(settings) == list(HybridGraphSettings.model_fields)
     assert list(result["settings"][0]) == ["value", "default", "origin", "variable", "line"]
-    assert (rows["retriever_k"], settings["retriever_k"]) == (
-        ["2", "HYBRIDGRAPH_RETRIEVER_K"],
-        (2, 10, "environment", "HYBRIDGRAPH_RETRIEVER_K", None),
-    )
-    assert (rows["selection_overfetch"], settings["selection_overfetch"]) == (
-        ["4", "h.yaml:2"],
-        (4, 3, "file", None, 2),
-    )
-    assert (rows["graph_preset"], settings["graph_preset"]) == (
-        ["null", "default"],
-        (None, None, "default", None, None),
-    )
+    variable = "HYBRIDGRAPH_RETRIEVER_K"
+    for key, row, setting in (
+        ("retriever_k", ["2", variable], (2, 10, "environment", variable, None)),
+        ("selection_overfetch", ["4", "h.yaml:2"], (4, 3, "file", None, 2)),
+        ("graph_preset", ["null", "default"], (None, None, "default", None, None)),
+    ):
+        assert (rows[key], settings[key]) == (row, setting)
     assert settings["retriever_as_of"][0] == "2024-05-01"
 
 
@@ -119,7 +101,7 @@ def test_check_names_file_line_key_and_what_is_allowed(folder, monkeypatch):
     (folder / "h.yaml").write_text(BROKEN)
     monkeypatch.setenv("HYBRIDGRAPH_STORE_TENNANT", "a")
     done = config("check", "h.yaml")
-    problems = answer("check", "h.yaml")["problems"]
+    problems = json.loads(config("check", "h.yaml", "--json").stdout)["problems"]
     assert [each["message"] for each in problems] == done.stdout.splitlines()
     assert list(problems[1].values())[:6] == ["file", None, 3, "retriever_k", "many", "an integer ≥ 0"]
     assert done.exit_code == 1
@@ -137,15 +119,12 @@ def test_check_without_a_file_looks_at_the_environment(monkeypatch):
     done = config("check")
     expected = "no problems in 0 settings of the environment; there is no hybridgraph.yaml in the current folder\n"
     assert (done.exit_code, done.stdout) == (0, expected)
-    assert answer("check") == {"file": None, "ok": True, "problems": [], "exit": 0}
+    assert json.loads(config("check", "--json").stdout) == {"file": None, "ok": True, "problems": []}
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
     assert config("check").exit_code == 1
     for verb in ("check", "show"):
         done = config(verb, "gone.yaml")
-        assert (done.exit_code, done.stderr) == (
-            2,
-            "hybridgraph: gone.yaml cannot be read: No such file or directory\n",
-        )
+        assert (done.exit_code, "gone.yaml cannot be read: No such file" in done.stderr) == (2, True)
 
 
 # -- schema, help --

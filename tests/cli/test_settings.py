@@ -1,20 +1,13 @@
 """The command line reads settings from hybridgraph.yaml and the environment."""
 
-import json
-import os
-
 import pytest
-
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from langchain_hybridgraph import __version__
 from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.settings import OPTIONS
 from langchain_hybridgraph.stores.index import read_facts
+from tests.cli.commands import answer, hybridgraph
 
 SETTINGS = """
 store: {path: my.index, embedding: lsa, language: german}
@@ -26,8 +19,6 @@ retriever: {k: 1, min_score: 0.01}
 def folder(tmp_path, monkeypatch):
     """Change to a directory with a settings file and two texts."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
-        monkeypatch.delenv(name)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# Cats\n\nThey purr.")
     (tmp_path / "docs" / "b.md").write_text("# Dogs\n\nThey bark.")
@@ -35,20 +26,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def hybridgraph(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments])
-
-
 def hits(*arguments):
-    done = hybridgraph("search", "They purr and bark", "--json", *arguments)
-    assert done.exit_code == 0, done.stderr
-    return len(json.loads(done.stdout)["hits"])
+    return len(answer("search", "They purr and bark", *arguments)["hits"])
 
 
 def test_the_file_in_this_folder_is_read(folder):
     """Index, embedding, language and k are read from hybridgraph.yaml, and an option overrides the file."""
     assert hybridgraph("ingest", "docs").exit_code == 0
-    facts = json.loads(hybridgraph("stats", "--json").stdout)
+    facts = answer("stats")
     assert (facts["embedding"], facts["language"], facts["chunks"]) == ("lsa", "german", 2)
     assert (folder / "my.index").exists()
     assert hits() == 1
@@ -85,8 +70,7 @@ def test_settings_of_the_retriever_apply(folder):
     )
     assert hits("-k", 2) == 0
     assert hits("-k", 2, "--graph") == 0
-    result = json.loads(hybridgraph("find", "purr", "--json").stdout)
-    assert result["contexts"] == []
+    assert answer("find", "purr")["contexts"] == []
 
 
 def test_the_version_is_shown():

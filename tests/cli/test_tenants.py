@@ -7,19 +7,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-from typer.testing import CliRunner
-
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.stores.check import list_tenants
-
-
-def hybridgraph(*arguments, **options):
-    """Run the command line in this process."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+from tests.cli.commands import answer, hybridgraph
 
 
 @pytest.fixture
@@ -33,13 +23,12 @@ def index(tmp_path):
 def test_tenants_are_listed(index):
     """tenants prints one line per tenant, or one JSON object with --json."""
     assert hybridgraph("tenants", "--index", index).stdout == "ada  2 chunks\nbo  1 chunk\n"
-    assert json.loads(hybridgraph("tenants", "--index", index, "--json").stdout) == {"tenants": {"ada": 2, "bo": 1}}
+    assert answer("tenants", "--index", index) == {"tenants": {"ada": 2, "bo": 1}}
 
 
 def test_a_tenant_is_dropped(index):
     """tenants drop --yes drops a tenant without asking and reports what it deleted."""
-    done = hybridgraph("tenants", "drop", "ada", "--index", index, "--yes", "--json")
-    assert json.loads(done.stdout)["dropped"]["chunks"] == 2
+    assert answer("tenants", "drop", "ada", "--index", index, "--yes")["dropped"]["chunks"] == 2
     assert list_tenants(index) == {"bo": 1}
 
 

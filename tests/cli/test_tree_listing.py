@@ -4,29 +4,14 @@ import json
 
 import pytest
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-from typer.testing import CliRunner
-
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.app import app
+from tests.cli.commands import answer, hybridgraph
 
 FILES = {
     "my docs/über/cats.md": "# Cats\n\nCats purr when they are content.",
     "my docs/dogs.md": "Dogs bark at strangers.",
     "api/get.md": "GET /pets lists all pets.",
 }
-
-
-def hybridgraph(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def answer(*arguments):
-    done = hybridgraph(*arguments, "--json")
-    assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture

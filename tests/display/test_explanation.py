@@ -164,8 +164,40 @@ def test_another_language():
 def test_the_passage_has_the_most_matches():
     """The passage of a long text has the most words of the query and starts at a word, else at the beginning."""
     text = "parcel " + "filler " * 100 + "the lost parcel came back " + "filler " * 100
-    passage = "".join(piece for piece, _ in excerpt(text, "lost parcel", "english", 100))
-    assert passage.startswith("… filler")
-    assert "lost parcel" in passage
-    assert len(passage) < 110
+    best = passage(text, 100, "lost parcel")
+    assert best.startswith("… filler")
+    assert "lost parcel" in best
+    assert len(best) < 110
     assert excerpt("word " * 100, "parcel", "english", 10) == [("word word", False), (" …", False)]
+
+
+def passage(text, size, query="quokkas"):
+    return "".join(piece for piece, _ in excerpt(text, query, "english", size))
+
+
+CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results) " * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A quokka sleeps. It eats leaves.", "A quokka sleeps. …"),
+        ("It eats leaves. A quokka sleeps.", "… A quokka sleeps."),
+        ("It has long ears.", "It has long ears."),
+    ],
+)
+def test_a_passage_begins_with_a_sentence(text, expected):
+    """The passage begins with the sentence that contains the words, or with the first one."""
+    assert passage(text, 18) == expected
+
+
+def test_a_word_inside_a_long_sentence_is_shown():
+    """A word far from the beginning of its sentence, as in a block of code, is shown with its surroundings."""
+    text = f"It searches the store. {CODE}"
+    assert passage(text, 60) == "… = store.search(k=5) name = 'quokka' print(results) …"
+    assert [piece for piece, is_match in excerpt(text, "quokkas", "english", 60) if is_match] == ["quokka"]
+
+
+def test_a_word_inside_a_text_without_blanks_is_shown():
+    """In a text without blanks, the passage begins with the word."""
+    assert "quokka" in passage(f"{'x-' * 500}quokka", 60)

@@ -4,8 +4,6 @@ import pytest
 
 pytest.importorskip("llama_index.core")
 
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -98,26 +96,10 @@ def test_objects_that_cannot_rerank():
         RerankPostprocessor(by_letter, on_error="ignore")
 
 
-class Events(BaseEventHandler):
-    events: list = []  # noqa: RUF012 - pydantic copies it
-
-    @classmethod
-    def class_name(cls):
-        return "Events"
-
-    def handle(self, event, **kwargs):
-        self.events.append(event)
-
-
-def test_events():
+def test_events(events):
     """Reranking sends LlamaIndex's rerank events."""
-    handler = Events()
-    get_dispatcher().add_event_handler(handler)
-    try:
-        RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
-    finally:
-        get_dispatcher().event_handlers.remove(handler)
-    start, end = (event for event in handler.events if isinstance(event, (ReRankStartEvent, ReRankEndEvent)))
+    RerankPostprocessor(by_letter).postprocess_nodes(nodes(a=0.9, b=0.5), query_str="any")
+    start, end = events.of(ReRankStartEvent, ReRankEndEvent)
     assert ([n.node_id for n in start.nodes], start.model_name) == (["a", "b"], "TextReranker")
     assert [n.node_id for n in end.nodes] == ["b", "a"]
 

@@ -31,6 +31,7 @@ from langchain_hybridgraph.search.scores import Propagation
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, HybridGraphSettings, StoreFields
 from tests.support.samples.option_values import GOOD
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",
@@ -82,7 +83,7 @@ def write(tmp_path, folder):
 def test_every_option_is_a_key():
     """Every option of a retriever and of its groups has a key, unless it takes an object."""
     of_langchain = {"name", "tags", "metadata", "vector_store"}
-    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
+    for kind in STORE_RETRIEVERS:
         groups = groups_of(kind)
         options = kind.model_fields.keys() - groups.keys() - of_langchain - IN_CODE_ONLY
         grouped = {name for group in groups.keys() - {"telemetry"} for name in groups[group].model_fields}
@@ -155,9 +156,7 @@ def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, wri
 # -- the retrievers --
 
 
-@pytest.mark.parametrize(
-    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever]
-)
+@pytest.mark.parametrize("kind", [*STORE_RETRIEVERS, AdvancedRetriever])
 def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
     """Each retriever opens the store of the file, and its answer has the k of the file."""
     documents = kind.from_config(write(retriever={"k": 2})).invoke(QUESTION)

@@ -9,16 +9,14 @@ from pydantic import ValidationError
 
 from langchain_hybridgraph import (
     GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
-    MemoryRetriever,
 )
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.base import bounds_of, groups_of, is_number
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
-KINDS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)
 # LangChain's own options, the first argument, and options that take any object.
 NOT_TESTED = {"name", "tags", "metadata", "vector_store", "session"}
 
@@ -32,7 +30,7 @@ def store():
 def options():
     """Yield each option of each retriever once: the retriever, the group or None, the name and the field."""
     names = set()
-    for kind in KINDS:
+    for kind in STORE_RETRIEVERS:
         own = [(kind, None, name, field) for name, field in kind.model_fields.items()]
         grouped = [
             (kind, group, name, field)

@@ -6,13 +6,12 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
     GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
 )
 from langchain_hybridgraph.filters.expressions import by_meta
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.stores.real_stores import CLOSED, STORES, close
 
 TEXTS = [f"note {number} about {word}" for number, word in enumerate(["zebras", "ada", "engines", "cats", "ships"] * 3)]
@@ -54,10 +53,7 @@ def store(request):
     return vector_store
 
 
-KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever.from_store]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", RETRIEVERS)
 @pytest.mark.parametrize("blank", ["", "  \n"])
 async def test_a_blank_query_with_a_filter_lists_the_matching_documents(store, kind, blank):
     """A blank query with a filter returns the first k matches in insertion order, sync and async."""

@@ -9,7 +9,6 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError
@@ -101,9 +100,8 @@ def test_a_document_that_is_a_start_keeps_its_score():
 
 def test_alpha_and_threshold():
     """With alpha=1, only a node's own score is used, and find returns only hits that exceed score_threshold."""
-    assert [each.score for each in pinned({"alpha": 1.0, "max_rounds": 9}).find("x")] == pytest.approx(
-        [0.99, 0.9], abs=1e-5
-    )
+    alone = pinned({"alpha": 1.0, "max_rounds": 9}).find("x")
+    assert [each.score for each in alone] == pytest.approx([0.99, 0.9], abs=1e-5)
     assert uris(pinned().find("x", score_threshold=0.82)) == ["A/a1"]
     assert uris(pinned().find("x", score_threshold=0.86)) == []
 
@@ -111,36 +109,25 @@ def test_alpha_and_threshold():
 # -- find -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_every_method_finds_the_same(shelf, is_async):
+def test_every_method_finds_the_same(shelf):
     """find, search, invoke and retrieve, and their async versions, return the matching document first."""
     retriever = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}, annotate="all")
-    question, target = "How much is the red roadster?", "lib"
+    target = {"target_uri": "lib"}
+    calls = {"find": target, "search": {"session": ["hello"]}, "invoke": target, "retrieve": target}
 
-    async def awaited():
-        return (
-            await retriever.afind(question, target),
-            await retriever.asearch(question, ["hello"]),
-            await retriever.ainvoke(question, target_uri=target),
-            await retriever.aretrieve(question, target_uri=target),
-        )
+    def results_of(call):
+        results = [call(name, "How much is the red roadster?", **options) for name, options in calls.items()]
+        return [uris(results[0]), uris(results[1])[0], list(results[2]), list(results[3])]
 
-    def called():
-        return (
-            retriever.find(question, target),
-            retriever.search(question, ["hello"]),
-            retriever.invoke(question, target_uri=target),
-            retriever.retrieve(question, target_uri=target),
-        )
-
-    result, planned_result, documents, retrieved_documents = asyncio.run(awaited()) if is_async else called()
-    first = result.contexts[0]
-    assert (first.uri, first.context_type, first.is_leaf) == ("lib/cars/roadster.md", "resource", True)
-    assert first.abstract == TEXTS["lib/cars/roadster.md"]
-    assert uris(planned_result)[0] == first.uri
-    assert [document.metadata["uri"] for document in documents] == uris(result)
+    found_uris, first, documents, retrieved_documents = results_of(
+        lambda name, *a, **b: getattr(retriever, name)(*a, **b)
+    )
+    awaited = results_of(lambda name, *a, **b: asyncio.run(getattr(retriever, f"a{name}")(*a, **b)))
+    assert awaited == [found_uris, first, documents, retrieved_documents]
+    assert found_uris[0] == first == "lib/cars/roadster.md"
+    assert [document.metadata["uri"] for document in documents] == found_uris
     names = ("is_leaf", "context_type", "retrieval_method", "abstract")
-    assert [documents[0].metadata[name] for name in names] == [True, "resource", "hierarchical", first.abstract]
+    assert [documents[0].metadata[name] for name in names] == [True, "resource", "hierarchical", TEXTS[first]]
     assert retrieved_documents == documents
 
 
@@ -271,9 +258,8 @@ def test_custom_types():
     own = {"uri": "ctx://resources/ticket.md", "context_type": "ticket"}
     ingest([Document("A ticket about the editor.", metadata=own, id="ticket")], store)
     roots = {"note": ["elsewhere/"], "memory": ["user/memories"]}
-    result = HierarchicalRetriever(store, k=20, tree={"roots": roots, "include_directories": False}).find(
-        "editor ticket"
-    )
+    retriever = HierarchicalRetriever(store, k=20, tree={"roots": roots, "include_directories": False})
+    result = retriever.find("editor ticket")
     assert uris(result.by_type["ticket"]) == ["ctx://resources/ticket.md"]
     assert "ctx://elsewhere/free.md" in uris(result.by_type["note"])
     assert "ctx://user/memories/editor.md" in uris(result.memories)
@@ -301,6 +287,9 @@ def test_a_session_is_planned():
     documents = retriever.invoke("x", session=session, annotate="all")
     assert {document.metadata["context_type"] for document in documents} == {"resource"}
     assert calls == [("s" * 30_000, [f"turn {n}" for n in range(9_995, 10_000)], "x")]
+    retriever.planner.reads_all_messages = True
+    retriever.search("x", session)
+    assert calls[1][1] == session["messages"]
 
 
 @pytest.mark.parametrize(
@@ -384,8 +373,9 @@ def test_a_planned_memory_is_found_among_better_resources():
 
 def test_each_type_is_limited_after_a_reranker_and_mmr():
     """A reranker, MMR and max_per_document each leave up to k hits of each type."""
+    reranker, _ = counting(lambda text: 0.5)
     for settings in (
-        {"reranker": counting(lambda text: 0.5)[0]},
+        {"reranker": reranker},
         {"selection": {"mmr_lambda": 0.5}},
         {"selection": {"max_per_document": 1}},
     ):
@@ -540,10 +530,8 @@ def test_later_stages_work(shelf):
     scores = [document.metadata["score"] for document in retriever.retrieve("cats and dogs")]
     assert len(retriever.invoke("cats and dogs", min_score=scores[1])) == 2
     assert len(HierarchicalRetriever(shelf, k=3, selection={"mmr_lambda": 0.5}).invoke("cats and dogs")) == 3
-    assert (
-        len(HierarchicalRetriever(shelf, k=3, selection={"budget": TokenBudget(max_tokens=16)}).invoke("cats and dogs"))
-        == 1
-    )
+    small = HierarchicalRetriever(shelf, k=3, selection={"budget": TokenBudget(max_tokens=16)})
+    assert len(small.invoke("cats and dogs")) == 1
 
 
 # -- LangChain --------------------------------------------------------------------------------------------------
@@ -592,22 +580,6 @@ def test_a_full_traversal_equals_a_flat_search():
         scores, hits = [document.metadata["score"] for document in tree.retrieve(question)], flat.retrieve(question)
         own = [hit.score / hits.answerability.unit for hit in hits.hits if hit.score > 0]
         assert np.allclose(scores, own, atol=1e-6)
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        return HierarchicalRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        return {"vector_store": library()}
-
-    @property
-    def retriever_query_example(self):
-        return "cats and dogs and cars"
 
 
 def _below(directory):

@@ -8,12 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
@@ -46,20 +45,6 @@ class Angles(Embeddings):
         # Texts with the same first letter are on one side of the question.
         side = math.sqrt(1 - cosine**2)
         return [cosine, side, 0.0] if text[0] < "n" else [cosine, 0.0, side]
-
-
-class History(BaseChatMessageHistory):
-    """Chat history of the given messages."""
-
-    def __init__(self, *messages):
-        self.stored = list(messages)
-
-    @property
-    def messages(self):
-        return self.stored
-
-    def clear(self):
-        self.stored.clear()
 
 
 def store(memories, edges=(), **settings):
@@ -287,11 +272,8 @@ def test_earlier_beliefs_are_found_as_of_their_time():
 def test_a_superseded_fact_keeps_its_confidence():
     """A superseded fact has its full confidence if as_of is before the time it was superseded."""
     with HybridGraphStore(None, "lsa") as vector_store:
-        vector_store.add_texts(
-            ["Ada lives in Paris.", "Bo plays chess."],
-            [{"valid_from": "2020-01-01", "confidence": 0.9}] * 2,
-            ids=["a", "b"],
-        )
+        facts = [{"valid_from": "2020-01-01", "confidence": 0.9}] * 2
+        vector_store.add_texts(["Ada lives in Paris.", "Bo plays chess."], facts, ids=["a", "b"])
         vector_store.memory.supersede("a", "Ada lives in Rome.", at="2024-07-01")
         retriever = MemoryRetriever(vector_store, k=1, mode="belief_system", as_of="2024-06-30T23:00")
         [hit] = retriever.retrieve("Where does Ada live?").hits
@@ -383,7 +365,7 @@ def test_memories_that_repeat_the_session_are_down_weighted():
 
 def test_a_chat_history_is_a_session():
     """The messages of a chat history are returned as session hits, and memories that repeat them are down-weighted."""
-    history = History(HumanMessage("a 0.6"), AIMessage("b 0.2"))
+    history = InMemoryChatMessageHistory(messages=[HumanMessage("a 0.6"), AIMessage("b 0.2")])
     retriever = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})}))
     result = retriever.retrieve("?", session=history)
     sources = {document.page_content: document.metadata["retrieval_source"] for document in result}
@@ -403,7 +385,7 @@ def test_messages_must_match_the_filter():
 def test_a_history_that_cannot_be_read_is_left_out():
     """If a chat history cannot be read, the search runs without it and reports session-failed."""
 
-    class Broken(History):
+    class Broken:
         @property
         def messages(self):
             raise OSError("gone")
@@ -498,23 +480,6 @@ def test_any_store_provides_its_metadata():
     assert ids(retriever.invoke("the code")) == ["trusted", "poison"]
 
 
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        return MemoryRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        texts = [f"memory number {n} of many" for n in range(6)]
-        return {"vector_store": HybridGraphStore.from_texts(texts, DeterministicFakeEmbedding(size=8))}
-
-    @property
-    def retriever_query_example(self):
-        return "memory of many"
-
-
 # -- nothing similar ----------------------------------------------------------------------------------------------
 
 STRANGE = "Zyxwv?"  # a word that no memory has
@@ -554,15 +519,9 @@ def test_excluded_memories_are_not_returned_if_nothing_is_similar():
     """
     retriever = MemoryRetriever(store_of_memories())
     assert ids(retriever.invoke(STRANGE, filter={"confidence": {"$lt": 0.3}})) == ["ada"]
-    for excluding in (
-        {"filter": {"confidence": {"$gt": 1}}},
-        {"as_of": "1999-01-01"},
-        {"labels": ["none"]},
-        {"min_score": 0.99},
-        {"k": 0},
-    ):
-        result = retriever.retrieve(STRANGE, **excluding)
-        assert list(result) == []
+    sure = {"filter": {"confidence": {"$gt": 1}}}
+    for excluding in (sure, {"as_of": "1999-01-01"}, {"labels": ["none"]}, {"min_score": 0.99}, {"k": 0}):
+        assert list(retriever.retrieve(STRANGE, **excluding)) == []
     with pytest.raises(HybridGraphError):
         retriever.invoke(STRANGE, tenant="another")
 

@@ -11,7 +11,7 @@ import pytest
 from langchain_hybridgraph import HybridRetriever, add_sink, remove_sink
 from langchain_hybridgraph.telemetry import dispatch, flush
 from langchain_hybridgraph.telemetry.dispatch import Delivery, delivery_for
-from tests.support.stores.pet_store import QUESTION, pets, stages
+from tests.support.stores.pet_store import QUESTION, stages
 
 WHERE = ContextVar("where", default="nowhere")
 
@@ -26,11 +26,6 @@ class Stuck:
         self.entered.set()
         self.let_go.wait()
         self.events.append(event)
-
-
-@pytest.fixture(scope="module")
-def store():
-    return pets()
 
 
 def test_a_sink_that_hangs_delays_nothing(store):

@@ -17,14 +17,9 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
-from tests.support.stores.pet_store import QUESTION, broken, pets, stages
+from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken, stages
 
-PLAIN = ["gather", "rank", "fuse", "admit", "select", "calibrate", "search"]
-
-
-@pytest.fixture(scope="module")
-def store():
-    return pets()
+PLAIN = [*STAGES, "search"]
 
 
 @pytest.fixture
@@ -45,16 +40,8 @@ def all_of(events):
 def test_every_stage_that_runs_is_reported(store, events):
     """Graph expansion, reranking and the token budget send events as stages."""
     GraphRetriever(store, reranker=broken, selection={"budget": TokenBudget()}).retrieve(QUESTION)
-    assert stages(all_of(events)) == [
-        *PLAIN[:4],
-        "expand",
-        "admit",
-        "rerank",
-        "select",
-        "budget",
-        "calibrate",
-        "search",
-    ]
+    later = ["expand", "admit", "rerank", "select", "budget", "calibrate", "search"]
+    assert stages(all_of(events)) == [*STAGES[:4], *later]
 
 
 def test_an_event_describes_the_search(store, events):
@@ -84,9 +71,6 @@ async def test_every_search_method_is_reported_once(store, events, ask):
         by_search.setdefault(event.search, []).append(event)
     assert [stages(events) for events in by_search.values()] == [PLAIN] * (20 if "batch" in ask else 1)
     assert {search.parent for search in by_search} == {None}
-
-
-HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
 
 
 @pytest.mark.parametrize("is_async", [False, True])

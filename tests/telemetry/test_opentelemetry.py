@@ -13,15 +13,7 @@ from langchain_hybridgraph import HybridRetriever, OpenTelemetrySink, Prometheus
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry import flush
-from tests.support.stores.pet_store import QUESTION, broken, pets
-
-HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-STAGES = ["gather", "rank", "fuse", "admit", "select", "calibrate"]
-
-
-@pytest.fixture(scope="module")
-def store():
-    return pets()
+from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken
 
 
 class Collector:

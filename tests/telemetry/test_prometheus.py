@@ -11,17 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from langchain_hybridgraph import HybridRetriever, MemoryRetriever, PrometheusSink, add_sink, remove_sink
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry import flush
-from tests.support.stores.pet_store import QUESTION, broken, pets
+from tests.support.stores.pet_store import HISTORY, QUESTION, broken
 
 PLAIN = ("plain", "HybridRetriever")
 MODES = ("plain", "context")
 KINDS = ("HybridRetriever", "AdvancedRetriever", "MemoryRetriever")
-HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-
-
-@pytest.fixture(scope="module")
-def store():
-    return pets()
 
 
 @pytest.fixture

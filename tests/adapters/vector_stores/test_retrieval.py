@@ -199,9 +199,6 @@ def test_metadata_that_only_the_documents_have(store):
         assert [(document.id, document.metadata["kind"]) for document in result] == [("ada", "ada")]
 
 
-# -- no texts, wrong texts ---------------------------------------------------------------------------------------
-
-
 # -- diversity ---------------------------------------------------------------------------------------------------
 
 

@@ -9,21 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 import jsonschema
 import pytest
 from langchain.agents import create_agent
-from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
@@ -343,15 +339,20 @@ def test_concurrent_sessions_do_not_mix():
 # -- as a Runnable ------------------------------------------------------------------------------------------------
 
 
+MESSAGES = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
+
+
 @pytest.mark.parametrize(
     "input",
     [
         {"input": "and how fast?", "chat_history": HISTORY, "other": 1},
-        [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red."), HumanMessage("and how fast?")],
+        [
+            *MESSAGES,
+            HumanMessage([{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, "and how fast?"]),
+        ],
         {
             "messages": [
-                HumanMessage("Which car is red?"),
-                AIMessage("The roadster by Tesla is red."),
+                *MESSAGES,
                 HumanMessage("and how fast?"),
                 AIMessage("Let me look at trains that carry coal."),
                 AIMessage("", tool_calls=[{"name": "search", "args": {}, "id": "1"}]),
@@ -373,21 +374,6 @@ def test_an_input_without_a_question_is_an_error(hybrid, input):
     with pytest.raises(ConfigurationError):
         AdvancedRetriever(hybrid).invoke(input)
     assert ids(AdvancedRetriever(hybrid, k=1).invoke(AIMessage("trains that carry coal"))) == ["train"]
-
-
-def test_in_place_of_a_history_aware_retriever(hybrid):
-    """history_aware can replace create_history_aware_retriever in create_retrieval_chain, without a model."""
-    answer = RunnableLambda(lambda state: state["context"][0].id)
-    history = [HumanMessage("Which car is red?"), AIMessage("The roadster by Tesla is red.")]
-    input = {"input": "and how fast?", "chat_history": history}
-    prompt = ChatPromptTemplate([MessagesPlaceholder("chat_history"), ("human", "{input}")])
-    model = FakeListChatModel(responses=["How fast is the red roadster?"])
-    for retriever in (
-        history_aware(hybrid),
-        history_aware(AdvancedRetriever(hybrid)),
-        create_history_aware_retriever(model, AdvancedRetriever(hybrid), prompt),
-    ):
-        assert create_retrieval_chain(retriever, answer).invoke(input)["answer"] == "roadster"
 
 
 def call(**arguments):
@@ -441,26 +427,6 @@ def test_from_documents_store_and_config(store, tmp_path):
     assert AdvancedRetriever.from_store(store, expander=HistoryTerms(weight=0.2)).expander.weight == 0.2
     (tmp_path / "h.yaml").write_text("retriever_k: 2\n")
     assert AdvancedRetriever.from_config(tmp_path / "h.yaml", store=store).retriever.k == 2
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' complete suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        def create(k=None):
-            texts = list(TEXTS.values())
-            return AdvancedRetriever(HybridRetriever(HybridGraphStore.from_texts(texts, "lsa")), k=k)
-
-        return create
-
-    @property
-    def retriever_constructor_params(self):
-        return {}
-
-    @property
-    def retriever_query_example(self):
-        return "salt water in winter"
 
 
 # -- input and config schemas -----------------------------------------------------------------------------------
