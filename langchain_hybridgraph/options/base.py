@@ -276,8 +276,13 @@ class OptionGroup(OptionModel):
 
     def shared_with(self, stage: Callable[..., Any]) -> dict[str, Any]:
         """Return the options that the dataclass ``stage`` has as fields of the same names, with their values."""
-        names = {each.name for each in fields(stage)}  # type: ignore[arg-type]  # a dataclass
-        return {name: getattr(self, name) for name in type(self).model_fields if name in names}
+        return {name: getattr(self, name) for name in _shared_names(type(self), stage)}
+
+
+@cache
+def _shared_names(group: type[OptionGroup], stage: Any) -> list[str]:
+    names = {each.name for each in fields(stage)}
+    return [name for name in group.model_fields if name in names]
 
 
 if TYPE_CHECKING:

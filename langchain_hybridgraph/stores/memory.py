@@ -120,13 +120,13 @@ class EmbeddedMemory:
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the state of each of these chunks and parents (see ``catalog_writes.learned``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard, self._index.catalog.reading() as connection:
             return catalog_writes.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns; parents have values only with ``known_at``."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         if scope.known_at is not None:
             memories = self.states(ids, scope)
             return MemoryColumns.of([memories.get(id, _NOTHING) for id in ids])

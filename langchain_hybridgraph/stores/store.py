@@ -57,7 +57,7 @@ class Sessions:
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return up to ``n`` turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         order = "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5"
         name, turns, page = (self._index.rows.tenant, reference(session_id)), list[Chunk](), 0
         with self._index.guard:
