@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_hybridgraph.chunks import chunk_uri, context_type_of
-from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
+from langchain_hybridgraph.errors import (
+    FormatVersionError,
+    NotAnIndexError,
+    ReadOnlyError,
+    StoreError,
+    StoreUnavailableError,
+)
 from langchain_hybridgraph.records import Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import MEMORY_TABLES, OWNERLESS, STATELESS, trim_graph_changes
 from langchain_hybridgraph.stores.chunk_rows import (
@@ -270,7 +276,7 @@ class Catalog:
 
     def _check_place(self) -> None:
         if self._path is not None and self._opened not in {None, self._place()}:
-            raise StoreError(
+            raise StoreUnavailableError(
                 f"the index {self._path.parent} was deleted or replaced while it was open: close this store and open "
                 "the folder again"
             )
