@@ -54,15 +54,18 @@ Opener = Callable[[str | None], DocumentStore]
 
 LOGGER = logging.getLogger("langchain_hybridgraph.server")
 _LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
-
+_REPAIR = (
+    "try again, and if this goes on, check that the index was not moved, deleted or replaced: put it back, or restart "
+    "the service"
+)
 
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
     (ReadOnlyError, Refusal(403, "the store is open read-only")),
     (
         (StoreLockedError, StoreUnavailableError, OverloadedError),
-        Refusal(503, "the store is busy or cannot be reached; try again", {"Retry-After": "1"}),
+        Refusal(503, f"the store is busy or cannot be reached; {_REPAIR}", {"Retry-After": "1"}),
     ),
-    (RetrievalError, Refusal(503, "no source of the search could answer", {"Retry-After": "1"})),
+    (RetrievalError, Refusal(503, f"no source of the search could answer; {_REPAIR}", {"Retry-After": "1"})),
     (TimeoutError, Refusal(504, "the request took longer than the service allows")),
     ((StoreError, TenantError), Refusal(500, "internal error")),
 ]
