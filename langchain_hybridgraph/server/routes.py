@@ -158,7 +158,7 @@ SearchBody = Annotated[dict[str, Any], Body()]
 
 async def _search(service: Service, body: SearchBody, access: Access, request: Request) -> RetrievalResult[Document]:
     """Return the result of a search, which is cancelled if the client closes the connection."""
-    searching = asyncio.create_task(service.search(access, service.read(body)))
+    searching = asyncio.create_task(service.search(access, service.read(access, body)))
 
     async def cancel_if_closed() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -200,7 +200,7 @@ def add_searches(router: APIRouter, service: Service) -> None:
         Each ``hit`` event contains a document. The last event is ``answer``, with the ids in their final ``order``, or
         ``error``.
         """
-        request = service.read(body)
+        request = service.read(access, body)
 
         async def lines() -> AsyncIterator[bytes]:
             async with aclosing(service.events(access, request)) as events:

@@ -20,6 +20,7 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
+from langchain_hybridgraph.options.base import with_name
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
@@ -65,7 +66,7 @@ def grpc_server(service: Service) -> grpc.aio.Server:
         fields: dict[str, Any] = {"method": "StreamRetrieve"}
         try:
             access = service.tokens.admit(_authorization(context))
-            async with aclosing(service.events(access, service.read(_body(message)))) as events:
+            async with aclosing(service.events(access, service.read(access, _body(message)))) as events:
                 async for name, data in events:
                     if name == "error":
                         raise Refusal(data["status"], data["detail"])
@@ -130,4 +131,4 @@ def _as_number(value: Any) -> Any:
 def _text(detail: Any) -> str:
     if isinstance(detail, str):
         return detail
-    return "; ".join(f"{'.'.join(map(str, each['path']))}: {each['message']}".removeprefix(": ") for each in detail)
+    return "; ".join(with_name(each["path"], each["message"]) for each in detail)

@@ -26,7 +26,6 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 from langchain_hybridgraph.execution.threads import OverloadedError
-from langchain_hybridgraph.options.base import OptionGroup
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents
@@ -201,31 +200,29 @@ class Service:
 
     # -- searches -------------------------------------------------------------------------------------------
 
-    def read(self, body: Mapping[str, Any]) -> SearchRequest:
-        """Return the request in a JSON object. Raises InvalidRequestError, also for options beyond the limits."""
-        request, limits = read_request(body, self.models), self.limits
-        numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
-        for name, group in request.options.items():
-            if isinstance(group, OptionGroup):
-                numbers |= {(name, option): getattr(group, option) for option in group.model_fields_set}
-        for path, value in numbers.items():
-            if path[-1] in _LIMITED and isinstance(value, int) and value > limits.k:
-                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {limits.k} here, got {value}"))
-        deadline_ms = numbers.get(("deadline_ms",)) or 0
-        if deadline_ms > limits.deadline * 1e3:
-            message = f"deadline_ms must be at most {limits.deadline * 1e3:g} here, got {deadline_ms:g}"
-            raise InvalidRequestError(Problem(("deadline_ms",), message))
+    def read(self, access: Access, body: Mapping[str, Any]) -> SearchRequest:
+        """Return the request in a JSON object.
+
+        Raises InvalidRequestError, also for options beyond the limits, and Refusal without the right to search.
+        """
+        if "read" not in access.rights:
+            raise Refusal(*FORBIDDEN)
+        request = read_request(body, self.models)
+        if request.options.get("tenant") not in (None, access.tenant):
+            raise Refusal(*FORBIDDEN)
+        limits = dict.fromkeys(_LIMITED, self.limits.k) | {"deadline_ms": int(self.limits.deadline * 1e3)}
+        for path, value in request.values.items():
+            most = limits.get(path[-1])
+            if most is not None and isinstance(value, int | float) and value > most:
+                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {most} here, got {value}"))
         return request
 
     async def search(
         self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
     ) -> RetrievalResult[Document]:
         """Return the answer. ``hand_out`` receives Documents as soon as they are certain to be in it."""
-        if "read" not in access.rights:
-            raise Refusal(*FORBIDDEN)
         options = request.options
-        if options.pop("tenant", None) not in (None, access.tenant):
-            raise Refusal(*FORBIDDEN)
+        options.pop("tenant", None)
         if access.filter is not None:
             own = options.get("filter")
             options["filter"] = access.filter if own is None else access.filter & own
@@ -237,11 +234,11 @@ class Service:
             async with asyncio.timeout(self.limits.deadline):
                 result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
                 return result
-        except EmbeddingMismatchError as error:
-            raise InvalidRequestError(Problem(("vector",), str(error))) from error
+        except (ConfigurationError, FilterError, EmbeddingMismatchError) as error:
+            raise InvalidRequestError(request.problem(str(error))) from error
 
     async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:
-        """Yield each hit as soon as it is certain, and then the answer; an error is an event.
+        """Yield ``started`` at once, each hit as soon as it is certain, and then the answer; an error is an event.
 
         ``answer`` has the ids in the final ``order``, and the hits that have ``changed`` since they were sent: their
         rank, or the score that a reranker gave them. Closing the generator cancels the search.
