@@ -197,8 +197,8 @@ def add_searches(router: APIRouter, service: Service) -> None:
     async def stream(body: SearchBody, access: CanRead) -> Response:
         """Send each hit as soon as it is certain to be in the answer (server-sent events).
 
-        Each ``hit`` event contains a document. The last event is ``answer``, with the ids in their final ``order``, or
-        ``error``.
+        The first event is ``started``. Each ``hit`` event contains a document. The last event is ``answer``, with the
+        ids in their final ``order``, or ``error``.
         """
         request = service.read(access, body)
 

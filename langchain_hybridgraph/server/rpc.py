@@ -68,6 +68,9 @@ def grpc_server(service: Service) -> grpc.aio.Server:
             access = service.tokens.admit(_authorization(context))
             async with aclosing(service.events(access, service.read(access, _body(message)))) as events:
                 async for name, data in events:
+                    if name == "started":
+                        await context.send_initial_metadata(())
+                        continue
                     if name == "error":
                         raise Refusal(data["status"], data["detail"])
                     yield ParseDict({name: _converted(data, _as_number)}, RetrieveEvent(), ignore_unknown_fields=True)

@@ -98,7 +98,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
 
 
 class Event(NamedTuple):
-    """Event of a stream: ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
+    """Event of a stream: ``started``, ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
 
     name: str
     data: dict[str, Any]
@@ -249,6 +249,7 @@ class Service:
             results.append(await self.search(access, request, hand_out))
             return results[0]
 
+        yield Event("started", {"retriever": request.retriever})
         sent_documents: dict[str | None, Any] = {}
         try:
             async with aclosing(stream_documents(search)) as parts:
