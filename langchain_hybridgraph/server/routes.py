@@ -57,20 +57,26 @@ class SearchAnswer(BaseModel):
     answerability: dict[str, Any] | None
 
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"description": description}
-    for status, description in {
-        401: "The token is missing or wrong.",
-        403: "The token does not allow the request.",
-        404: "No item that is visible to the token has this id.",
-        413: "The body is too large.",
-        422: "The request is invalid; detail lists the path and the message of each problem.",
-        429: "Too many requests for this token.",
-        503: "The store is busy or cannot be reached.",
-        504: "The request took too long.",
-    }.items()
+_REFUSALS = {
+    400: "The request is not valid HTTP, or its Host header is not that of the service.",
+    401: "The token is missing or wrong.",
+    403: "The token does not allow the request, or the store is read-only.",
+    404: "No item that is visible to the token has this id.",
+    413: "The body is too large.",
+    422: "The request is invalid; detail lists the path and the message of each problem.",
+    429: "Too many requests for this token.",
+    500: "Internal error.",
+    501: "The store, such as Milvus, cannot do this.",
+    503: "The store is busy or cannot be reached.",
+    504: "The request took too long.",
 }
-"""OpenAPI responses of every endpoint."""
+_STORE = (503, 504)
+_BODY = (413, 422, *_STORE)
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI responses with these statuses."""
+    return {status: {"description": _REFUSALS[status]} for status in statuses}
 
 
 _FACT = {"id": "home", "page_content": "Ada lives in Kent."}
@@ -181,19 +187,19 @@ def add_searches(router: APIRouter, service: Service) -> None:
 
     of_search: dict[str, Any] = {"openapi_extra": _search_schema(service), "tags": ["search"]}
 
-    @router.post("/search", **of_search, responses={200: {"model": SearchAnswer}})
+    @router.post("/search", **of_search, responses={200: {"model": SearchAnswer}, **refusals(*_BODY)})
     async def search(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Return the best hits, with their scores and provenance."""
         return Json((await _search(service, body, access, request)).to_dict())
 
-    @router.post("/explain", **of_search)
+    @router.post("/explain", **of_search, responses=refusals(*_BODY))
     async def explain(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Explain the result of a search in words."""
         result = await _search(service, body, access, request)
         hits = [{"id": hit.id, "explanation": hit.explain()} for hit in result.hits]
         return Json({"explanation": explain_result(result), "hits": hits})
 
-    @router.post("/search/stream", **of_search)
+    @router.post("/search/stream", **of_search, responses=refusals(*_BODY))
     async def stream(body: SearchBody, access: CanRead) -> Response:
         """Send each hit as soon as it is certain to be in the answer (server-sent events).
 
@@ -222,7 +228,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
         """Return an id, and the ids of all chunks of the document with this id."""
         return list(dict.fromkeys([id, *sorted(store.document_chunks([id])[id])]))
 
-    @router.post("/documents", **tags)
+    @router.post("/documents", **tags, responses=refusals(*_BODY))
     async def add(body: NewDocuments, access: CanWrite) -> Response:
         """Add documents, or replace those with the same ids, and connect them by edges."""
         documents = [each.document() for each in body.documents]
@@ -232,7 +238,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
         report = await asyncio.to_thread(ingest, documents, store, split=body.split)
         return Json({"ids": [document.id for document in documents], "report": to_json(report)})
 
-    @router.get("/documents/{id:path}", **tags)
+    @router.get("/documents/{id:path}", **tags, responses=refusals(404, 422, *_STORE))
     async def get(id: str, access: CanRead) -> Response:
         """Return a chunk, or all chunks of a document."""
 
@@ -250,7 +256,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no document has this id")
         return Json({"documents": to_json(documents)})
 
-    @router.delete("/documents/{id:path}", **tags)
+    @router.delete("/documents/{id:path}", **tags, responses=refusals(404, 422, *_STORE))
     async def delete(id: str, access: CanWrite) -> Response:
         """Delete a chunk, or all chunks of a document."""
 
@@ -295,14 +301,14 @@ def add_memory(router: APIRouter, service: Service) -> None:
     sessions: Any = {"tags": ["sessions"]}
     memory: Any = {"tags": ["memory"]}
 
-    @router.post("/sessions/{id:path}", **sessions)
+    @router.post("/sessions/{id:path}", **sessions, responses=refusals(501, *_BODY))
     async def add_turns(id: str, body: NewTurns, access: CanWrite) -> Response:
         """Add turns to a session."""
         turns = [(role, text) for role, text in body.turns]
         ids = await answer(access, "sessions", "add", id, turns, ttl=body.ttl, metadata=body.metadata)
         return Json({"ids": ids})
 
-    @router.get("/sessions/{id:path}", **sessions)
+    @router.get("/sessions/{id:path}", **sessions, responses=refusals(404, 422, 501, *_STORE))
     async def get_turns(id: str, access: CanRead, n: Annotated[int, Query(ge=1, le=1_000)] = 100) -> Response:
         """Return the last turns of a session, oldest first."""
         turns = await answer(access, "sessions", "turns", id, n, Scope(access.filter, access.tenant))
@@ -310,7 +316,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no session has this id")
         return Json({"turns": [to_json(to_document(turn)) for turn in reversed(turns)]})
 
-    @router.delete("/sessions/{id:path}", **sessions)
+    @router.delete("/sessions/{id:path}", **sessions, responses=refusals(404, 422, 501, *_STORE))
     async def delete_session(id: str, access: CanWrite) -> Response:
         """Delete all turns of a session."""
         deleted = await answer(access, "sessions", "delete", id)
@@ -318,7 +324,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no session has this id")
         return Json({"deleted": deleted})
 
-    @router.post("/memory", **memory)
+    @router.post("/memory", **memory, responses=refusals(501, *_BODY))
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
         documents = [each.document() for each in body.documents]
@@ -327,7 +333,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
 
     of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), **memory}
 
-    @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}})
+    @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}, **refusals(*_BODY)})
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Search with the retriever ``memory``, as ``/search`` does; documents that are not memories count less."""
         if body.setdefault("retriever", "memory") != "memory":
@@ -335,23 +341,23 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise InvalidRequestError(Problem(("retriever",), message))
         return Json((await _search(service, body, access, request)).to_dict())
 
-    @router.post("/memory/feedback", **memory)
+    @router.post("/memory/feedback", **memory, responses=refusals(404, 501, *_BODY))
     async def feedback(body: Feedback, access: CanWrite) -> Response:
         """Record feedback, which changes the confidence and the utility of memories."""
         return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb, ids=body.ids)})
 
-    @router.post("/memory/supersede", **memory)
+    @router.post("/memory/supersede", **memory, responses=refusals(404, 501, *_BODY))
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
         old_id, fact = body.old_id, body.document.document()
         return Json({"id": await answer(access, "memory", "supersede", old_id, fact, at=body.at, ids=[old_id])})
 
-    @router.post("/memory/retract", **memory)
+    @router.post("/memory/retract", **memory, responses=refusals(404, 501, *_BODY))
     async def retract(body: MemoryIds, access: CanWrite) -> Response:
         """Withdraw statements; only searches with an earlier ``known_at`` find them."""
         return Json({"retracted": await answer(access, "memory", "retract", body.ids, ids=body.ids)})
 
-    @router.post("/memory/expire", **memory)
+    @router.post("/memory/expire", **memory, responses=refusals(501, *_STORE))
     async def expire(access: CanManage) -> Response:
         """Delete memories and turns that have expired."""
         return Json({"deleted": await answer(access, "memory", "expire")})
@@ -368,7 +374,7 @@ def add_health(router: APIRouter, service: Service) -> None:
         """Return 200 as long as the process is running."""
         return Json({"status": "ok"})
 
-    @router.get("/readyz", tags=["operations"])
+    @router.get("/readyz", tags=["operations"], responses=refusals(*_STORE))
     async def readiness() -> Response:
         """Return 200 if the store can be read, and otherwise 503."""
         with suppress(Exception):
