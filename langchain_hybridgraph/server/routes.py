@@ -1,6 +1,7 @@
 """Endpoints of the service."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, Literal
@@ -8,19 +9,24 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from langchain_hybridgraph.adapters.documents import to_document
-from langchain_hybridgraph.chunks import to_json
+from langchain_hybridgraph.chunks import replace_surrogates, to_json
 from langchain_hybridgraph.display import explain_result
+from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.records import Scope, memory_id
+from langchain_hybridgraph.records import SESSION, Scope, memory_id
+from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.search.conversation import SKIPPED_ROLES, SPEAKERS
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Refusal
 from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
+
+ROLES = [*SPEAKERS, *sorted(SKIPPED_ROLES)]
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 
@@ -29,16 +35,48 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class _Stored(_Model):
+    """Model of texts that are stored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check(cls, body: Any) -> Any:
+        """Refuse numbers and characters that a store cannot represent, which would be changed without notice."""
+        parts: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
+        while parts:  # a nested body could exceed Python's limit of recursive calls
+            path, value = parts.pop()
+            if isinstance(value, dict):
+                for key, each in value.items():
+                    parts += [((*path, key), key), ((*path, key), each)]
+            elif isinstance(value, list):
+                parts += [((*path, place), each) for place, each in enumerate(value)]
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise InvalidRequestError(Problem(path, f"a number must be finite, got {value}; write null instead"))
+            elif isinstance(value, str) and replace_surrogates(value) != value:
+                message = f"a text must be valid Unicode, got {quote_value(value)}; remove the half of a surrogate pair"
+                raise InvalidRequestError(Problem(path, message))
+        return body
+
+
 def _example(**values: Any) -> dict[str, Any]:
     return {"examples": [values]}
 
 
-class DocumentBody(_Model):
+def _check_id(id: str | None) -> str | None:
+    if id is not None and id.startswith(SESSION):
+        raise ValueError(
+            f"an id must not begin with {SESSION!r}, as those of turns do, got {quote_value(id)}; choose another one, "
+            "or add turns with POST /sessions/{id}"
+        )
+    return id
+
+
+class DocumentBody(_Stored):
     """Document, as in the answer to a search."""
 
     page_content: str
     metadata: dict[str, Any] = Field(default_factory=dict)
-    id: str | None = Field(None, min_length=1)
+    id: Annotated[str | None, AfterValidator(_check_id)] = Field(None, min_length=1)
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
@@ -92,10 +130,19 @@ class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split
     )
 
 
-class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])):
+def _check_turn(turn: list[str]) -> list[str]:
+    if turn[0].lower() not in ROLES:
+        expected = f"{nearest(turn[0], ROLES)}expected one of {', '.join(ROLES)}"
+        raise InvalidRequestError(Problem((0,), f"the role {quote_value(turn[0])} is unknown; {expected}"))
+    return turn
+
+
+class NewTurns(
+    _Stored, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])
+):
     """Turns of a conversation, as pairs of a role and a text, oldest first."""
 
-    turns: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+    turns: list[Annotated[list[str], Field(min_length=2, max_length=2), AfterValidator(_check_turn)]]
     ttl: float | None = Field(None, gt=0, le=LONGEST_TTL, description="Seconds after which the turns expire.")
     metadata: dict[str, Any] = Field(default_factory=dict)
 
