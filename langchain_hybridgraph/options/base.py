@@ -154,7 +154,6 @@ _DESCRIPTIONS = {
     str: "a string",
     Path: "a path",
     Callable: "a function",
-    Sequence: "a list",
     Sequence[float]: "a list of numbers",
     Sequence[str]: "a list of strings",
     frozenset: "a string or a list of strings",

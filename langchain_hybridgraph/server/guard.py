@@ -16,7 +16,6 @@ from fastapi.responses import Response
 from starlette.routing import Match
 
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, FORBIDDEN, Access, Limits, Refusal, Right, Tokens
-from langchain_hybridgraph.server.requests import InvalidRequestError
 from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
 
 if TYPE_CHECKING:
@@ -173,11 +172,8 @@ async def answer_invalid(request: Request, error: Any) -> Response:
     for each in error.errors():
         _, *path = each["loc"]  # the first part is "body", "query" or "path"
         message = each["msg"].removeprefix("Value error, ")
-        cause = each.get("ctx", {}).get("error")
         if each["type"] == "json_invalid":
-            path, message = [], f"the body is not JSON ({cause} at character {each['loc'][1]})"
-        if isinstance(cause, InvalidRequestError):
-            path += cause.problems[0].path
+            path, message = [], f"the body is not JSON ({each['ctx']['error']} at character {each['loc'][1]})"
         problems.append({"path": path, "message": message})
     return Json({"detail": problems}, 422)
 

@@ -55,6 +55,7 @@ INSTRUCTIONS = (
 )
 MEMORY_TYPE = "memory_type"
 """Metadata key that marks a text as a memory."""
+_WRITING = ("remember", "forget")
 MOST_LISTED = 1_000
 LONGEST_MEMORY = 10_000
 
@@ -89,15 +90,10 @@ def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **o
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     deletes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-    for tool, hints in (
-        (tools.search, reads),
-        (tools.search_graph, reads),
-        (tools.read_document, reads),
-        (tools.recall, reads),
-        (tools.remember, adds),
-        (tools.forget, deletes),
-    ):
-        server.add_tool(tool, annotations=hints, structured_output=False)
+    for tool in (tools.search, tools.search_graph, tools.read_document, tools.recall):
+        server.add_tool(tool, annotations=reads, structured_output=False)
+    server.add_tool(tools.remember, annotations=adds, structured_output=False)
+    server.add_tool(tools.forget, annotations=deletes, structured_output=False)
     for registered in server._tool_manager.list_tools():  # the SDK would ignore a misspelt argument, such as a filter
         arguments = registered.fn_metadata.arg_model
         arguments.model_config["extra"] = "forbid"
@@ -139,12 +135,8 @@ class _Server(MCPServer[Any]):
 
     async def list_tools(self) -> list[Tool]:
         rights = _access(self.tokens).rights
-
-        def is_allowed(tool: Tool) -> bool:
-            reads = tool.annotations is not None and tool.annotations.read_only_hint
-            return ("read" if reads else "write") in rights
-
-        return list(filter(is_allowed, await super().list_tools()))
+        tools = await super().list_tools()
+        return [tool for tool in tools if ("write" if tool.name in _WRITING else "read") in rights]
 
 
 class _Verifier:

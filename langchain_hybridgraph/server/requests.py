@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import HISTORY, CallSettings, unknown_options
-from langchain_hybridgraph.options.base import OptionGroup, is_plain, problems_in
+from langchain_hybridgraph.options.base import is_plain, problems_in
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
@@ -57,21 +57,12 @@ class SearchRequest(BaseModel):
         """Return the options of the call that are set."""
         return {name: getattr(self, name) for name in self.model_fields_set - SearchRequest.model_fields.keys()}
 
-    @property
-    def values(self) -> dict[tuple[str, ...], Any]:
-        """Return the values of the options that are set, also of those in groups, by path."""
-        values: dict[tuple[str, ...], Any] = {(name,): value for name, value in self.options.items()}
-        for name, group in self.options.items():
-            if isinstance(group, OptionGroup):
-                values |= {(name, option): value for option, value in group.own_options().items()}
-        return values
-
     def problem(self, message: str) -> Problem:
         """Return the problem that an error message describes, with the path of the first option that it names."""
-        paths = {"query": ("query",)} | {path[-1]: path for path in self.values}
+        paths = {name: (name,) for name in ("query", *self.options)}
         paths["history"] = paths.get(HISTORY) or paths.get("session", ())
-        names = [word for word in re.findall(r"\w+", message) if word in paths]
-        return Problem(paths[names[0]] if names else (), message)
+        named = [paths[word] for word in re.findall(r"\w+", message) if word in paths]
+        return Problem(named[0] if named else (), message)
 
 
 @cache

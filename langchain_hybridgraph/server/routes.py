@@ -1,7 +1,7 @@
 """Endpoints of the service."""
 
 import asyncio
-import math
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, Literal
@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from langchain_core.documents import Document
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from langchain_hybridgraph.adapters.documents import to_document
-from langchain_hybridgraph.chunks import replace_surrogates, to_json
+from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
@@ -35,48 +35,42 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Stored(_Model):
-    """Model of texts that are stored."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check(cls, body: Any) -> Any:
-        """Refuse numbers and characters that a store cannot represent, which would be changed without notice."""
-        parts: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
-        while parts:  # a nested body could exceed Python's limit of recursive calls
-            path, value = parts.pop()
-            if isinstance(value, dict):
-                for key, each in value.items():
-                    parts += [((*path, key), key), ((*path, key), each)]
-            elif isinstance(value, list):
-                parts += [((*path, place), each) for place, each in enumerate(value)]
-            elif isinstance(value, float) and not math.isfinite(value):
-                raise InvalidRequestError(Problem(path, f"a number must be finite, got {value}; write null instead"))
-            elif isinstance(value, str) and replace_surrogates(value) != value:
-                message = f"a text must be valid Unicode, got {quote_value(value)}; remove the half of a surrogate pair"
-                raise InvalidRequestError(Problem(path, message))
-        return body
-
-
 def _example(**values: Any) -> dict[str, Any]:
     return {"examples": [values]}
 
 
-def _check_id(id: str | None) -> str | None:
+def _storable(value: Any) -> Any:
+    """Return the value. Raises ValueError for numbers and characters that a store would change without notice."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"numbers must be finite, and texts valid Unicode, to be stored: {error}") from None
+    return value
+
+
+def _not_a_turn(id: str | None) -> str | None:
     if id is not None and id.startswith(SESSION):
-        raise ValueError(
-            f"an id must not begin with {SESSION!r}, as those of turns do, got {quote_value(id)}; choose another one, "
-            "or add turns with POST /sessions/{id}"
-        )
+        raise ValueError(f"{SESSION!r} begins the ids of turns: choose another id, or POST /sessions/{{id}}")
     return id
 
 
-class DocumentBody(_Stored):
+def _with_role(turn: list[str]) -> list[str]:
+    if turn[0].lower() not in ROLES:
+        hint = f"{nearest(turn[0], ROLES)}expected one of {', '.join(ROLES)}"
+        raise ValueError(f"the role {quote_value(turn[0])} is unknown; {hint}")
+    return turn
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
+class DocumentBody(_Model):
     """Document, as in the answer to a search."""
 
-    page_content: str
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    id: Annotated[str | None, AfterValidator(_check_id)] = Field(None, min_length=1)
+    page_content: Text
+    metadata: Metadata = Field(default_factory=dict)
+    id: Annotated[str | None, AfterValidator(_not_a_turn)] = Field(None, min_length=1)
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
@@ -130,21 +124,12 @@ class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split
     )
 
 
-def _check_turn(turn: list[str]) -> list[str]:
-    if turn[0].lower() not in ROLES:
-        expected = f"{nearest(turn[0], ROLES)}expected one of {', '.join(ROLES)}"
-        raise InvalidRequestError(Problem((0,), f"the role {quote_value(turn[0])} is unknown; {expected}"))
-    return turn
-
-
-class NewTurns(
-    _Stored, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])
-):
+class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])):
     """Turns of a conversation, as pairs of a role and a text, oldest first."""
 
-    turns: list[Annotated[list[str], Field(min_length=2, max_length=2), AfterValidator(_check_turn)]]
+    turns: list[Annotated[list[Text], Field(min_length=2, max_length=2), AfterValidator(_with_role)]]
     ttl: float | None = Field(None, gt=0, le=LONGEST_TTL, description="Seconds after which the turns expire.")
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class NewMemories(_Model, json_schema_extra=_example(documents=[_FACT])):
@@ -324,21 +309,15 @@ def add_documents(router: APIRouter, service: Service) -> None:
 def add_memory(router: APIRouter, service: Service) -> None:
     """Add the endpoints for sessions and memories."""
 
-    async def answer(
-        access: Access,
-        part: Literal["memory", "sessions"],
-        verb: str,
-        *arguments: Any,
-        ids: Sequence[str] = (),
-        **options: Any,
-    ) -> Any:
+    async def answer(access: Access, name: str, *arguments: Any, ids: Sequence[str] = (), **options: Any) -> Any:
         """Call a method of a store's memory or sessions, and return its result. All of the ``ids`` must exist."""
+        part, verb = name.split(".")
 
         def call() -> Any:
             store: Any = service.store(access.tenant)
             method = getattr(getattr(store, part), verb, None)
             if method is None:
-                raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead")
+                raise Refusal(501, f"this store has no {name}; serve an index in a folder instead")
             if ids and len(store.get(ids)) < len({*ids}):
                 raise Refusal(404, "not all of these ids exist")
             return method(*arguments, **options)
@@ -352,13 +331,13 @@ def add_memory(router: APIRouter, service: Service) -> None:
     async def add_turns(id: str, body: NewTurns, access: CanWrite) -> Response:
         """Add turns to a session."""
         turns = [(role, text) for role, text in body.turns]
-        ids = await answer(access, "sessions", "add", id, turns, ttl=body.ttl, metadata=body.metadata)
+        ids = await answer(access, "sessions.add", id, turns, ttl=body.ttl, metadata=body.metadata)
         return Json({"ids": ids})
 
     @router.get("/sessions/{id:path}", **sessions, responses=refusals(404, 422, 501, *_STORE))
     async def get_turns(id: str, access: CanRead, n: Annotated[int, Query(ge=1, le=1_000)] = 100) -> Response:
         """Return the last turns of a session, oldest first."""
-        turns = await answer(access, "sessions", "turns", id, n, Scope(access.filter, access.tenant))
+        turns = await answer(access, "sessions.turns", id, n, Scope(access.filter, access.tenant))
         if not turns:
             raise Refusal(404, "no session has this id")
         return Json({"turns": [to_json(to_document(turn)) for turn in reversed(turns)]})
@@ -366,7 +345,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.delete("/sessions/{id:path}", **sessions, responses=refusals(404, 422, 501, *_STORE))
     async def delete_session(id: str, access: CanWrite) -> Response:
         """Delete all turns of a session."""
-        deleted = await answer(access, "sessions", "delete", id)
+        deleted = await answer(access, "sessions.delete", id)
         if not deleted:
             raise Refusal(404, "no session has this id")
         return Json({"deleted": deleted})
@@ -375,7 +354,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
         documents = [each.document() for each in body.documents]
-        admissions = await answer(access, "memory", "remember", documents, contradictions=body.contradictions)
+        admissions = await answer(access, "memory.remember", documents, contradictions=body.contradictions)
         return Json({"admissions": to_json(admissions)})
 
     of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), **memory}
@@ -391,23 +370,23 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory/feedback", **memory, responses=refusals(404, 501, *_BODY))
     async def feedback(body: Feedback, access: CanWrite) -> Response:
         """Record feedback, which changes the confidence and the utility of memories."""
-        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb, ids=body.ids)})
+        return Json({"ids": await answer(access, "memory.feedback", body.ids, body.verb, ids=body.ids)})
 
     @router.post("/memory/supersede", **memory, responses=refusals(404, 501, *_BODY))
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
         old_id, fact = body.old_id, body.document.document()
-        return Json({"id": await answer(access, "memory", "supersede", old_id, fact, at=body.at, ids=[old_id])})
+        return Json({"id": await answer(access, "memory.supersede", old_id, fact, at=body.at, ids=[old_id])})
 
     @router.post("/memory/retract", **memory, responses=refusals(404, 501, *_BODY))
     async def retract(body: MemoryIds, access: CanWrite) -> Response:
         """Withdraw statements; only searches with an earlier ``known_at`` find them."""
-        return Json({"retracted": await answer(access, "memory", "retract", body.ids, ids=body.ids)})
+        return Json({"retracted": await answer(access, "memory.retract", body.ids, ids=body.ids)})
 
     @router.post("/memory/expire", **memory, responses=refusals(501, *_STORE))
     async def expire(access: CanManage) -> Response:
         """Delete memories and turns that have expired."""
-        return Json({"deleted": await answer(access, "memory", "expire")})
+        return Json({"deleted": await answer(access, "memory.expire")})
 
 
 # -- operations ------------------------------------------------------------------------------------------------

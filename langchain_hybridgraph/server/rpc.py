@@ -65,7 +65,8 @@ def grpc_server(service: Service) -> grpc.aio.Server:
         started, status, access = time.perf_counter(), CLIENT_CLOSED, None
         fields: dict[str, Any] = {"method": "StreamRetrieve"}
         try:
-            access = service.tokens.admit(_authorization(context))
+            metadata = dict(context.invocation_metadata() or ())
+            access = service.tokens.admit(str(metadata.get("authorization", "")))
             async with aclosing(service.events(access, service.read(access, _body(message)))) as events:
                 async for name, data in events:
                     if name == "started":
@@ -94,11 +95,6 @@ def grpc_server(service: Service) -> grpc.aio.Server:
     (name,) = DESCRIPTOR.services_by_name.values()
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name.full_name, {"StreamRetrieve": handler})])
     return server
-
-
-def _authorization(context: ServicerContext[Any, Any]) -> str:
-    metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-    return metadata.get("authorization", "")
 
 
 def _body(message: RetrieveRequest) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from langchain_hybridgraph.errors import (
     FilterError,
     ReadOnlyError,
     RetrievalError,
-    StoreError,
     StoreLockedError,
     StoreUnavailableError,
     TenantError,
 )
 from langchain_hybridgraph.execution.threads import OverloadedError
+from langchain_hybridgraph.options.base import OptionGroup
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents
@@ -53,20 +53,18 @@ Opener = Callable[[str | None], DocumentStore]
 
 LOGGER = logging.getLogger("langchain_hybridgraph.server")
 _LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
-_REPAIR = (
-    "try again, and if this goes on, check that the index was not moved, deleted or replaced: put it back, or restart "
-    "the service"
+_UNAVAILABLE = (
+    "the store is busy or cannot be read: try again, and if its folder was moved, deleted or replaced, put it back or "
+    "restart the service"
 )
 
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
     (ReadOnlyError, Refusal(403, "the store is open read-only")),
     (
-        (StoreLockedError, StoreUnavailableError, OverloadedError),
-        Refusal(503, f"the store is busy or cannot be reached; {_REPAIR}", {"Retry-After": "1"}),
+        (StoreLockedError, StoreUnavailableError, OverloadedError, RetrievalError),
+        Refusal(503, _UNAVAILABLE, {"Retry-After": "1"}),
     ),
-    (RetrievalError, Refusal(503, f"no source of the search could answer; {_REPAIR}", {"Retry-After": "1"})),
     (TimeoutError, Refusal(504, "the request took longer than the service allows")),
-    ((StoreError, TenantError), Refusal(500, "internal error")),
 ]
 
 
@@ -211,7 +209,11 @@ class Service:
         if request.options.get("tenant") not in (None, access.tenant):
             raise Refusal(*FORBIDDEN)
         limits = dict.fromkeys(_LIMITED, self.limits.k) | {"deadline_ms": int(self.limits.deadline * 1e3)}
-        for path, value in request.values.items():
+        values: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
+        for name, group in request.options.items():
+            if isinstance(group, OptionGroup):
+                values |= {(name, option): value for option, value in group.own_options().items()}
+        for path, value in values.items():
             most = limits.get(path[-1])
             if most is not None and isinstance(value, int | float) and value > most:
                 raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {most} here, got {value}"))

@@ -297,12 +297,12 @@ UNSTORABLE = [
     (
         "/documents",
         {"documents": [{"page_content": "a", "metadata": {"n": [1, math.nan]}}]},
-        ["documents", 0, "metadata", "n", 1],
+        ["documents", 0, "metadata"],
     ),
-    ("/memory", {"documents": [{"page_content": "a", "metadata": {"n": math.inf}}]}, ["documents", 0, "metadata", "n"]),
+    ("/memory", {"documents": [{"page_content": "a", "metadata": {"n": math.inf}}]}, ["documents", 0, "metadata"]),
     ("/memory/supersede", {"old_id": "ada", "document": {"page_content": "\udc00"}}, ["document", "page_content"]),
     ("/sessions/monday", {"turns": [["user", "odd \ud800"]]}, ["turns", 0, 1]),
-    ("/sessions/monday", {"turns": [["user", "Hello."], ["alien", "Hi."]]}, ["turns", 1, 0]),
+    ("/sessions/monday", {"turns": [["user", "Hello."], ["alien", "Hi."]]}, ["turns", 1]),
     ("/documents", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
     ("/memory", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
 ]
@@ -336,7 +336,7 @@ async def test_an_index_that_was_moved(tmp_path):
         for call, body in [("documents", document), ("search", {"query": "cats"}), ("sessions/s", {"turns": []})]:
             answer = await client.post(f"/{call}", json=body)
             assert answer.status_code == 503
-            assert "put it back, or restart the service" in answer.json()["detail"]
+            assert "put it back or restart the service" in answer.json()["detail"]
         assert (await client.get("/healthz")).status_code == 200
         (tmp_path / "elsewhere").rename(path)
         assert (await client.post("/documents", json=document)).status_code == 200
