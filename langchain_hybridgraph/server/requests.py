@@ -59,10 +59,10 @@ class SearchRequest(BaseModel):
 
     def problem(self, message: str) -> Problem:
         """Return the problem that an error message describes, with the path of the first option that it names."""
-        paths = {name: (name,) for name in ("query", *self.options)}
+        paths: dict[str, tuple[str, ...]] = {name: (name,) for name in ("query", *self.options)}
         paths["history"] = paths.get(HISTORY) or paths.get("session", ())
-        named = [paths[word] for word in re.findall(r"\w+", message) if word in paths]
-        return Problem(named[0] if named else (), message)
+        mentions = [paths[word] for word in re.findall(r"\w+", message) if word in paths]
+        return Problem(mentions[0] if mentions else (), message)
 
 
 @cache
