@@ -28,12 +28,12 @@ from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
 from langchain_hybridgraph.server.routes import (
     REFERENCE,
-    REFUSALS,
     add_documents,
     add_health,
     add_memory,
     add_metrics,
     add_searches,
+    refusals,
 )
 from langchain_hybridgraph.server.service import ServedStore, Service
 
@@ -81,7 +81,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # these pages load their scripts from another host
         redoc_url=None,
-        responses=REFUSALS,
+        responses=refusals(400, 500),
     )
     app.state.service = service
     app.add_middleware(Guard, tokens=service.tokens, limits=service.limits, registry=service.registry)
@@ -91,6 +91,7 @@ def create_app(
     add_page(app.router)
     # The following endpoints are described with a token, which the middleware checks.
     app.router.dependencies.append(Depends(HTTPBearer(auto_error=False)))
+    app.router.responses |= refusals(401, 403, 429)
     for add in (add_searches, add_documents, add_memory, add_metrics):
         add(app.router, service)
     describe = app.openapi

@@ -171,7 +171,7 @@ async def answer_invalid(request: Request, error: Any) -> Response:
     problems = []
     for each in error.errors():
         _, *path = each["loc"]  # the first part is "body", "query" or "path"
-        message = each["msg"]
+        message = each["msg"].removeprefix("Value error, ")
         if each["type"] == "json_invalid":
             path, message = [], f"the body is not JSON ({each['ctx']['error']} at character {each['loc'][1]})"
         problems.append({"path": path, "message": message})

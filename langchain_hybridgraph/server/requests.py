@@ -1,5 +1,6 @@
 """Models of search requests, one per retriever."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
@@ -24,6 +25,7 @@ KINDS: Mapping[str, type[HybridRetriever]] = {
     "memory": MemoryRetriever,
 }
 ADVANCED = "advanced"
+_SUBJECTS = ("query", "filter", "vector", "labels", "seed_ids")  # a request needs at least one of them
 
 
 class Problem(NamedTuple):
@@ -54,6 +56,13 @@ class SearchRequest(BaseModel):
     def options(self) -> dict[str, Any]:
         """Return the options of the call that are set."""
         return {name: getattr(self, name) for name in self.model_fields_set - SearchRequest.model_fields.keys()}
+
+    def problem(self, message: str) -> Problem:
+        """Return the problem that an error message describes, with the path of the first option that it names."""
+        paths: dict[str, tuple[str, ...]] = {name: (name,) for name in ("query", *self.options)}
+        paths["history"] = paths.get(HISTORY) or paths.get("session", ())
+        mentions = [paths[word] for word in re.findall(r"\w+", message) if word in paths]
+        return Problem(mentions[0] if mentions else (), message)
 
 
 @cache
@@ -99,16 +108,17 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
         expected = f"{nearest(name, by_name)}expected one of {', '.join(by_name)}"
         raise InvalidRequestError(Problem(("retriever",), f"retriever {quote_value(name)} is unknown; {expected}"))
     model = by_name[name]
-    options = model.model_fields.keys() - SearchRequest.model_fields.keys()
     problems = [
-        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, options)))
+        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, model.model_fields)))
         for other, value in body.items()
         if other not in model.model_fields
     ]
+    if not problems and body.keys().isdisjoint(_SUBJECTS):
+        problems.append(Problem(("query",), 'query is missing; write {"query": "a question"}, or a filter or a vector'))
     try:
         request = model.model_validate(body)
     except ValidationError as error:
-        problems += [Problem(path, message) for path, message, _ in problems_in(model.kind, error, body)]
+        problems += [Problem(path, message) for path, message, _ in problems_in(model, error, body)]
     if problems:
         raise InvalidRequestError(*problems)
     return request

@@ -20,7 +20,6 @@ from langchain_hybridgraph.errors import (
     FilterError,
     ReadOnlyError,
     RetrievalError,
-    StoreError,
     StoreLockedError,
     StoreUnavailableError,
     TenantError,
@@ -54,17 +53,18 @@ Opener = Callable[[str | None], DocumentStore]
 
 LOGGER = logging.getLogger("langchain_hybridgraph.server")
 _LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
-
+_UNAVAILABLE = (
+    "the store is busy or cannot be read: try again, and if its folder was moved, deleted or replaced, put it back or "
+    "restart the service"
+)
 
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
     (ReadOnlyError, Refusal(403, "the store is open read-only")),
     (
-        (StoreLockedError, StoreUnavailableError, OverloadedError),
-        Refusal(503, "the store is busy or cannot be reached; try again", {"Retry-After": "1"}),
+        (StoreLockedError, StoreUnavailableError, OverloadedError, RetrievalError),
+        Refusal(503, _UNAVAILABLE, {"Retry-After": "1"}),
     ),
-    (RetrievalError, Refusal(503, "no source of the search could answer", {"Retry-After": "1"})),
     (TimeoutError, Refusal(504, "the request took longer than the service allows")),
-    ((StoreError, TenantError), Refusal(500, "internal error")),
 ]
 
 
@@ -96,7 +96,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
 
 
 class Event(NamedTuple):
-    """Event of a stream: ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
+    """Event of a stream: ``started``, ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
 
     name: str
     data: dict[str, Any]
@@ -198,31 +198,33 @@ class Service:
 
     # -- searches -------------------------------------------------------------------------------------------
 
-    def read(self, body: Mapping[str, Any]) -> SearchRequest:
-        """Return the request in a JSON object. Raises InvalidRequestError, also for options beyond the limits."""
-        request, limits = read_request(body, self.models), self.limits
-        numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
+    def read(self, access: Access, body: Mapping[str, Any]) -> SearchRequest:
+        """Return the request in a JSON object.
+
+        Raises InvalidRequestError, also for options beyond the limits, and Refusal without the right to search.
+        """
+        if "read" not in access.rights:
+            raise Refusal(*FORBIDDEN)
+        request = read_request(body, self.models)
+        if request.options.get("tenant") not in (None, access.tenant):
+            raise Refusal(*FORBIDDEN)
+        limits = dict.fromkeys(_LIMITED, self.limits.k) | {"deadline_ms": int(self.limits.deadline * 1e3)}
+        values: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
         for name, group in request.options.items():
             if isinstance(group, OptionGroup):
-                numbers |= {(name, option): getattr(group, option) for option in group.model_fields_set}
-        for path, value in numbers.items():
-            if path[-1] in _LIMITED and isinstance(value, int) and value > limits.k:
-                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {limits.k} here, got {value}"))
-        deadline_ms = numbers.get(("deadline_ms",)) or 0
-        if deadline_ms > limits.deadline * 1e3:
-            message = f"deadline_ms must be at most {limits.deadline * 1e3:g} here, got {deadline_ms:g}"
-            raise InvalidRequestError(Problem(("deadline_ms",), message))
+                values |= {(name, option): value for option, value in group.own_options().items()}
+        for path, value in values.items():
+            most = limits.get(path[-1])
+            if most is not None and isinstance(value, int | float) and value > most:
+                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {most} here, got {value}"))
         return request
 
     async def search(
         self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
     ) -> RetrievalResult[Document]:
         """Return the answer. ``hand_out`` receives Documents as soon as they are certain to be in it."""
-        if "read" not in access.rights:
-            raise Refusal(*FORBIDDEN)
         options = request.options
-        if options.pop("tenant", None) not in (None, access.tenant):
-            raise Refusal(*FORBIDDEN)
+        options.pop("tenant", None)
         if access.filter is not None:
             own = options.get("filter")
             options["filter"] = access.filter if own is None else access.filter & own
@@ -234,11 +236,11 @@ class Service:
             async with asyncio.timeout(self.limits.deadline):
                 result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
                 return result
-        except EmbeddingMismatchError as error:
-            raise InvalidRequestError(Problem(("vector",), str(error))) from error
+        except (ConfigurationError, FilterError, EmbeddingMismatchError) as error:
+            raise InvalidRequestError(request.problem(str(error))) from error
 
     async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:
-        """Yield each hit as soon as it is certain, and then the answer; an error is an event.
+        """Yield ``started`` at once, each hit as soon as it is certain, and then the answer; an error is an event.
 
         ``answer`` has the ids in the final ``order``, and the hits that have ``changed`` since they were sent: their
         rank, or the score that a reranker gave them. Closing the generator cancels the search.
@@ -249,6 +251,7 @@ class Service:
             results.append(await self.search(access, request, hand_out))
             return results[0]
 
+        yield Event("started", {"retriever": request.retriever})
         sent_documents: dict[str | None, Any] = {}
         try:
             async with aclosing(stream_documents(search)) as parts:

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from starlette.routing import Match
 
 from langchain_hybridgraph import Edge, HybridGraphStore
 from langchain_hybridgraph.server.access import Limits, Token
@@ -59,15 +60,28 @@ def tenants_app(tmp_path):
     app.state.service.close()
 
 
+def client_of(app):
+    """Return a client for an application that checks that the status of each answer is documented."""
+
+    async def is_documented(answer):
+        scope = {"type": "http", "path": answer.request.url.path, "method": answer.request.method}
+        for route in app.routes:
+            if route.include_in_schema and route.matches(scope)[0] is Match.FULL:
+                assert answer.status_code in {200, *route.responses}
+
+    transport, hooks = httpx.ASGITransport(app), {"response": [is_documented]}
+    return httpx.AsyncClient(transport=transport, base_url="http://service", event_hooks=hooks)
+
+
 @pytest.fixture
 async def client(app):
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+    async with client_of(app) as client:
         yield client
 
 
 @pytest.fixture
 async def tenants_client(tenants_app):
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(tenants_app), base_url="http://service") as client:
+    async with client_of(tenants_app) as client:
         yield client
 
 

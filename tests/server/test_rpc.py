@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from pathlib import Path
 
 import grpc
@@ -52,7 +53,7 @@ async def test_the_hits_are_those_of_the_stream_over_http(name, retrieve, tenant
     options = {"filter": {"team": {"$in": ["red", "blue"]}}}
     body = {"retriever": name, "query": QUESTION, "k": 3, **options}
     headers = {"Authorization": f"Bearer {READER}"}
-    expected = events_in((await tenants_client.post("/search/stream", json=body, headers=headers)).text)
+    _, *expected = events_in((await tenants_client.post("/search/stream", json=body, headers=headers)).text)
     *hits, last = await retrieve({"retriever": name, "query": QUESTION, "k": 3, "options": options})
     assert len(hits) == 3
     _, answer = expected[-1]
@@ -78,15 +79,16 @@ async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
             {**question, "options": {"semantic_wieght": 1}},
             READER,
             "INVALID_ARGUMENT",
-            "did you mean 'semantic_weight'?",
+            r"did you mean 'semantic_weight'\?",
         ),
-        ({**question, "k": 10**9}, READER, "INVALID_ARGUMENT", "k must be at most 100 here"),
+        ({**question, "k": 10**9}, READER, "INVALID_ARGUMENT", "^k must be at most 100 here"),
         ({"query": "x" * 20_000}, READER, "RESOURCE_EXHAUSTED", "larger than max"),
     ]
     for body, token, status, message in cases:
-        with pytest.raises(grpc.aio.AioRpcError, match=message.replace("?", r"\?")) as caught:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
             await retrieve(body, token)
         assert caught.value.code().name == status
+        assert re.search(message, caught.value.details())
         assert (await retrieve({**question, "k": 1}))[0].hit.id == "ada"
 
     async def fails(*arguments, **options):
