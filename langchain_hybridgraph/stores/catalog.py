@@ -110,7 +110,7 @@ class CallGate:
             while self._forking not in (None, thread) and thread not in self._calls:
                 self._changed.wait()
             if self._is_shut:
-                raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
+                raise errors.StoreError("the store is closed: open it again with HybridGraphStore(path)")
             self._users.append(thread)
             self._calls.append(thread)
         try:

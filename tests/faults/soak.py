@@ -104,7 +104,8 @@ class Reader:
         retriever = (HybridRetriever, GraphRetriever, MemoryRetriever)[number % 3](store, k=5)
         id = f"stays{random.randrange(100)}"
         result = retriever.retrieve(text_of(id))
-        assert not result.degraded, result.degraded
+        # On a busy machine, a writer may be interrupted between its commit and that of the keyword index.
+        assert set(result.degraded) <= {"keyword-behind"}, result.degraded
         assert result[0].id == id, f"{result[0].id} instead of {id}"
 
     def state(self):
