@@ -6,8 +6,6 @@ import os
 import resource
 import selectors
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +15,7 @@ import tantivy
 
 from langchain_hybridgraph.errors import ReadOnlyError, StoreError
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex, tantivy_errors
+from tests.support.python_process import output_of_python, start_python
 
 
 @pytest.fixture
@@ -121,13 +120,6 @@ def test_a_panic_is_a_store_error(folder, capfd):
 # -- crashes ---------------------------------------------------------------------------------------------------
 
 
-def child(code, *arguments):
-    """Start a process that runs ``code`` with this process's modules."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-
 WRITE_ON = """
 import sys
 from pathlib import Path
@@ -149,7 +141,7 @@ def test_a_killed_writer_leaves_a_whole_index(tmp_path):
     """After kill -9, the version and the rows agree, and no confirmed batch is lost."""
     reported = 0
     for confirmed in (1, 2, 5):
-        writer = child(WRITE_ON, tmp_path / "keywords")
+        writer = start_python("-c", WRITE_ON, tmp_path / "keywords")
         with selectors.DefaultSelector() as ready:  # select() takes no descriptor above 1,023
             ready.register(writer.stdout, selectors.EVENT_READ)
             assert ready.select(60)
@@ -185,9 +177,7 @@ except StoreError as error:
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system cannot limit the size of files")
 def test_a_full_disk_loses_nothing(folder):
     """A write to a full disk raises StoreError, existing rows are kept, and writing works again with free space."""
-    filling = child(FILL_UP, folder)
-    output, _ = filling.communicate(timeout=600)
-    applied, rows, error = json.loads(output)
+    applied, rows, error = json.loads(output_of_python("-c", FILL_UP, folder))
     assert (applied, rows) == (3, [0, 1, 2])
     assert "cannot write to the keyword index" in error
     index = TantivyIndex(Path(folder))
