@@ -14,6 +14,7 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.stores import catalog_writes, index
 from langchain_hybridgraph.stores import vectors as vectors_module
 from tests.support.models.fitted_words import FittedWords
 from tests.support.python_process import output_of_python
@@ -275,15 +276,17 @@ def test_an_unreadable_file_of_vectors_is_named(folder, name):
     assert_sound(folder)
 
 
-def test_a_reader_far_behind_reads_everything_again(folder):
+def test_a_reader_far_behind_reads_everything_again(folder, monkeypatch):
     """A reader that missed more commits than the log of changes holds finds the current texts."""
+    for module, name in ((index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+        monkeypatch.setattr(module, name, 10)
     with closing(open_words(folder, read_only=True)) as reader, closing(open_words(folder)) as writer:
         assert by_keyword(reader, "common")[0] == sorted(TEXTS)
-        for number in range(150):
+        for number in range(25):
             writer.add_texts([f"common {number}"], ids=["c0"])
         writer.delete(["c1"])
         assert by_keyword(reader, "common") == (sorted(TEXTS.keys() - {"c1"}), None)
-        assert reader.get_by_ids(["c0"])[0].page_content == "common 149"
+        assert reader.get_by_ids(["c0"])[0].page_content == "common 24"
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 99])
@@ -406,17 +409,17 @@ def reasons(store):
 def rewrite(pattern, change):
     def damage(folder):
         (file,) = folder.glob(pattern)
-        file.write_bytes(change(file.read_bytes()))
+        content = change(file.read_bytes())
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
 
     return damage
 
 
 def remove(pattern):
-    def damage(folder):
-        (file,) = folder.glob(pattern)
-        file.unlink()
-
-    return damage
+    return rewrite(pattern, lambda _: None)
 
 
 def noise(data):
