@@ -26,7 +26,6 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import RetrievalError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writer_lock import WriterLock
