@@ -209,6 +209,12 @@ def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
     assert list(file.parent.iterdir()) == [file]
 
 
+def test_a_missing_file_raises_file_not_found(tmp_path):
+    """Loading a missing file raises FileNotFoundError instead of reporting damage."""
+    with pytest.raises(FileNotFoundError):
+        LSAEmbeddings.load(tmp_path / "model.npz")
+
+
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_a_flipped_bit_is_detected_or_harmless(fitted, tmp_path_factory, where, bit):
     """A file with a flipped bit raises StoreError unless the bit is not part of the model, such as a date in the
