@@ -2,6 +2,7 @@
 
 import resource
 import signal
+from itertools import product
 
 import pytest
 from langchain_core.documents import Document
@@ -54,8 +55,10 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
     assert megabytes < 600
 
 
-@pytest.mark.parametrize("fails", ["reader", "splitter"])
-@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))],
+)
 def test_a_file_that_cannot_be_read_or_split_does_not_stop_the_folder(folder, monkeypatch, fails, error):
     """If the reader or the splitter fails, the file is skipped and named, and the others are stored."""
     (folder / "b.md").write_text("HOSTILE")
