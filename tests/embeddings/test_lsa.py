@@ -2,10 +2,8 @@
 
 import json
 import math
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from langchain_hybridgraph.embeddings.lsa import NotFittedError
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
+from tests.support.python_process import output_of_python
 
 TEXTS = [
     "The cat purrs on the sofa.",
@@ -147,15 +146,8 @@ def test_a_fit_is_the_same_in_another_process(fitted):
         "import json, sys; from langchain_hybridgraph.embeddings import lsa; lsa.FEW_TEXTS = 0\n"
         "texts = json.load(sys.stdin); print(json.dumps(lsa.LSAModel().fit(texts).embed_documents(texts)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps(TEXTS),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(lsa.__file__).parents[2],
-    )
-    assert json.loads(done.stdout) == fitted.embed_documents(TEXTS)
+    output = output_of_python("-c", code, input=json.dumps(TEXTS))
+    assert json.loads(output) == fitted.embed_documents(TEXTS)
 
 
 def test_many_texts_are_sampled(monkeypatch):
@@ -215,6 +207,12 @@ def test_saving_replaces_in_one_step(fitted, file, monkeypatch):
         LSAEmbeddings().fit(["other"]).save(file)
     assert file.read_bytes() == before
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_missing_file_raises_file_not_found(tmp_path):
+    """Loading a missing file raises FileNotFoundError instead of reporting damage."""
+    with pytest.raises(FileNotFoundError):
+        LSAEmbeddings.load(tmp_path / "model.npz")
 
 
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))

@@ -17,7 +17,6 @@ from langchain_hybridgraph.stores import access, index, vectors
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.words import open_named, open_words
 
-ROOT = Path(__file__).parents[2]
 IDS = [f"chunk/{number}" for number in range(400)]
 COLOURS = ["amber", "blue", "coral", "green", "red"]
 

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -14,7 +12,7 @@ from langchain_hybridgraph import HybridGraphStore, build_layers
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
-from tests.faults.busy_writer import ROOT
+from tests.support.python_process import start_python
 from tests.support.stores.words import open_words
 
 WRITER = """
@@ -57,8 +55,7 @@ class Writing:
         self._threads = [threading.Thread(target=self._listen, args=(process,)) for process in self._writers]
 
     def _start(self, script, *arguments):
-        command = [sys.executable, "-c", script, str(self._folder), *arguments]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        return start_python("-c", script, self._folder, *arguments)
 
     def _listen(self, process):
         for line in process.stdout:

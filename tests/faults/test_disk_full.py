@@ -19,7 +19,7 @@ import pytest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Query
-from tests.faults.busy_writer import ROOT
+from tests.support.python_process import output_of_python
 from tests.support.stores.words import open_words
 
 BATCH = 100
@@ -88,19 +88,10 @@ def main(folder, ballast, megabytes):
     print(json.dumps(report))
 
 
-def run(folder, ballast, megabytes=""):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.test_disk_full", str(folder), str(ballast), megabytes],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def judge(report):
+def judge(folder, ballast, megabytes=""):
+    """Fill the disk, and assert that the report tells of clear errors and of no loss."""
+    output = output_of_python("-m", "tests.faults.test_disk_full", folder, ballast, megabytes)
+    report = json.loads(output.splitlines()[-1])
     errors = [report["upsert"], report.get("flush"), *report["again"]]
     assert any(errors)
     for error in filter(None, errors):
@@ -140,7 +131,7 @@ def small_disk(tmp_path):
 )
 def test_a_limit_on_the_size_of_files(tmp_path, megabytes):
     """When files reach a size limit, accepted chunks are kept, and writing continues once it is removed."""
-    judge(run(tmp_path / "index", tmp_path / "ballast", str(megabytes)))
+    judge(tmp_path / "index", tmp_path / "ballast", megabytes)
 
 
 @pytest.mark.faults
@@ -151,7 +142,7 @@ def test_a_full_file_system(small_disk, megabytes, ballast_kb):
     """On a full file system, accepted chunks are kept, and writing continues once another file is deleted."""
     place = small_disk(megabytes + 12)
     (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
-    judge(run(place / "index", place / "ballast"))
+    judge(place / "index", place / "ballast")
 
 
 if __name__ == "__main__":

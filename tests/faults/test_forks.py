@@ -9,7 +9,6 @@ what the index contains.
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -22,7 +21,7 @@ import pytest
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.vectors import unit
-from tests.faults.busy_writer import ROOT
+from tests.support.python_process import output_of_python
 from tests.support.stores.words import open_words
 
 PATIENCE = 60.0  # seconds after which a child hangs
@@ -102,10 +101,7 @@ def main(folder, count):
 @pytest.mark.parametrize("count", [10, pytest.param(1_000, marks=pytest.mark.faults)])
 def test_forks_while_threads_open_and_close_an_index(tmp_path, count):
     """Forked children add texts while threads of the parent open, close, write to and read the index."""
-    command = [sys.executable, "-m", "tests.faults.test_forks", str(tmp_path / "index"), str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    report = json.loads(output_of_python("-m", "tests.faults.test_forks", tmp_path / "index", count))
     outcomes = report.pop("outcomes")
     assert len(outcomes) == count
     assert set(outcomes) <= {"added", "refused"}

@@ -6,7 +6,6 @@ changes chunks and edges until it is killed, and prints a line for every change.
 """
 
 import random
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
-from tests.faults.busy_writer import ROOT
+from tests.support.python_process import start_python
 from tests.support.stores.words import open_words
 
 IDS = [f"c{number}" for number in range(60)]
@@ -71,8 +70,7 @@ def test_a_reader_is_correct_after_kills(tmp_path, rounds, seed):
         store.upsert([])
     with closing(open_words(folder, read_only=True)) as reader:
         for number in range(rounds):
-            command = [sys.executable, "-m", "tests.faults.test_graph_kill", folder, str(seed + number)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
+            with start_python("-m", "tests.faults.test_graph_kill", folder, seed + number) as writer:
                 for _ in range(dice.randint(2, 12)):
                     writer.stdout.readline()
                     answers(reader)  # the graph can be traversed in any state

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from tests.faults.busy_writer import ROOT
 from tests.faults.power_loss import Disk, output, record
 from tests.faults.test_kill import WRITER, Model, judge
+from tests.support.python_process import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 

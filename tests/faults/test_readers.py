@@ -9,7 +9,6 @@ JSON what it saw.
 
 import json
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -21,7 +20,8 @@ import pytest
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge, Query, Scope
-from tests.faults.busy_writer import ROOT, open_store
+from tests.faults.busy_writer import open_store
+from tests.support.python_process import start_python
 
 IDS = [f"c{number:02}" for number in range(50)]
 PATIENCE = 60.0  # seconds without a new version
@@ -122,17 +122,8 @@ def watch(folder, kind):
     print(json.dumps({"over": is_over, "wrong": watcher.wrong, "looks": watcher.looks, "last": max(watcher.versions)}))
 
 
+SCRIPT = "tests.faults.test_readers"
 KINDS = ["words", "fitted"]
-
-
-def start(verb, folder, kind, *more):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.test_readers", verb, str(folder), kind, *map(str, more)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -143,8 +134,8 @@ def test_processes_read_during_writes(tmp_path, kind, readers, rounds):
     write(folder, kind, 1)
     with closing(open_store(folder, kind)) as store:
         store.remove(["end"])
-    watchers = [start("watch", folder, kind) for _ in range(readers)]
-    writer = start("write", folder, kind, rounds)
+    watchers = [start_python("-m", SCRIPT, "watch", folder, kind) for _ in range(readers)]
+    writer = start_python("-m", SCRIPT, "write", folder, kind, rounds)
     outcomes = [process.communicate() for process in (writer, *watchers)]
     assert [process.returncode for process in (writer, *watchers)] == [0] * (readers + 1), outcomes
     for output, _ in outcomes[1:]:

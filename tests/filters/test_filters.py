@@ -114,6 +114,7 @@ TABLE = [
     # NumPy values and tuples equal the corresponding Python values
     ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
+    ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True),
 ]  # fmt: skip
 
 

@@ -2,9 +2,7 @@
 
 import resource
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from itertools import product
 
 import pytest
 from langchain_core.documents import Document
@@ -15,6 +13,7 @@ from langchain_hybridgraph.chunks import LONGEST_TITLE
 from langchain_hybridgraph.ingestion import bounded, ingest, markdown, read_files
 from langchain_hybridgraph.ingestion.markdown import find_links, front_matter, outline
 from langchain_hybridgraph.text.names import read
+from tests.support.python_process import output_of_python
 
 BODY = "The boiler is descaled every month. " * 300
 
@@ -51,15 +50,15 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
         "print(int(pathlib.Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) >> 10)"
     )
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))  # noqa: E731
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=limit, cwd=Path.cwd())
-    pieces, megabytes = map(int, done.stdout.split())
+    pieces, megabytes = map(int, output_of_python("-c", script, tmp_path, preexec_fn=limit).split())
     assert pieces > depth // 100
     assert megabytes < 600
 
 
-@pytest.mark.parametrize("fails", ["reader", "splitter"])
-@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))],
+)
 def test_a_file_that_cannot_be_read_or_split_does_not_stop_the_folder(folder, monkeypatch, fails, error):
     """If the reader or the splitter fails, the file is skipped and named, and the others are stored."""
     (folder / "b.md").write_text("HOSTILE")

@@ -5,8 +5,6 @@ import os
 import shutil
 import sqlite3
 import struct
-import subprocess
-import sys
 from contextlib import closing
 
 import numpy as np
@@ -16,8 +14,10 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.stores import catalog_writes, index
 from langchain_hybridgraph.stores import vectors as vectors_module
 from tests.support.models.fitted_words import FittedWords
+from tests.support.python_process import output_of_python
 from tests.support.stores.words import Words, open_named, open_words
 
 TEXTS = {f"c{number}": f"word{number} common" for number in range(8)}
@@ -90,12 +90,9 @@ def test_a_process_killed_while_it_fits_a_model_leaves_a_sound_index(tmp_path):
     with closing(open_fitted(original)) as store:
         store.upsert([Chunk(id, text) for id, text in TEXTS.items()])
         store.flush()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(original)], env=environment, check=True, capture_output=True, text=True
-    )
+    rounds = int(output_of_python("-c", KILLED, original))
     killed = list(tmp_path.glob("killed-*"))
-    assert len(killed) == int(done.stdout) > 5
+    assert len(killed) == rounds > 5
     for path in killed:
         with closing(open_fitted(path)) as store:
             ids = set(store.document_ids())
@@ -279,15 +276,17 @@ def test_an_unreadable_file_of_vectors_is_named(folder, name):
     assert_sound(folder)
 
 
-def test_a_reader_far_behind_reads_everything_again(folder):
+def test_a_reader_far_behind_reads_everything_again(folder, monkeypatch):
     """A reader that missed more commits than the log of changes holds finds the current texts."""
+    for module, name in ((index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+        monkeypatch.setattr(module, name, 10)
     with closing(open_words(folder, read_only=True)) as reader, closing(open_words(folder)) as writer:
         assert by_keyword(reader, "common")[0] == sorted(TEXTS)
-        for number in range(150):
+        for number in range(25):
             writer.add_texts([f"common {number}"], ids=["c0"])
         writer.delete(["c1"])
         assert by_keyword(reader, "common") == (sorted(TEXTS.keys() - {"c1"}), None)
-        assert reader.get_by_ids(["c0"])[0].page_content == "common 149"
+        assert reader.get_by_ids(["c0"])[0].page_content == "common 24"
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 99])
@@ -356,10 +355,9 @@ def test_an_index_is_read_and_written_without_tantivy(tmp_path, error):
     folder, fallback = tmp_path / "index", "keyword-fallback"
     with closing(open_words(folder)) as store:
         store.add_texts(["a cat purrs", "a dog barks"], ids=["cat", "dog"])
-    command = [sys.executable, "-c", WITHOUT_TANTIVY.replace("{error}", error), folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    output = output_of_python("-c", WITHOUT_TANTIVY.replace("{error}", error), folder)
     found = [[["bird"], fallback], [["cat"], fallback], [["dog", "cat"], fallback], [[], fallback]]
-    assert json.loads(done.stdout) == found
+    assert json.loads(output) == found
     with closing(open_words(folder)) as store:
         result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
         assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
@@ -411,17 +409,17 @@ def reasons(store):
 def rewrite(pattern, change):
     def damage(folder):
         (file,) = folder.glob(pattern)
-        file.write_bytes(change(file.read_bytes()))
+        content = change(file.read_bytes())
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
 
     return damage
 
 
 def remove(pattern):
-    def damage(folder):
-        (file,) = folder.glob(pattern)
-        file.unlink()
-
-    return damage
+    return rewrite(pattern, lambda _: None)
 
 
 def noise(data):

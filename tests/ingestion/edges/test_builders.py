@@ -13,7 +13,6 @@ from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.metadata import HierarchyEdges, SequenceEdges
-from langchain_hybridgraph.ingestion.splitting import CutDocument
 from tests.support.samples.edge_documents import page, stored
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, memory, pairs, vector_text
@@ -98,49 +97,39 @@ def test_unusable_settings(wrong):
         MetadataEdges(**wrong)
 
 
-def sequence(document):
-    """Return the set of edges of a single document."""
-    builder = SequenceEdges()
-    builder.start(None)
-    (edge_set,) = [*builder.see(document), *builder.finish()]
-    return edge_set
+def sequence(*chunks):
+    return list(stored(chunks, [SequenceEdges()]).edges.values())
 
 
 def test_pin_neighbours_of_the_same_parent():
     """Chunks 0 and 1 of one parent and 2 and 3 of another give only the edges 0→1 and 2→3, with weight 1."""
-    chunks = [
-        Chunk(str(n), "text", {"document_id": "d", "chunk_index": n}, parent_id=p)
-        for n, p in enumerate(["p1", "p1", "p2", "p2"])
-    ]
-    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
-    assert [(e.source, e.target, e.relation, e.weight) for e in edge_set.edges] == [
+    parents = ("p1", "p1", "p2", "p2")
+    edges = sequence(*(Chunk(str(n), "text", {"chunk_index": n}, "d", parent) for n, parent in enumerate(parents)))
+    assert [(e.source, e.target, e.relation, e.weight) for e in edges] == [
         ("0", "1", "sequence", 1.0),
         ("2", "3", "sequence", 1.0),
     ]
-    assert stored(chunks, [SequenceEdges()]).links("sequence") == {("0", "1"), ("2", "3")}
 
 
 def test_chunk_index_determines_the_order():
     """The order of a document's chunks is their chunk_index, not the order of ingestion."""
-    chunks = [Chunk(id, "t", {"document_id": "d", "chunk_index": n}) for id, n in (("b", 1), ("a", 0), ("c", 2))]
-    edge_set = sequence(CutDocument("d", {}, tuple(chunks)))
-    assert {(e.source, e.target) for e in edge_set.edges} == {("a", "b"), ("b", "c")}
+    edges = sequence(*(Chunk(id, "t", {"chunk_index": n}, "d") for id, n in (("b", 1), ("a", 0), ("c", 2))))
+    assert {(e.source, e.target) for e in edges} == {("a", "b"), ("b", "c")}
 
 
 @pytest.mark.parametrize(
-    ("metadata", "indexes", "description"),
+    ("indexes", "metadata", "description"),
     [
-        ({"title": "The guide"}, (3, 2), "In “The guide”, part 4 follows part 3."),
-        ({}, (0, 7), "In “guide.md”, part 8 follows part 1."),
-        ({}, (None, None), "In “guide.md”, part 2 follows part 1."),
+        ((3, 2), {"title": "The guide"}, "In “The guide”, part 4 follows part 3."),
+        ((0, 7), {}, "In “guide.md”, part 8 follows part 1."),
+        ((None, None), {}, "In “guide.md”, part 2 follows part 1."),
     ],
 )
-def test_an_edge_names_the_document_and_the_positions(metadata, indexes, description):
+def test_an_edge_names_the_document_and_the_positions(indexes, metadata, description):
     """The description of an edge has the document's title or id and both positions, counted from 1."""
-    own = [{} if index is None else {"chunk_index": index} for index in indexes]
-    chunks = tuple(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own))
-    edge_set = sequence(CutDocument("guide.md", metadata, chunks))
-    assert [edge.description for edge in edge_set.edges] == [description]
+    own = [metadata | ({} if index is None else {"chunk_index": index}) for index in indexes]
+    edges = sequence(*(Chunk(str(n), "text", each, "guide.md") for n, each in enumerate(own)))
+    assert [edge.description for edge in edges] == [description]
 
 
 def contains(*documents, store=None, **options):

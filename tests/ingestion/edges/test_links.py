@@ -49,6 +49,17 @@ def test_links_lead_to_ids_of_headings():
     assert store.get([target])[0].metadata["anchors"] == ["body", "import-field", "second", "use-it--now"]
 
 
+def test_anchors_inside_a_chunk_of_an_earlier_ingest():
+    """A link finds an anchor inside a chunk of an earlier ingest."""
+    store = HybridGraphStore(None)
+    body = f"intro\n\n## Long\n\n{'word ' * 300}\n\n> ## Deep\n\nSee this."
+    split = RecursiveSplitter(200, 0)
+    ingest([page("x", "a.md"), page(body, "b.md")], store, split=split, edges=[LinkEdges()])
+    ingest([page("[b](b.md#deep)", "a.md")], store, split=split, edges=[LinkEdges()])
+    (target,) = targets(store, "a.md#0")
+    assert "this." in store.get([target])[0].text
+
+
 def test_anchors_within_a_document():
     """A link to a heading of the same document is an edge; a chunk never links to itself."""
     text = "[down](#below) [here](#0) [me](a.md)\n\n## Below\n\nx [up](a.md)"

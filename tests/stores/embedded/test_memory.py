@@ -1,8 +1,6 @@
 """Memory state in the embedded store: feedback, valid time, known time, retraction and sources."""
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from datetime import timedelta
 
@@ -16,6 +14,7 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Query, Scope
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.protocols import HasSessions, implements
+from tests.support.python_process import start_python
 from tests.support.stores.words import open_words
 
 
@@ -376,7 +375,7 @@ store.sessions.add_pairs("s", [("user", "one")])
 catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
 {change}
 """
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert start_python("-c", code).wait() == -9
     with closing(opened(folder)) as store:
         assert store.find(Scope()) == ["old", "session:s#1"]
         assert (state_of(store, "old").valid_until, store.edges(["new"])) == (None, [])
