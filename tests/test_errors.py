@@ -5,13 +5,7 @@ import pickle
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import read_files

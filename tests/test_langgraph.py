@@ -126,10 +126,7 @@ def test_a_search_uses_words_too():
 
 @pytest.mark.parametrize(
     ("query", "options", "expected"),
-    [
-        ("zzz", {}, ["car", "tea", "cat", "none"]),
-        ("tea", {"semantic_weight": 0.0}, ["tea", "car", "cat", "none"]),
-    ],
+    [("zzz", {}, ["car", "tea", "cat", "none"]), ("tea", {"semantic_weight": 0.0}, ["tea", "car", "cat", "none"])],
 )
 def test_items_that_a_query_does_not_find_follow(query, options, expected):
     """They have the order of a search without a query and no score; items without an indexed text come last."""

@@ -135,13 +135,7 @@ def test_hotness():
 
 
 @pytest.mark.parametrize(
-    ("used", "updated", "hotness"),
-    [
-        (None, 7, 0.454545),
-        (7, 70, 0.454545),
-        (7, 0, 0.909091),
-        (None, None, 0.000888),
-    ],
+    ("used", "updated", "hotness"), [(None, 7, 0.454545), (7, 70, 0.454545), (7, 0, 0.909091), (None, None, 0.000888)]
 )
 def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
     """Hotness halves every week since the last use or update, or since the memory began."""

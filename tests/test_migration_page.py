@@ -101,10 +101,7 @@ def test_ensemble_retriever():
     assert texts(page["rrf"])[0] == texts(page["now"])[0] == texts(page["before"])[0]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["BM25Retriever", "TimeWeightedVectorStoreRetriever", "MultiVectorRetriever"],
-)
+@pytest.mark.parametrize("name", ["BM25Retriever", "TimeWeightedVectorStoreRetriever", "MultiVectorRetriever"])
 def test_the_first_text_is_found_by_the_old_code_too(name):
     """The text that the new code finds first is also found by the old code."""
     page = old_and_new(name)

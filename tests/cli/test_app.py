@@ -419,10 +419,7 @@ def test_a_wrong_setting_is_one_line(command, index, monkeypatch):
     assert "'no.such.module:thing' cannot be imported" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [("tenants --js", "--json"), ("bac", "backup")],
-)
+@pytest.mark.parametrize(("words", "completed"), [("tenants --js", "--json"), ("bac", "backup")])
 def test_the_shell_completes_commands_and_options(words, completed):
     """Commands and options are completed before an index was given."""
     variables = {"COMP_WORDS": f"hybridgraph {words}", "COMP_CWORD": str(len(words.split()))}
@@ -479,11 +476,7 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
-        (
-            ["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_app:other_model"],
-            2,
-            "lsa",
-        ),
+        (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_app:other_model"], 2, "lsa"),
         (["ingest", "FILES/guide.md", "--index", "NOWHERE", "--language", "klingon"], 2, "klingon"),
         (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
         (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl: line 2"),

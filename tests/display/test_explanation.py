@@ -64,11 +64,7 @@ def test_every_hit_has_a_paragraph():
     """The explanation of a hit has its rank, title, id, text, reasons and seed."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("entity:ada", 0.8), title="The engine")
     _, _, second = explain_result(answer(*hits)).split("\n\n")
-    assert second.split("\n   ") == [
-        "2. The engine (b)",
-        "“Text of b.”",
-        hits[1].explain(),
-    ]
+    assert second.split("\n   ") == ["2. The engine (b)", "“Text of b.”", hits[1].explain()]
 
 
 def test_titles_and_quotes():
@@ -82,11 +78,7 @@ def test_titles_and_quotes():
     assert quote(hit, 20) == "She wrote the first …"
 
 
-TEXTS = {
-    "ada": "Ada wrote the first program.",
-    "engine": "A machine of brass and steam.",
-    "tea": "How to brew tea.",
-}
+TEXTS = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam.", "tea": "How to brew tea."}
 QUESTION = "Who wrote the first program?"
 
 

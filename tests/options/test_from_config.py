@@ -118,14 +118,7 @@ CONVERTED = {
     "memory_novelty": Novelty(floor=1),
 }
 # Settings of a keyword index that accompanies another vector store.
-OTHER_STORE = {
-    "index_engine",
-    "index_language",
-    "index_id_key",
-    "index_equal_texts",
-    "index_path",
-    "index_refresh",
-}
+OTHER_STORE = {"index_engine", "index_language", "index_id_key", "index_equal_texts", "index_path", "index_refresh"}
 
 
 @pytest.mark.parametrize(

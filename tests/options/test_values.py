@@ -7,11 +7,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.base import bounds_of, groups_of, is_number
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -78,8 +74,7 @@ def test_numbers_out_of_range(store, option):
     """The error for a number out of range has the option, the range and the number."""
     for value in out_of_range(option[3]):
         assert re.match(
-            rf"{option[2]} must be (an integer|a number) (≥|>|from) .*, got {value}",
-            message_of(store, option, value),
+            rf"{option[2]} must be (an integer|a number) (≥|>|from) .*, got {value}", message_of(store, option, value)
         )
 
 

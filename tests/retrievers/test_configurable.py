@@ -5,13 +5,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.retrievers import STORE_RETRIEVERS

@@ -156,10 +156,7 @@ PARTS = {
         "history",
         lambda part: (AdvancedRetriever(HybridRetriever(new_store())), {"conversation_history": History(part)}),
     ),
-    "sink": (
-        None,
-        lambda part: (HybridRetriever(new_store(), telemetry={"sinks": [part]}), {}),
-    ),
+    "sink": (None, lambda part: (HybridRetriever(new_store(), telemetry={"sinks": [part]}), {})),
 }
 
 

@@ -29,10 +29,7 @@ from langchain_text_splitters import CharacterTextSplitter
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-from langchain_hybridgraph import (
-    HybridGraphStore,
-    HybridRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware

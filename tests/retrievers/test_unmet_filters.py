@@ -5,11 +5,7 @@ import asyncio
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import (
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.stores.document_stores import DOCUMENT_STORES, FOREIGN

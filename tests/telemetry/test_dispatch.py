@@ -5,14 +5,7 @@ import threading
 
 import pytest
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridRetriever,
-    LogSink,
-    add_sink,
-    remove_sink,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, LogSink, add_sink, remove_sink
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget

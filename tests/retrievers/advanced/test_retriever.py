@@ -212,8 +212,7 @@ def test_k_cuts_the_answer_of_a_retriever_without_k(store):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"k": -1}, {"k": True}, {"conversation_history": "User: red car"}, {"conversation_history": [7]}],
+    "wrong", [{"k": -1}, {"k": True}, {"conversation_history": "User: red car"}, {"conversation_history": [7]}]
 )
 def test_invalid_values_are_errors(hybrid, wrong):
     """An invalid k or conversation_history in a call raises ConfigurationError."""

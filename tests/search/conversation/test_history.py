@@ -7,10 +7,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, Huma
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.conversation import Turn, turns
 
-TURNS = [
-    Turn("user", "red car", "User: red car"),
-    Turn("assistant", "A roadster", "Assistant: A roadster"),
-]
+TURNS = [Turn("user", "red car", "User: red car"), Turn("assistant", "A roadster", "Assistant: A roadster")]
 
 
 @pytest.mark.parametrize(

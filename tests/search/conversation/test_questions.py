@@ -40,8 +40,7 @@ def test_a_question_of_four_content_words_is_complete(query):
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["How old is the moon?", "What is NATO?", "Was kostet die NATO?", "At what temperature?"],
+    "query", ["How old is the moon?", "What is NATO?", "Was kostet die NATO?", "At what temperature?"]
 )
 def test_a_short_question_may_change_the_topic(query):
     """A short question without a sign of continuation gets the full weight, but is not marked as sure."""
@@ -193,8 +192,7 @@ def test_text_around_a_question_is_left_out(answer):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    ["", "``` ```", "x" * 2_000, "<think>It is the roadster's price, so", "<think>hm</think>"],
+    "answer", ["", "``` ```", "x" * 2_000, "<think>It is the roadster's price, so", "<think>hm</think>"]
 )
 def test_an_answer_that_is_not_a_question_is_an_error(answer):
     """Empty and overlong answers raise ValueError."""
