@@ -65,9 +65,8 @@ def test_a_variable_alone_is_a_setting(folder, monkeypatch):
 def test_settings_of_the_retriever_apply(folder):
     """The retriever's settings in the file apply to search, search --graph and find."""
     assert hybridgraph("ingest", "docs").exit_code == 0
-    (folder / "hybridgraph.yaml").write_text(
-        f"{SETTINGS}graph: {{traversal: {{type: bfs, max_hops: 0}}}}\n".replace("0.01", "1.0")
-    )
+    graph = "graph: {traversal: {type: bfs, max_hops: 0}}\n"
+    (folder / "hybridgraph.yaml").write_text(SETTINGS.replace("0.01", "1.0") + graph)
     assert hits("-k", 2) == 0
     assert hits("-k", 2, "--graph") == 0
     assert answer("find", "purr")["contexts"] == []

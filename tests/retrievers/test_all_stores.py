@@ -23,29 +23,13 @@ pytest.importorskip("milvus_lite")
 
 
 TOPICS = {
-    "coffee": (
-        "Descale the boiler every three months.",
-        "A finer grind makes stronger espresso.",
-        "Warm the cups first.",
-    ),
-    "garden": (
-        "Roses need pruning in early spring.",
-        "Water tomatoes at the root.",
-        "Compost improves heavy clay soil.",
-    ),
+    "coffee": ("Descale the boiler every month.", "A finer grind makes stronger espresso.", "Warm the cups first."),
+    "garden": ("Roses need pruning in early spring.", "Water tomatoes at the root.", "Compost improves clay soil."),
     "travel": ("The night train to Vienna leaves at nine.", "Book the ferry a week ahead.", "Visas take ten days."),
-    "music": (
-        "The drummer keeps a steady beat.",
-        "Tune the strings before the concert.",
-        "The choir rehearses on Mondays.",
-    ),
+    "music": ("The drummer keeps a steady beat.", "Tune the strings first.", "The choir rehearses on Mondays."),
 }
 CHUNKS = [
-    Chunk(
-        f"{topic}-{n}",
-        text,
-        {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "labels": [topic], "year": 2020 + n},
-    )
+    Chunk(f"{topic}-{n}", text, {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "year": 2020 + n})
     for topic, texts in TOPICS.items()
     for n, text in enumerate(texts)
 ]

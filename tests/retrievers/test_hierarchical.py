@@ -638,9 +638,8 @@ def test_summaries_outlive_the_model(tmp_path):
 
 def test_the_repr_of_find_is_short():
     """The repr of the result of find has the uris, the time and the degradation reasons."""
-    with HybridGraphStore.from_texts(
-        ["Ada likes tea."] * 30, "lsa", [{"uri": f"a/{n:02}.md"} for n in range(30)]
-    ) as store:
+    pages = [{"uri": f"a/{n:02}.md"} for n in range(30)]
+    with HybridGraphStore.from_texts(["Ada likes tea."] * 30, "lsa", pages) as store:
         text = repr(HierarchicalRetriever(store, k=30).find("tea"))
     assert text.startswith("FindResult(['a/00.md', 'a/01.md', ")
     assert text.endswith(" ms, degraded=['no-layers'])")
