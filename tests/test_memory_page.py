@@ -35,13 +35,8 @@ def test_a_modes_row_matches_the_code(name):
     """The row of each mode has the weights, decay and traversal of the code."""
     [(_, *numbers, traversal)] = [row for row in rows("Mode | Similarity") if row[0] == name]
     composite = MODES[name].composite
-    assert [float(number) for number in numbers] == [
-        composite.similarity,
-        composite.confidence,
-        composite.recency,
-        composite.utility,
-        composite.decay_per_hour,
-    ]
+    names = ("similarity", "confidence", "recency", "utility", "decay_per_hour")
+    assert [float(number) for number in numbers] == [getattr(composite, name) for name in names]
     kind, hops = re.fullmatch(r"(\w+)`, (\d) hops", traversal).groups()
     assert MODES[name].traversal == traversal_from({"type": kind, "max_hops": int(hops), "direction": "both"})
 

@@ -20,12 +20,8 @@ def test_the_search_comes_first():
     """
     expansion = {"traversal": "bfs", "score": "hop_decay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "max", "walk": expansion, "method": "graph"}
-    paragraph = explain_result(
-        answer(
-            search_hit("a", 0.9), degraded=("unknown-relation",), remarks={"unknown-relation": "no edge has it"}, **plan
-        )
-    ).split("\n\n")[0]
-    assert paragraph.split("\n") == [
+    plan |= {"degraded": ("unknown-relation",), "remarks": {"unknown-relation": "no edge has it"}}
+    assert explain_result(answer(search_hit("a", 0.9), **plan)).split("\n\n")[0].split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), fusion max, "
         "then expanded through edges (traversal bfs, score hop_decay).",
@@ -91,12 +87,8 @@ def store():
 
 def test_the_plan_names_the_traversal(store):
     """``plan`` names the traversal and the score, and has None for a search without a traversal."""
-    expansion = (
-        GraphRetriever(store, graph={"traversal": "bfs", "score": lambda visited: visited.seed})
-        .retrieve(QUESTION)
-        .plan["walk"]
-    )
-    assert expansion == {"traversal": "bfs", "score": "<lambda>"}
+    retriever = GraphRetriever(store, graph={"traversal": "bfs", "score": lambda visited: visited.seed})
+    assert retriever.retrieve(QUESTION).plan["walk"] == {"traversal": "bfs", "score": "<lambda>"}
     assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
 
 

@@ -62,7 +62,7 @@ def test_matched_words_are_marked():
     [
         (
             graph_hit(("seed", "b", "c"), 0.4, ("entity:Elin", 0.8), ("depends_on", 0.5)),
-            "↳ from Text of seed. –depends on 0.50→ b –“Elin” 0.80–",
+            "–depends on 0.50→ b –“Elin” 0.80–",
         ),
         (graph_hit(("seed", "z"), 0.4, ("<cites", 0.6)), "↳ from Text of seed. ←cites 0.60–"),
         (graph_hit(("seed", "b"), 0.4), "↳ from Text of seed. –"),

@@ -77,10 +77,8 @@ async def test_a_retriever_over_a_retriever_is_the_parent(store, events, is_asyn
     below, above = [event for event in all_of(events) if isinstance(event, SearchEnded)]
     assert (above.search.retriever, above.search.k, above.mode) == ("AdvancedRetriever", 1, "hybrid")
     assert below.search.parent is above.search
-    assert [event.stage for event in events if event.search is above.search and event is not above] == [
-        "expand-query",
-        "embed",
-    ]
+    own = [event.stage for event in events if event.search is above.search and event is not above]
+    assert own == ["expand-query", "embed"]
 
 
 async def test_a_tree_is_reported(store, events):
@@ -132,11 +130,7 @@ def test_a_sink_added_twice_receives_each_event_once(store):
 
 @pytest.mark.parametrize(
     ("sink", "mend"),
-    [
-        ("prometheus", r"such as PrometheusSink\(\)"),
-        (None, r"such as PrometheusSink\(\)"),
-        (LogSink, r"pass an instance"),
-    ],
+    [("prometheus", r"such as PrometheusSink\("), (None, r"such as PrometheusSink\("), (LogSink, "pass an instance")],
 )
 def test_anything_but_a_sink_is_an_error(store, sink, mend):
     """Adding a value that is not a sink, or a sink's class, raises an error with the correct line."""
