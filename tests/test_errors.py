@@ -47,10 +47,7 @@ CALLS = {
 
 @pytest.mark.parametrize(
     ("call", "value"),
-    [
-        *((call, HUGE) for call in CALLS),
-        *((call, QUOTES) for call in ("k", "labels", "relations", "option", "retriever")),
-    ],
+    [*((call, HUGE) for call in CALLS), *((call, QUOTES) for call in ("k", "labels", "relations", "retriever"))],
     ids=lambda value: value[:20],
 )
 def test_a_huge_value_is_shortened(store, call, value):

@@ -99,9 +99,7 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     """Searching an index without texts reports empty-index, in a folder and in Milvus."""
     from langchain_hybridgraph import MilvusStore
 
-    for store in (
-        HybridGraphStore(tmp_path / "index"),
-        MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE),
-    ):
+    milvus = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE)
+    for store in (HybridGraphStore(tmp_path / "index"), milvus):
         with store:
             assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded

@@ -374,11 +374,8 @@ def test_a_planned_memory_is_found_among_better_resources():
 def test_each_type_is_limited_after_a_reranker_and_mmr():
     """A reranker, MMR and max_per_document each leave up to k hits of each type."""
     reranker, _ = counting(lambda text: 0.5)
-    for settings in (
-        {"reranker": reranker},
-        {"selection": {"mmr_lambda": 0.5}},
-        {"selection": {"max_per_document": 1}},
-    ):
+    diverse, capped = {"selection": {"mmr_lambda": 0.5}}, {"selection": {"max_per_document": 1}}
+    for settings in ({"reranker": reranker}, diverse, capped):
         result = crowded(**settings).search("editor manual key", ["hello"], k=3)
         assert (len(result.memories), len(result.resources)) == (1, 3), settings
 

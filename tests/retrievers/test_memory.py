@@ -186,10 +186,10 @@ NO_HOPS = {"type": "bfs", "max_hops": 0}
 WALK = {"type": "bfs", "max_hops": 1, "direction": "out"}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"graph": {"traversal": NO_HOPS}}, {"mode": {"type": "general", "traversal": NO_HOPS}, "fusion": "rrf"}],
-)
+NO_HOPS_MODE = {"type": "general", "traversal": NO_HOPS}
+
+
+@pytest.mark.parametrize("settings", [{"graph": {"traversal": NO_HOPS}}, {"mode": NO_HOPS_MODE, "fusion": "rrf"}])
 def test_a_traversal_without_hops_follows_no_edge(settings):
     """If the traversal may not follow an edge, the answer is the same as in a store without edges."""
     memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
