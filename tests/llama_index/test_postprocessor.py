@@ -5,14 +5,10 @@ import pytest
 pytest.importorskip("llama_index.core")
 
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
-from llama_index.core.llms import MockLLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexRetriever, RerankPostprocessor
+from langchain_hybridgraph.llama_index import LlamaIndexChatModel, RerankPostprocessor
 from langchain_hybridgraph.search.rerankers import LLMReranker, ScoreReranker
 from tests.support.models.llama_models import SayingLLM
 
@@ -102,16 +98,3 @@ def test_events(events):
     start, end = events.of(ReRankStartEvent, ReRankEndEvent)
     assert ([n.node_id for n in start.nodes], start.model_name) == (["a", "b"], "TextReranker")
     assert [n.node_id for n in end.nodes] == ["b", "a"]
-
-
-async def test_in_a_query_engine():
-    """A LlamaIndex query engine uses the postprocessor to rerank the retriever's nodes."""
-    store = HybridGraphStore.from_texts(["a cat sat: a", "a cat sat: b"], ids=["a", "b"])
-    engine = RetrieverQueryEngine.from_args(
-        LlamaIndexRetriever(HybridRetriever(store)),
-        llm=MockLLM(),
-        node_postprocessors=[RerankPostprocessor(by_letter, top_n=1)],
-    )
-    assert isinstance(engine._node_postprocessors[0], BaseNodePostprocessor)
-    assert [n.node_id for n in engine.query("cat").source_nodes] == ["b"]
-    assert [n.node_id for n in (await engine.aquery("cat")).source_nodes] == ["b"]

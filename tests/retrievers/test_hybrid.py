@@ -98,17 +98,6 @@ def test_documents_given_to_the_constructor_are_not_changed():
     assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
 
 
-def test_retrieve_returns_documents_with_plan_and_time(retriever):
-    """retrieve returns a sequence of Documents with degradation reasons, duration and plan."""
-    result = retriever.retrieve("water pump", 2)
-    assert len(result) == 2
-    assert result == retriever.invoke("water pump", k=2, annotate="all")
-    assert result.degraded == ()
-    assert result.took_ms > 0
-    assert result.plan["k"] == 2
-    assert result.hits[0].explain().startswith("score ")
-
-
 async def test_sync_and_async_methods_agree(retriever):
     """invoke, retrieve, batch and stream return the same documents as their async versions."""
     question = "sleeping animals"

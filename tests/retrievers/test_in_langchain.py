@@ -82,6 +82,8 @@ def test_lcel_hands_on_the_conversation(store):
     """In an LCEL chain, a history-aware retriever receives the question and the conversation."""
     retriever = history_aware(HybridRetriever(store, k=1))
     assert (retriever | ids).invoke(FOLLOW_UP) == ["roadster"]
+    assert (RunnablePassthrough() | retriever.bound | ids).invoke(FOLLOW_UP) == ["roadster"]
+    assert "conversation_history" in retriever.as_tool().args
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
     assert chain.invoke(FOLLOW_UP) == ["roadster"]
     bound = retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"])

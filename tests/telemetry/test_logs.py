@@ -1,12 +1,11 @@
 """LogSink: one structured log line per search, without the query."""
 
-import io
 import json
 import logging
 
 import pytest
 
-from langchain_hybridgraph import HybridRetriever, LogSink, MemoryRetriever, add_sink, remove_sink
+from langchain_hybridgraph import HybridRetriever, LogSink, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.telemetry import flush
 from tests.support.stores.pet_store import QUESTION, STAGES, broken
@@ -100,22 +99,3 @@ def test_stages_are_lines_at_debug(store, logger):
     assert [logged(record)["stage"] for record in stages] == STAGES
     assert {record.levelname for record in stages} == {"DEBUG"}
     assert search.getMessage().startswith("retrieval {")
-
-
-def test_the_whole_process_logs(store):
-    """LogSink without a logger logs to langchain_hybridgraph.retrieval."""
-    stream = io.StringIO()
-    logger = logging.getLogger("langchain_hybridgraph.retrieval")
-    handler = logging.StreamHandler(stream)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    sink = LogSink()
-    add_sink(sink)
-    try:
-        HybridRetriever(store).invoke("naïve 猫")
-        assert flush(120)
-    finally:
-        remove_sink(sink)
-        logger.removeHandler(handler)
-        logger.setLevel(logging.NOTSET)
-    assert json.loads(stream.getvalue().partition(" ")[2])["query_length"] == 7

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.conversation import LLMRewrite, is_small_talk
-from langchain_hybridgraph.search.planner import QueryPlan, RulePlanner, TypedQuery, best
+from langchain_hybridgraph.search.planner import RulePlanner, TypedQuery, best
 
 
 def test_weights_of_the_priorities():
@@ -21,17 +21,6 @@ def test_a_query_that_cannot_be_searched_is_refused(wrong):
     """A priority other than an integer from 1 to 5, or a query without text, raises ConfigurationError."""
     with pytest.raises(ConfigurationError, match="priority from 1"):
         TypedQuery(**{"query": "cats", **wrong})
-
-
-def test_a_plan_is_a_sequence():
-    """A plan has a length, items and slices, and equals any sequence of the same queries, but not a string."""
-    a, b = TypedQuery("a"), TypedQuery("b")
-    plan = QueryPlan((a, b))
-    assert (len(plan), plan[0], plan[1:], list(plan)) == (2, a, (b,), [a, b])
-    assert plan == [a, b]
-    assert plan == (a, b)
-    assert plan != [b, a]
-    assert QueryPlan(()) != ""
 
 
 def test_equal_queries_are_searched_once():
