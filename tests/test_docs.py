@@ -28,7 +28,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ENGINES = (DOCS / "engines.md").read_text(encoding="utf-8")
 
 # These pages need more than a runner, or are compared with old packages, in tests of their own.
-TESTED_ELSEWHERE = {"configuration.md", "memory.md", "migration.md", "telemetry.md"}
+TESTED_ELSEWHERE = {"configuration.md", "migration.md", "telemetry.md"}
 PAGES = [*sorted(file for file in DOCS.glob("*.md") if file.name not in TESTED_ELSEWHERE), *HOW_TO]
 NEEDS = {
     "choose-an-embedding": ["langchain_openai"],

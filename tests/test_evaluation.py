@@ -33,13 +33,8 @@ def figures(rankings, relevant, measures):
 def test_figures_by_hand():
     """The measures for two of three answers at ranks 1 and 3 equal values computed by hand."""
     ideal = 1 + 1 / math.log2(3) + 0.5
-    assert figures(["a", "x", "b"], ["a", "b", "c"], ["nDCG@3", "R@3", "P@3", "RR@3", "Success@1"]) == [
-        round(1.5 / ideal, 6),
-        0.666667,
-        0.666667,
-        1.0,
-        1.0,
-    ]
+    measures = ["nDCG@3", "R@3", "P@3", "RR@3", "Success@1"]
+    assert figures("axb", ["a", "b", "c"], measures) == [round(1.5 / ideal, 6), 0.666667, 0.666667, 1.0, 1.0]
 
 
 def test_grades():
@@ -51,12 +46,9 @@ def test_grades():
 
 def test_nothing_found_is_zero():
     """A question without hits is measured as 0 and is part of the mean."""
-    answers = {"known": ["a"], "unknown": []}
-    report = measure(
-        {"r": lambda question, k: [Document("t", id=id) for id in answers[question]]},
-        {"known": ["a"], "unknown": ["a"]},
-        ["RR@10"],
-    )
+    one = giving("a")
+    retriever = {"r": lambda question, k: one(question, k) if question == "known" else []}
+    report = measure(retriever, {"known": ["a"], "unknown": ["a"]}, ["RR@10"])
     assert report.means["r"]["RR@10"] == 0.5
     assert report.of("r").tolist() == [1.0, 0.0]
     assert report.worst("r", n=1) == [("unknown", 0.0)]
@@ -65,9 +57,8 @@ def test_nothing_found_is_zero():
 def test_several_chunks_of_one_answer():
     """Several Documents with the same id occupy one rank, that of the first."""
     chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
-    report = measure(
-        {"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], id_of=lambda document: document.metadata["source"]
-    )
+    by_source = {"id_of": lambda document: document.metadata["source"]}
+    report = measure({"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], **by_source)
     assert report.means["r"]["RR@10"] == 0.5
 
 
@@ -182,9 +173,8 @@ def test_a_setting_that_is_better_everywhere_is_recommended():
 def test_a_lucky_setting_is_not_recommended():
     """If many settings differ only by chance, the best one is not recommended."""
     chance = np.random.default_rng(0)
-    choice = choose_setting(
-        measured(default=chance.random(40), **{f"s{n}": chance.random(40) for n in range(30)}), "default"
-    )
+    others = {f"s{n}": chance.random(40) for n in range(30)}
+    choice = choose_setting(measured(default=chance.random(40), **others), "default")
     assert choice.best != "default"
     assert choice.checked.low < 0
     assert choice.setting == "default"

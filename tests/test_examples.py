@@ -65,30 +65,6 @@ def test_rag_chain(run):
     assert "Invoices" not in prompt(request)
 
 
-def test_agent(run):
-    """The agent's model calls the tool with arguments, receives its result and answers from it, within one thread."""
-
-    def answer(request):
-        last = request["messages"][-1]
-        if last["role"] == "tool":
-            return f"So it is: {last['content'].splitlines()[2]}"
-        area = "billing" if "invoices" in last["content"] else "import"
-        return {"query": last["content"], "filter": {"year": 2025, "area": area}}
-
-    printed, requests = run("agent.py", answer)
-    lines = printed.splitlines()
-    assert [line for line in lines if line.startswith("ai:")] == [
-        "ai: So it is: The import of addresses reads vCard files, too.",
-        "ai: So it is: Invoices can be sent as XRechnung.",
-    ]
-    assert "2023" not in printed
-    assert "reads CSV" not in printed
-    (tool,) = requests[0]["tools"]
-    assert tool["function"]["name"] == "release_notes"
-    assert tool["function"]["parameters"]["properties"].keys() == {"query", "k", "filter"}
-    assert "What was new in the import in 2025?" in prompt(requests[2])
-
-
 def test_llama_index_query_engine(run, monkeypatch):
     """The LlamaIndex example finds the passage that another one leads to, without calling a model."""
     pytest.importorskip("llama_index.core")

@@ -8,12 +8,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from pydantic import BaseModel, Field
 
-from langchain_hybridgraph import (
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    ingest,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, format_documents
 from langchain_hybridgraph.errors import ConfigurationError
 from tests.support.samples.retrievers import STORE_RETRIEVERS

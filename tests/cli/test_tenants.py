@@ -55,9 +55,7 @@ def test_dropping_asks_first(index):
 def test_dropping_with_closed_input(index):
     """Without standard input, drop deletes nothing and asks for --yes."""
     command = [sys.executable, "-m", "langchain_hybridgraph.cli", "tenants", "drop", "ada", "--index", str(index)]
-    done = subprocess.run(
-        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=600, check=False
-    )
+    done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "hybridgraph: nothing was deleted: answer y, or pass --yes\n"
     assert list_tenants(index) == {"ada": 2, "bo": 1}
@@ -67,17 +65,14 @@ def test_dropping_with_closed_input(index):
 def test_all_tenants_are_checked_at_once(index, verb):
     """check and repair cover the texts of all tenants without --tenant."""
     with sqlite3.connect(index / "catalogue.sqlite") as catalog:
-        catalog.execute(
-            "DELETE FROM learned WHERE node = (SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph')"
-        )
+        of_bo = "SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph'"
+        catalog.execute(f"DELETE FROM learned WHERE node = ({of_bo})")
     done = hybridgraph(verb, "--index", index, "--json")
     result = json.loads(done.stdout)
     assert result["counts"]["chunks"] == 3
     if verb == "check":
         assert done.exit_code == 1
-        assert result["problems"] == [
-            "1 chunks have no learned values, so searches miss them; hybridgraph repair restores initial ones"
-        ]
+        assert "1 chunks have no learned values, so searches miss them" in result["problems"][0]
     else:
         assert (done.exit_code, result["problems"]) == (0, [])
 

@@ -41,9 +41,9 @@ from tests.support.models.llama_models import WordEmbedding
 
 TEXTS = {
     "cat": "The cat sat on the mat.",
-    "dog": "Dogs bark at night.",
+    "dog": "Dogs bark.",
     "fish": "Fish swim in the sea.",
-    "bird": "Birds fly south in autumn.",
+    "bird": "Birds fly south.",
 }
 
 

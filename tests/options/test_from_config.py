@@ -118,14 +118,7 @@ CONVERTED = {
     "memory_novelty": Novelty(floor=1),
 }
 # Settings of a keyword index that accompanies another vector store.
-OTHER_STORE = {
-    "index_engine",
-    "index_language",
-    "index_id_key",
-    "index_equal_texts",
-    "index_path",
-    "index_refresh",
-}
+OTHER_STORE = {"index_engine", "index_language", "index_id_key", "index_equal_texts", "index_path", "index_refresh"}
 
 
 @pytest.mark.parametrize(
@@ -185,13 +178,7 @@ def test_one_weight_overrides_both_of_a_lower_source(write, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("hybrid", HybridRetriever),
-        ("graph", GraphRetriever),
-        ("hierarchical", HierarchicalRetriever),
-        ("memory", MemoryRetriever),
-    ],
+    ("name", "kind"), zip(("hybrid", "graph", "hierarchical", "memory"), STORE_RETRIEVERS, strict=True)
 )
 def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, name, kind):
     """The file selects the inner retriever of an AdvancedRetriever, which reads its own section."""

@@ -23,29 +23,13 @@ pytest.importorskip("milvus_lite")
 
 
 TOPICS = {
-    "coffee": (
-        "Descale the boiler every three months.",
-        "A finer grind makes stronger espresso.",
-        "Warm the cups first.",
-    ),
-    "garden": (
-        "Roses need pruning in early spring.",
-        "Water tomatoes at the root.",
-        "Compost improves heavy clay soil.",
-    ),
+    "coffee": ("Descale the boiler every month.", "A finer grind makes stronger espresso.", "Warm the cups first."),
+    "garden": ("Roses need pruning in early spring.", "Water tomatoes at the root.", "Compost improves clay soil."),
     "travel": ("The night train to Vienna leaves at nine.", "Book the ferry a week ahead.", "Visas take ten days."),
-    "music": (
-        "The drummer keeps a steady beat.",
-        "Tune the strings before the concert.",
-        "The choir rehearses on Mondays.",
-    ),
+    "music": ("The drummer keeps a steady beat.", "Tune the strings first.", "The choir rehearses on Mondays."),
 }
 CHUNKS = [
-    Chunk(
-        f"{topic}-{n}",
-        text,
-        {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "labels": [topic], "year": 2020 + n},
-    )
+    Chunk(f"{topic}-{n}", text, {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "year": 2020 + n})
     for topic, texts in TOPICS.items()
     for n, text in enumerate(texts)
 ]
@@ -115,9 +99,7 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     """Searching an index without texts reports empty-index, in a folder and in Milvus."""
     from langchain_hybridgraph import MilvusStore
 
-    for store in (
-        HybridGraphStore(tmp_path / "index"),
-        MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE),
-    ):
+    milvus = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE)
+    for store in (HybridGraphStore(tmp_path / "index"), milvus):
         with store:
             assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded

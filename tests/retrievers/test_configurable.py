@@ -5,13 +5,7 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.retrievers import STORE_RETRIEVERS
@@ -65,9 +59,8 @@ def test_the_index_over_documents_is_the_same():
     documents = [Document(text, metadata={"source": uri}, id=uri) for uri, text in TEXTS.items()]
     collection = Chroma.from_documents(documents, model, collection_name="configurable")
     retriever = GraphRetriever(collection, documents, k=3)
-    configured_retriever, _ = retriever.configurable_fields(**fields("keyword_weight")).prepare(
-        {"configurable": {"keyword_weight": 1.0}}
-    )
+    configurable = retriever.configurable_fields(**fields("keyword_weight"))
+    configured_retriever, _ = configurable.prepare({"configurable": {"keyword_weight": 1.0}})
     assert configured_retriever.index.adapter is retriever.index.adapter is not None
     assert configured_retriever.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
     assert configured_retriever.retrieve("fast train").plan["weights"] == {"keyword": 1.0}

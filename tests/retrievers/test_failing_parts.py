@@ -121,6 +121,10 @@ def over_another_store(part):
     return HybridRetriever(store), {}
 
 
+def advanced(**options):
+    return AdvancedRetriever(HybridRetriever(new_store()), **options)
+
+
 # For each part: the source of its calls, and the retriever with the options of the call.
 PARTS = {
     "embedding": ("vector", lambda part: (HybridRetriever(new_store(part=part)), {})),
@@ -130,36 +134,12 @@ PARTS = {
     "reranker": ("rerank", lambda part: (HybridRetriever(new_store(), reranker=lambda query, texts: part()), {})),
     "parents": ("parents", over_slow_store),
     "traversal": ("graph", lambda part: (GraphRetriever(new_store(), graph={"traversal": Traversal(part)}), {})),
-    "planner": (
-        "planner",
-        lambda part: (
-            HierarchicalRetriever(new_store(), planner=lambda summary, messages, query: part()),
-            {"session": HISTORY},
-        ),
-    ),
+    "planner": ("planner", lambda part: (HierarchicalRetriever(new_store(), planner=part), {"session": HISTORY})),
     "session": ("session", lambda part: (HierarchicalRetriever(new_store()), {"session": History(part)})),
-    "expander": (
-        "expander",
-        lambda part: (
-            AdvancedRetriever(HybridRetriever(new_store()), expander=lambda query, turns: part()),
-            {"conversation_history": HISTORY},
-        ),
-    ),
-    "history": (
-        "history",
-        lambda part: (
-            AdvancedRetriever(HybridRetriever(new_store()), get_session_history=lambda session_id: part()),
-            {},
-        ),
-    ),
-    "messages": (
-        "history",
-        lambda part: (AdvancedRetriever(HybridRetriever(new_store())), {"conversation_history": History(part)}),
-    ),
-    "sink": (
-        None,
-        lambda part: (HybridRetriever(new_store(), telemetry={"sinks": [part]}), {}),
-    ),
+    "expander": ("expander", lambda part: (advanced(expander=part), {"conversation_history": HISTORY})),
+    "history": ("history", lambda part: (advanced(get_session_history=part), {})),
+    "messages": ("history", lambda part: (advanced(), {"conversation_history": History(part)})),
+    "sink": (None, lambda part: (HybridRetriever(new_store(), telemetry={"sinks": [part]}), {})),
 }
 
 

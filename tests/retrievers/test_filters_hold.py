@@ -64,13 +64,10 @@ class Corpus:
         }
         self.parents_only = {id for id in self.ids if rng.random() < 0.2}
         pairs = rng.sample(list(itertools.permutations(range(len(self.ids)), 2)), k=len(self.ids))
+        both = "secret{}x, then secret{}x"
         self.edges = [
             Edge(
-                f"d{a}",
-                f"d{b}",
-                rng.choice(["cites", "next"]),
-                rng.random() or 1.0,
-                f"secret{first + a}x, then secret{first + b}x",
+                f"d{a}", f"d{b}", rng.choice(["cites", "next"]), rng.random() or 1.0, both.format(first + a, first + b)
             )
             for a, b in pairs
         ]
@@ -145,9 +142,8 @@ def retriever_of(kind, store, rng, corpus, **settings):
             return HybridRetriever(store, **settings)
         case "graph":
             walk = {"candidates": rng.choice(["all", "reached"]), "seed_k": rng.randint(1, 3)}
-            return GraphRetriever(
-                store, **graph, graph=walk | ({"traversal": traversal} if traversal else {}), **settings
-            )
+            walk |= {"traversal": traversal} if traversal else {}
+            return GraphRetriever(store, **graph, graph=walk, **settings)
         case "memory":
             return MemoryRetriever(store, **graph, **settings)
         case "advanced":

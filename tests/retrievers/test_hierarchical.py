@@ -374,11 +374,8 @@ def test_a_planned_memory_is_found_among_better_resources():
 def test_each_type_is_limited_after_a_reranker_and_mmr():
     """A reranker, MMR and max_per_document each leave up to k hits of each type."""
     reranker, _ = counting(lambda text: 0.5)
-    for settings in (
-        {"reranker": reranker},
-        {"selection": {"mmr_lambda": 0.5}},
-        {"selection": {"max_per_document": 1}},
-    ):
+    diverse, capped = {"selection": {"mmr_lambda": 0.5}}, {"selection": {"max_per_document": 1}}
+    for settings in ({"reranker": reranker}, diverse, capped):
         result = crowded(**settings).search("editor manual key", ["hello"], k=3)
         assert (len(result.memories), len(result.resources)) == (1, 3), settings
 
@@ -613,16 +610,6 @@ def test_no_summary_repeats_an_old_text(change):
     assert retriever.abstract("lib/cars")
 
 
-def test_the_rest_of_the_tree_is_as_it_was():
-    """Other directories are still found by their summaries, and rebuilding restores the changed one."""
-    retriever = changed_library(_changed)
-    assert "lib/cars" in uris(retriever.find("cars: roadster, van"))
-    build_layers(retriever.vector_store)
-    result = retriever.find("pets")
-    assert "layers-stale" not in result.degraded
-    assert "lib/pets" in uris(result)
-
-
 def test_summaries_outlive_the_model(tmp_path):
     """Summaries stay searchable after the model is fitted again, without being rebuilt."""
     store = library(path=tmp_path)
@@ -634,14 +621,3 @@ def test_summaries_outlive_the_model(tmp_path):
     assert "no-layers" not in result.degraded
     assert "lib/cars" in uris(result)
     store.close()
-
-
-def test_the_repr_of_find_is_short():
-    """The repr of the result of find has the uris, the time and the degradation reasons."""
-    with HybridGraphStore.from_texts(
-        ["Ada likes tea."] * 30, "lsa", [{"uri": f"a/{n:02}.md"} for n in range(30)]
-    ) as store:
-        text = repr(HierarchicalRetriever(store, k=30).find("tea"))
-    assert text.startswith("FindResult(['a/00.md', 'a/01.md', ")
-    assert text.endswith(" ms, degraded=['no-layers'])")
-    assert len(text) < 300

@@ -12,12 +12,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
@@ -101,17 +96,6 @@ def test_documents_given_to_the_constructor_are_not_changed():
     retriever.invoke("alpha")[0].metadata["tags"].append("y")
     assert documents == before
     assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
-
-
-def test_retrieve_returns_documents_with_plan_and_time(retriever):
-    """retrieve returns a sequence of Documents with degradation reasons, duration and plan."""
-    result = retriever.retrieve("water pump", 2)
-    assert len(result) == 2
-    assert result == retriever.invoke("water pump", k=2, annotate="all")
-    assert result.degraded == ()
-    assert result.took_ms > 0
-    assert result.plan["k"] == 2
-    assert result.hits[0].explain().startswith("score ")
 
 
 async def test_sync_and_async_methods_agree(retriever):

@@ -29,10 +29,7 @@ from langchain_text_splitters import CharacterTextSplitter
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-from langchain_hybridgraph import (
-    HybridGraphStore,
-    HybridRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
@@ -85,6 +82,8 @@ def test_lcel_hands_on_the_conversation(store):
     """In an LCEL chain, a history-aware retriever receives the question and the conversation."""
     retriever = history_aware(HybridRetriever(store, k=1))
     assert (retriever | ids).invoke(FOLLOW_UP) == ["roadster"]
+    assert (RunnablePassthrough() | retriever.bound | ids).invoke(FOLLOW_UP) == ["roadster"]
+    assert "conversation_history" in retriever.as_tool().args
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
     assert chain.invoke(FOLLOW_UP) == ["roadster"]
     bound = retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"])
@@ -126,9 +125,8 @@ def test_a_node_of_langgraph_hands_on_the_conversation(store):
 def test_settings_of_history_aware(store):
     """history_aware accepts the settings of AdvancedRetriever, but none if it receives an AdvancedRetriever."""
     inner = AdvancedRetriever(HybridRetriever(store), k=1)
-    assert (
-        len(history_aware(inner).invoke(FOLLOW_UP)) == len(history_aware(inner.retriever, k=1).invoke(FOLLOW_UP)) == 1
-    )
+    for retriever in (history_aware(inner), history_aware(inner.retriever, k=1)):
+        assert len(retriever.invoke(FOLLOW_UP)) == 1
     with pytest.raises(ConfigurationError, match="accepts no settings with an AdvancedRetriever, got k"):
         history_aware(inner, k=2)
     with pytest.raises(ValueError, match="fuse"):
@@ -163,9 +161,8 @@ async def test_scores_are_returned_on_request(store, kind):
     ):
         assert result[0].metadata == {**plain, **scores}
     annotated = retriever.invoke("red roadster", annotate="all")
-    assert [document.metadata["relevance_score"] for document in annotated] == pytest.approx(
-        [hit.score for hit in hits]
-    )
+    relevance = [document.metadata["relevance_score"] for document in annotated]
+    assert relevance == pytest.approx([hit.score for hit in hits])
     assert annotated[0].metadata.keys() == retriever.retrieve("red roadster")[0].metadata.keys()
     noted = kind(store, k=2, annotate="all")
     assert noted.invoke("red roadster")[0].metadata.keys() == annotated[0].metadata.keys()
@@ -194,9 +191,7 @@ def test_create_retriever_tool(store):
     tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.")
     assert tool.invoke({"query": "red roadster"}) == TEXTS["roadster"][0]
     prompt = PromptTemplate.from_template("{source} ({year}): {page_content}")
-    tool = create_retriever_tool(
-        HybridRetriever(store, k=1), "cars", "Finds cars.", document_prompt=prompt, response_format="content"
-    )
+    tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.", document_prompt=prompt)
     assert tool.invoke({"query": "red roadster"}) == "roadster.md (2020): " + TEXTS["roadster"][0]
 
 

@@ -101,6 +101,7 @@ class ReadsFirst(MemoryRetriever):
 @pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])
 def test_scoring_before_reading_is_scoring_after_it(weights):
     """Reading only the best memories changes neither hits nor score parts, with a filter and expired memories."""
+    memory = {"source_weights": weights, "hotness": 0.2}
     metadata = [
         {
             "confidence": n % 7 / 6,
@@ -112,12 +113,9 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
     ]
     memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", metadata[n]) for n in range(150)}
     vector_store = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
-    one, other = (
-        kind(vector_store, memory={"source_weights": weights, "hotness": 0.2}).retrieve(
-            "a3", k=20, filter={"kind": "even"}, as_of=NOW
-        )
-        for kind in (MemoryRetriever, ReadsFirst)
-    )
+    options = {"k": 20, "filter": {"kind": "even"}, "as_of": NOW}
+    retrievers = [kind(vector_store, memory=memory) for kind in (MemoryRetriever, ReadsFirst)]
+    one, other = (retriever.retrieve("a3", **options) for retriever in retrievers)
     assert ids(one) == ids(other)
     assert len(one) == 20
     for hit, read in zip(one.hits, other.hits, strict=True):
@@ -188,10 +186,10 @@ NO_HOPS = {"type": "bfs", "max_hops": 0}
 WALK = {"type": "bfs", "max_hops": 1, "direction": "out"}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"graph": {"traversal": NO_HOPS}}, {"mode": {"type": "general", "traversal": NO_HOPS}, "fusion": "rrf"}],
-)
+NO_HOPS_MODE = {"type": "general", "traversal": NO_HOPS}
+
+
+@pytest.mark.parametrize("settings", [{"graph": {"traversal": NO_HOPS}}, {"mode": NO_HOPS_MODE, "fusion": "rrf"}])
 def test_a_traversal_without_hops_follows_no_edge(settings):
     """If the traversal may not follow an edge, the answer is the same as in a store without edges."""
     memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
@@ -454,9 +452,8 @@ def test_all_labels_are_required():
 def test_a_tool_with_typed_time_and_labels():
     """A memory tool has arguments for the time, the labels and the session."""
     end = (NOW - 5 * DAY).isoformat()
-    vector_store = store(
-        {"old": ("old 0.9", {"valid_until": end, "labels": ["x"]}), "new": ("new 0.8", {"labels": ["x"]})}
-    )
+    old = ("old 0.9", {"valid_until": end, "labels": ["x"]})
+    vector_store = store({"old": old, "new": ("new 0.8", {"labels": ["x"]})})
     tool = MemoryRetriever(vector_store).as_tool(name="remember", description="Remembers.")
     assert {"query", "k", "filter", "as_of", "labels", "session_id"} <= tool.args.keys()
     assert "old 0.9" not in tool.invoke({"query": "?", "labels": ["x"]})
@@ -474,9 +471,8 @@ def test_any_store_provides_its_metadata():
     ]
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     plain.add_documents(documents)
-    retriever = MemoryRetriever(
-        plain, documents, mode="belief_system", memory={"source_weights": {"vector": 0, "keyword": 1}}
-    )
+    weights = {"source_weights": {"vector": 0, "keyword": 1}}
+    retriever = MemoryRetriever(plain, documents, mode="belief_system", memory=weights)
     assert ids(retriever.invoke("the code")) == ["trusted", "poison"]
 
 

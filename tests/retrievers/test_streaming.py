@@ -248,16 +248,11 @@ def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(store, kind):
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"k": 3},
-        {"k": 6, "reranker": FailingReranker(filters=True)},
-        {"k": 6, "min_score": 0.1},
-        {"k": 6, "selection": {"max_per_document": 1}},
-    ],
+    [{"k": 3}, {"reranker": FailingReranker(filters=True)}, {"min_score": 0.1}, {"selection": {"max_per_document": 1}}],
 )
 def test_a_hit_that_a_reranker_may_drop_waits_for_it(store, settings):
     """No hit is streamed before the reranker has finished if k, min_score, a cap or the reranker may drop it."""
-    options = {"reranker": FailingReranker(), "on_error": "raise"} | settings
+    options = {"k": 6, "reranker": FailingReranker(), "on_error": "raise"} | settings
     assert parts_before_the_error(HybridRetriever(store, **options)) == []
 
 

@@ -5,28 +5,19 @@ import asyncio
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import (
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.stores.document_stores import DOCUMENT_STORES, FOREIGN
 from tests.support.stores.words import Words
 
 REASON = "filter-matches-nothing"
+COMMON = {"labels": ["home", "tea"], "tenant": "north"}
 NOTES = [
     Document(
         f"Note {n} about the boiler.",
         id=f"n{n}",
-        metadata={
-            "source": f"{'abc'[n % 3]}.md",
-            "year": 2020 + n,
-            "labels": ["home", "tea"],
-            "tenant": "north",
-            "uri": f"notes/{n}.md",
-        },
+        metadata={"source": f"{'abc'[n % 3]}.md", "year": 2020 + n, "uri": f"notes/{n}.md"} | COMMON,
     )
     for n in range(4)
 ]

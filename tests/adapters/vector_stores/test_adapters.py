@@ -133,12 +133,8 @@ def test_a_milvus_collection_that_is_opened_again(folder):
     created = milvus(list(TEXTS.values()), folder, metric="IP")
     from langchain_milvus import Milvus
 
-    again = Milvus(
-        Fixed(),
-        collection_name=created.collection_name,
-        connection_args={"uri": str(folder / "milvus.db")},
-        auto_id=True,
-    )
+    connection = {"uri": str(folder / "milvus.db")}
+    again = Milvus(Fixed(), collection_name=created.collection_name, connection_args=connection, auto_id=True)
     result = HybridRetriever(again, documents()).retrieve(QUESTION)
     assert {d.id: d.metadata["vector_score"] for d in result} == pytest.approx(COSINES, abs=1e-4)
     close(again)

@@ -44,9 +44,8 @@ def test_fusion_over_a_foreign_retriever(is_sure, weight):
     assert [document.metadata["page"] for document in result] == order
     sources = {document.id: document.metadata["retrieval_source"] for document in result}
     assert sources == {"a": "question", "b": "fused", "c": "conversation"}
-    assert result[order.index("b")].metadata["score_breakdown"] == pytest.approx(
-        {"question": (1 - weight) * 61 / 62, "conversation": weight}
-    )
+    parts = {"question": (1 - weight) * 61 / 62, "conversation": weight}
+    assert result[order.index("b")].metadata["score_breakdown"] == pytest.approx(parts)
     assert b.metadata == {"page": "b", "score": 7.0}
     plain = retriever.invoke({"input": "why?", "chat_history": HISTORY}, k=3)
     assert sorted(plain, key=lambda one: one.id) == [a, b, c]
@@ -72,9 +71,8 @@ def test_the_raw_question_is_searched_with_the_rewrite(hybrid):
     mean = {id: 0.2 * raw.get(id, 0.0) + 0.8 * rewritten.get(id, 0.0) for id in ids(result)}
     scores = {document.id: document.metadata["score"] for document in result}
     assert result.plan["searched"] == "both"
-    assert scores == pytest.approx(
-        {id: score * max(scores.values()) / max(mean.values()) for id, score in mean.items()}
-    )
+    unit = max(scores.values()) / max(mean.values())
+    assert scores == pytest.approx({id: score * unit for id, score in mean.items()})
     assert max(scores.values()) <= max(one.hits[0].score for one in both)
     assert [hit.id for hit in result.hits] == ids(result) == sorted(mean, key=lambda id: (-mean[id], id))
     assert len(result.hits) > 1

@@ -40,8 +40,7 @@ def test_a_question_of_four_content_words_is_complete(query):
 
 
 @pytest.mark.parametrize(
-    "query",
-    ["How old is the moon?", "What is NATO?", "Was kostet die NATO?", "At what temperature?"],
+    "query", ["How old is the moon?", "What is NATO?", "Was kostet die NATO?", "At what temperature?"]
 )
 def test_a_short_question_may_change_the_topic(query):
     """A short question without a sign of continuation gets the full weight, but is not marked as sure."""
@@ -96,9 +95,8 @@ def test_history_terms_take_the_ends_of_the_conversation():
         ]
     )
     expanded_query = HistoryTerms()("since when?", history)
-    assert expanded_query.context == (
-        "Which electric cars are red? Who builds roadsters? A company called Tesla builds them."
-    )
+    ends = "Which electric cars are red? Who builds roadsters? A company called Tesla builds them."
+    assert expanded_query.context == ends
     assert expanded_query.text == "since when? builds roadsters electric cars red Tesla company called"
     assert HistoryTerms(most=2)("since when?", history).text == "since when? builds roadsters"
     german = turns(["User: Was ist das rote Auto?", "Assistant: Das rote Auto ist von Tesla."])
@@ -193,8 +191,7 @@ def test_text_around_a_question_is_left_out(answer):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    ["", "``` ```", "x" * 2_000, "<think>It is the roadster's price, so", "<think>hm</think>"],
+    "answer", ["", "``` ```", "x" * 2_000, "<think>It is the roadster's price, so", "<think>hm</think>"]
 )
 def test_an_answer_that_is_not_a_question_is_an_error(answer):
     """Empty and overlong answers raise ValueError."""
@@ -223,10 +220,8 @@ async def test_over_http(streaming):
         assert rewrite("and its price?", turns(HISTORY)).text == WHOLE
         assert (await rewrite.acall("and its price?", turns(HISTORY))).text == WHOLE
         assert [bool(request.get("stream")) for request in server.requests] == [streaming] * 2
-        assert [answer["text"] for answer in material(server.requests[0])["conversation"]] == [
-            "Which car is red?",
-            "The roadster.",
-        ]
+        conversation = material(server.requests[0])["conversation"]
+        assert [turn["text"] for turn in conversation] == ["Which car is red?", "The roadster."]
 
 
 @pytest.mark.parametrize(
@@ -252,9 +247,7 @@ async def test_in_a_retriever(cars):
     """A retriever searches for the rewritten question in sync and async calls, also after status 429."""
     with OpenAIServer([Reply("slow down", 429), WHOLE, WHOLE]) as server:
         talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model(max_retries=1)))
-        for result in (
-            talk.retrieve_with_context("and its price?", HISTORY),
-            await talk.aretrieve_with_context("and its price?", HISTORY),
-        ):
+        awaited = await talk.aretrieve_with_context("and its price?", HISTORY)
+        for result in (awaited, talk.retrieve_with_context("and its price?", HISTORY)):
             assert (result[0].id, result.plan["expanded_query"], result.degraded) == ("roadster", WHOLE, ())
         assert len(server.requests) == 3
