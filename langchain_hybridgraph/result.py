@@ -47,13 +47,13 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         self.hits = tuple(hits)
         self.degraded = tuple(degraded)
         self.took_ms = took_ms
-        self._plan = plan or {}
+        self._plan = plan if callable(plan) else dict(plan or {})
 
     @property
     def plan(self) -> dict[str, Any]:
         """The queries that were run, their settings, and the duration of each stage."""
-        if not isinstance(self._plan, dict):
-            self._plan = dict(self._plan() if callable(self._plan) else self._plan)
+        if callable(self._plan):
+            self._plan = dict(self._plan())
         return self._plan
 
     def __getstate__(self) -> object:

@@ -117,7 +117,8 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         prepared_search = super()._prepare(query, options, callbacks)
         prepared_search.trace.has_context = self._session(options) is not None
-        text, session_id = prepared_search.query.text, options.get("session_id") or self.session_id
+        text, session_id = prepared_search.query.text, options.get("session_id")
+        session_id = self.session_id if session_id is None else session_id
         if text is None or session_id is None or options.get("session") is not None:
             return prepared_search
         scope = _without_question(self._store, session_id, text, prepared_search.query.scope)

@@ -137,7 +137,7 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         # them in one call.
         names = [kind + name for name in self.question.names for kind in (TITLE, ENTITY)]
         nodes = graph.nodes([*sources, *names])
-        nodes, named = nodes[: len(sources)], nodes[len(sources) :]
+        nodes, nodes_of_names = nodes[: len(sources)], nodes[len(sources) :]
         present = np.flatnonzero(nodes >= 0)
         links = graph.links(nodes[present])
         links = links._replace(origin=present[links.origin])
@@ -152,7 +152,8 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
             self._by_link(graph, _heaviest(_edges_at(links, is_chunk)), sources),
         ]
         kinds = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
-        return [*map(_strongest, kinds), _strongest(self._by_question(graph, named[::2], named[1::2]))]
+        kinds.append(self._by_question(graph, nodes_of_names[::2], nodes_of_names[1::2]))
+        return list(map(_strongest, kinds))
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""

@@ -174,7 +174,7 @@ def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Sear
         rankings.append(
             Ranking(source.name, source.weight, result.entries, scores, result.bound, result.background, result.exact)
         )
-        source_ids.append({**result.exact, **scores})
+        source_ids.append({**result.exact, **scores} if result.exact else scores)
     candidates = Candidates(results, rankings, source_ids)
     with context.trace.stage("rank"):
         return (yield from add_scores(context, candidates, candidates.ids))

@@ -93,8 +93,8 @@ class Reader:
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
-        lost = () if self._index.loss is None else ("commits-lost",)
-        return (*lost, "texts-damaged") if self._index.catalog.has_undecodable_texts else lost
+        reasons = () if self._index.loss is None else ("commits-lost",)
+        return (*reasons, "texts-damaged") if self._index.catalog.has_undecodable_texts else reasons
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         rows = self._index.rows.rows(ids)
@@ -228,7 +228,8 @@ class Reader:
             if matrix is None:
                 return {}
             rows = table.rows(ids)
-            return dict(zip(table.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+            present = ids if len(rows) == len(ids) else table.ids(rows)
+            return dict(zip(present, matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
@@ -402,7 +403,7 @@ class Writer(Reader):
         return count
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
-        if isinstance(self._index.embedding, FittedEmbedding):
+        if isinstance(self._index.generation.embedding, FittedEmbedding):
             raise ValueError(
                 f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
                 "leave vectors= out, or open the store with the embedding that made them"
@@ -581,7 +582,7 @@ class Writer(Reader):
         The caller must hold the write lock, and the embedding must be one that is fitted to texts.
         """
         index, catalog = self._index, self._index.catalog
-        model = index.embedding
+        model = index.generation.embedding
         assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
         chunks = catalog.count_rows()
         if not chunks:

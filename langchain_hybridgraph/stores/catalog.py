@@ -119,7 +119,7 @@ class CallGate:
             with self._changed:
                 self._users.remove(thread)
                 self._calls.remove(thread)
-                if self._is_shut or self._forking is not None:
+                if self._forking is not None or self._is_shut:
                     self._changed.notify_all()
 
     def shut(self, patience: float = 10.0) -> bool:

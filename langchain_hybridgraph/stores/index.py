@@ -337,11 +337,6 @@ class IndexFolder:
         """Vectors of the last :meth:`snapshot`."""
         return self._state.snapshot.generation
 
-    @property
-    def embedding(self) -> Embedding:
-        """Embedding of the current generation."""
-        return self.generation.embedding
-
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
         """Return the object of class ``kind`` that mirrors a part of the folder until it is closed."""
         mirrors = self._state.mirrors

@@ -360,7 +360,7 @@ class MemoryIntake(Reader):
 
     def has_pretrained_model(self) -> bool:
         """Return whether the vectors come from a model that was not fitted to the texts of this index."""
-        return not isinstance(self._index.embedding, FittedEmbedding)
+        return not isinstance(self._index.generation.embedding, FittedEmbedding)
 
     def unknown_word_share(self, text: str, other: str) -> float:
         """Return the share of words in ``text`` that neither the fitted model nor ``other`` contains; 0 if not fitted.
@@ -389,7 +389,7 @@ class MemoryIntake(Reader):
         batch = catalog_rows(chunks, [], self._index.rows.tenant)
         vectors_by_id = None
         # A model fitted to the corpus may have been fitted again since the vectors were computed.
-        if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
+        if vectors is not None and not isinstance(self._index.generation.embedding, FittedEmbedding):
             vectors_by_id = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._index.writer():
             undated = [entry.id for entry in batch if entry.metadata_values.created_at is None]

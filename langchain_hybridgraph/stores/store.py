@@ -229,7 +229,7 @@ class EmbeddedStore(Writer):
     @property
     def embedding(self) -> Embedding:
         """Embedding that the store uses; for an embedding such as LSA, this is the latest fitted model."""
-        return self._index.embedding
+        return self._index.generation.embedding
 
     @property
     def clock(self) -> Callable[[], float]:

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -71,12 +71,8 @@ class BinaryQuantizer:
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = np.zeros(len(allowed_rows), np.uint16)
-        words = _signs((vector - self._middle)[None])[0]
-        for start in range(0, len(words), 3):  # three words have at most 192 differing bits, which fit into a byte
-            few = np.zeros(len(allowed_rows), np.uint8)
-            for codes, word in zip(self._words[start : start + 3], words[start : start + 3], strict=True):
-                few += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
-            differing += few
+        for codes, word in zip(self._words, _signs((vector - self._middle)[None])[0], strict=True):
+            differing += np.bitwise_count(codes[: len(allowed_rows)] ^ word)
         farthest = 64 * len(self._words)
         differing[~allowed_rows] = farthest + 1
         step = max(1, len(allowed_rows) // SAMPLE)
@@ -382,12 +378,12 @@ class VectorMatrix:
         new = new[:limit]
         if not len(new):
             return True
-        end = int(new.max()) + 1
-        if len(self._checksums) < end:
+        sums, end = self._checksums, int(new.max()) + 1
+        if len(sums) < end:
             assert self._path is not None, "nothing is verified in memory"
-            more = _read(checksums(self._path), np.arange(len(self._checksums), end))
-            self._checksums = np.concatenate([self._checksums, more])
-        is_intact = _sums(self._matrix, new) == self._checksums[new]
+            more = _read(checksums(self._path), np.arange(len(sums), end))
+            sums = self._checksums = np.concatenate([sums, more])
+        is_intact = _sums(self._matrix, new) == sums[new]
         if not is_intact.all() and self._path is not None and not self._path.exists():
             return True  # another process has replaced the files: the mapping stays usable, but the checksums are gone
         verified[new[is_intact]] = True
@@ -427,9 +423,10 @@ class VectorMatrix:
 
     def _cosines(self, vector: Vector, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         results = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), GATHERED):
-            part = slice(start, start + GATHERED)
-            results[part] = cosines(self._take(rows[part]), vector)
+        with np.errstate(over="ignore", invalid="ignore"):  # as in cosines
+            for start in range(0, len(rows), GATHERED):
+                part = slice(start, start + GATHERED)
+                np.vecdot(self._take(rows[part]), vector, out=results[part])
         return results
 
     def close(self) -> None:
@@ -489,8 +486,10 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
         matrix = np.array(np.inf, np.float32)
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
-    norms = np.linalg.norm(matrix, axis=-1, keepdims=True)
+    norms = np.sqrt(np.add.reduce(matrix * matrix, axis=-1, keepdims=True))
     norms[np.abs(norms - 1.0) < ROUNDING] = 1.0
+    if (norms == 1.0).all():
+        return matrix.copy()
     units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
     return units
 
@@ -530,7 +529,8 @@ def _sums(
 ) -> NDArray[np.uint32]:
     """Return the CRC-32 of each row's vector, together with its text hash if ``texts`` has them."""
     if texts is None:
-        return np.array(list(map(zlib.crc32, matrix[rows])), "<u4")
+        vectors: Iterable[Any] = map(matrix.__getitem__, rows.tolist())
+        return np.array(list(map(zlib.crc32, vectors)), "<u4")
     each = zip(rows.tolist(), texts, strict=True)
     return np.array([zlib.crc32(matrix[row], zlib.crc32(text)) for row, text in each], "<u4")
 

@@ -156,7 +156,8 @@ class RetrievalStatistics:
         with self._lock:
             self._answers += 1
             self._documents += documents
-            self._degraded.update(trace.reasons)
+            for reason in trace.reasons:
+                self._degraded[reason] += 1
             self._took_ms.append(trace.took_ms)
 
     def record_error(self, error: Exception) -> None:
