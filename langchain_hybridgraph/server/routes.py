@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from langchain_hybridgraph.adapters.documents import to_document
-from langchain_hybridgraph.chunks import to_json
+from langchain_hybridgraph.chunks import ParsedMetadata, to_json
 from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
@@ -25,6 +25,7 @@ from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Jso
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
+from langchain_hybridgraph.times import parse_time
 
 ROLES = [*SPEAKERS, *sorted(SKIPPED_ROLES)]
 
@@ -137,10 +138,15 @@ class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is 
     metadata: Metadata = Field(default_factory=dict)
 
 
+def _check_memory(body: DocumentBody) -> DocumentBody:
+    ParsedMetadata.check(body.metadata)
+    return body
+
+
 class NewMemories(_Model, json_schema_extra=_example(documents=[_FACT])):
     """Memories to add."""
 
-    documents: list[DocumentBody]
+    documents: list[Annotated[DocumentBody, AfterValidator(_check_memory)]]
     contradictions: bool = True
 
 
@@ -161,7 +167,7 @@ class Successor(_Model, json_schema_extra=_example(old_id="home", document={"pag
 
     old_id: str
     document: DocumentBody
-    at: float | str | None = None
+    at: Annotated[float | str | None, AfterValidator(lambda at: None if at is None else parse_time(at))] = None
 
 
 # -- searches --------------------------------------------------------------------------------------------------
