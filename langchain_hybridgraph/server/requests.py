@@ -1,5 +1,6 @@
 """Models of search requests, one per retriever."""
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -9,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.arguments import HISTORY, CallSettings, unknown_options
-from langchain_hybridgraph.options.base import is_plain, problems_in
+from langchain_hybridgraph.options.arguments import HISTORY, CallSettings
+from langchain_hybridgraph.options.base import is_plain, option_advice, problems_in
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
@@ -108,11 +109,11 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
         expected = f"{nearest(name, by_name)}expected one of {', '.join(by_name)}"
         raise InvalidRequestError(Problem(("retriever",), f"retriever {quote_value(name)} is unknown; {expected}"))
     model = by_name[name]
-    problems = [
-        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, model.model_fields)))
-        for other, value in body.items()
-        if other not in model.model_fields
-    ]
+    problems = []
+    for other in [each for each in body if each not in model.model_fields]:
+        advice = option_advice(model.kind, other, body[other], model.model_fields, json.dumps)
+        path = (shorten(other, 100),)
+        problems.append(Problem(path, f"{name} has no option {path[0]!r}; {shorten(advice, 500)}"))
     if not problems and body.keys().isdisjoint(_SUBJECTS):
         problems.append(Problem(("query",), 'query is missing; write {"query": "a question"}, or a filter or a vector'))
     try:

@@ -12,11 +12,11 @@ from langchain_core.documents import Document
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from langchain_hybridgraph.adapters.documents import to_document
-from langchain_hybridgraph.chunks import to_json
+from langchain_hybridgraph.chunks import ParsedMetadata, to_json
 from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.records import SESSION, Scope, memory_id
+from langchain_hybridgraph.records import SESSION, Scope, check_name, memory_id
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.search.conversation import SKIPPED_ROLES, SPEAKERS
@@ -25,6 +25,7 @@ from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Jso
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
+from langchain_hybridgraph.times import parse_time
 
 ROLES = [*SPEAKERS, *sorted(SKIPPED_ROLES)]
 
@@ -48,16 +49,21 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _not_a_turn(id: str | None) -> str | None:
-    if id is not None and id.startswith(SESSION):
+def _check_id(id: str | None) -> str | None:
+    if id is None:
+        return None
+    check_name(id, "id")
+    if id.startswith(SESSION):
         raise ValueError(f"{SESSION!r} begins the ids of turns: choose another id, or POST /sessions/{{id}}")
     return id
 
 
-def _with_role(turn: list[str]) -> list[str]:
+def _check_turn(turn: list[str]) -> list[str]:
     if turn[0].lower() not in ROLES:
         hint = f"{nearest(turn[0], ROLES)}expected one of {', '.join(ROLES)}"
         raise ValueError(f"the role {quote_value(turn[0])} is unknown; {hint}")
+    if not turn[1].strip():
+        raise ValueError("a turn must have a text; leave it out")
     return turn
 
 
@@ -70,7 +76,7 @@ class DocumentBody(_Model):
 
     page_content: Text
     metadata: Metadata = Field(default_factory=dict)
-    id: Annotated[str | None, AfterValidator(_not_a_turn)] = Field(None, min_length=1)
+    id: Annotated[str | None, AfterValidator(_check_id)] = Field(None, min_length=1)
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
@@ -103,7 +109,7 @@ _REFUSALS = {
     504: "The request took too long.",
 }
 _STORE = (503, 504)
-_BODY = (413, 422, *_STORE)
+_BODY = (413, *_STORE)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -127,15 +133,20 @@ class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split
 class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])):
     """Turns of a conversation, as pairs of a role and a text, oldest first."""
 
-    turns: list[Annotated[list[Text], Field(min_length=2, max_length=2), AfterValidator(_with_role)]]
+    turns: list[Annotated[list[Text], Field(min_length=2, max_length=2), AfterValidator(_check_turn)]]
     ttl: float | None = Field(None, gt=0, le=LONGEST_TTL, description="Seconds after which the turns expire.")
     metadata: Metadata = Field(default_factory=dict)
+
+
+def _check_memory(body: DocumentBody) -> DocumentBody:
+    ParsedMetadata.check(body.metadata)
+    return body
 
 
 class NewMemories(_Model, json_schema_extra=_example(documents=[_FACT])):
     """Memories to add."""
 
-    documents: list[DocumentBody]
+    documents: list[Annotated[DocumentBody, AfterValidator(_check_memory)]]
     contradictions: bool = True
 
 
@@ -156,7 +167,7 @@ class Successor(_Model, json_schema_extra=_example(old_id="home", document={"pag
 
     old_id: str
     document: DocumentBody
-    at: float | str | None = None
+    at: Annotated[float | str | None, AfterValidator(lambda at: None if at is None else parse_time(at))] = None
 
 
 # -- searches --------------------------------------------------------------------------------------------------
@@ -254,13 +265,11 @@ def add_searches(router: APIRouter, service: Service) -> None:
 def add_documents(router: APIRouter, service: Service) -> None:
     """Add the endpoints that add, read and delete documents."""
 
-    tags: Any = {"tags": ["documents"]}
-
     def ids_of(store: Any, id: str) -> list[str]:
         """Return an id, and the ids of all chunks of the document with this id."""
         return list(dict.fromkeys([id, *sorted(store.document_chunks([id])[id])]))
 
-    @router.post("/documents", **tags, responses=refusals(*_BODY))
+    @router.post("/documents", tags=["documents"], responses=refusals(*_BODY))
     async def add(body: NewDocuments, access: CanWrite) -> Response:
         """Add documents, or replace those with the same ids, and connect them by edges."""
         documents = [each.document() for each in body.documents]
@@ -270,7 +279,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
         report = await asyncio.to_thread(ingest, documents, store, split=body.split)
         return Json({"ids": [document.id for document in documents], "report": to_json(report)})
 
-    @router.get("/documents/{id:path}", **tags, responses=refusals(404, 422, *_STORE))
+    @router.get("/documents/{id:path}", tags=["documents"], responses=refusals(404, *_STORE))
     async def get(id: str, access: CanRead) -> Response:
         """Return a chunk, or all chunks of a document."""
 
@@ -288,7 +297,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no document has this id")
         return Json({"documents": to_json(documents)})
 
-    @router.delete("/documents/{id:path}", **tags, responses=refusals(404, 422, *_STORE))
+    @router.delete("/documents/{id:path}", tags=["documents"], responses=refusals(404, *_STORE))
     async def delete(id: str, access: CanWrite) -> Response:
         """Delete a chunk, or all chunks of a document."""
 
@@ -324,17 +333,14 @@ def add_memory(router: APIRouter, service: Service) -> None:
 
         return await asyncio.to_thread(call)
 
-    sessions: Any = {"tags": ["sessions"]}
-    memory: Any = {"tags": ["memory"]}
-
-    @router.post("/sessions/{id:path}", **sessions, responses=refusals(501, *_BODY))
+    @router.post("/sessions/{id:path}", tags=["sessions"], responses=refusals(501, *_BODY))
     async def add_turns(id: str, body: NewTurns, access: CanWrite) -> Response:
         """Add turns to a session."""
         turns = [(role, text) for role, text in body.turns]
         ids = await answer(access, "sessions.add", id, turns, ttl=body.ttl, metadata=body.metadata)
         return Json({"ids": ids})
 
-    @router.get("/sessions/{id:path}", **sessions, responses=refusals(404, 422, 501, *_STORE))
+    @router.get("/sessions/{id:path}", tags=["sessions"], responses=refusals(404, 501, *_STORE))
     async def get_turns(id: str, access: CanRead, n: Annotated[int, Query(ge=1, le=1_000)] = 100) -> Response:
         """Return the last turns of a session, oldest first."""
         turns = await answer(access, "sessions.turns", id, n, Scope(access.filter, access.tenant))
@@ -342,7 +348,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no session has this id")
         return Json({"turns": [to_json(to_document(turn)) for turn in reversed(turns)]})
 
-    @router.delete("/sessions/{id:path}", **sessions, responses=refusals(404, 422, 501, *_STORE))
+    @router.delete("/sessions/{id:path}", tags=["sessions"], responses=refusals(404, 501, *_STORE))
     async def delete_session(id: str, access: CanWrite) -> Response:
         """Delete all turns of a session."""
         deleted = await answer(access, "sessions.delete", id)
@@ -350,14 +356,14 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no session has this id")
         return Json({"deleted": deleted})
 
-    @router.post("/memory", **memory, responses=refusals(501, *_BODY))
+    @router.post("/memory", tags=["memory"], responses=refusals(501, *_BODY))
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
         documents = [each.document() for each in body.documents]
         admissions = await answer(access, "memory.remember", documents, contradictions=body.contradictions)
         return Json({"admissions": to_json(admissions)})
 
-    of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), **memory}
+    of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), "tags": ["memory"]}
 
     @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}, **refusals(*_BODY)})
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
@@ -367,23 +373,23 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise InvalidRequestError(Problem(("retriever",), message))
         return Json((await _search(service, body, access, request)).to_dict())
 
-    @router.post("/memory/feedback", **memory, responses=refusals(404, 501, *_BODY))
+    @router.post("/memory/feedback", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def feedback(body: Feedback, access: CanWrite) -> Response:
         """Record feedback, which changes the confidence and the utility of memories."""
         return Json({"ids": await answer(access, "memory.feedback", body.ids, body.verb, ids=body.ids)})
 
-    @router.post("/memory/supersede", **memory, responses=refusals(404, 501, *_BODY))
+    @router.post("/memory/supersede", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
         old_id, fact = body.old_id, body.document.document()
         return Json({"id": await answer(access, "memory.supersede", old_id, fact, at=body.at, ids=[old_id])})
 
-    @router.post("/memory/retract", **memory, responses=refusals(404, 501, *_BODY))
+    @router.post("/memory/retract", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def retract(body: MemoryIds, access: CanWrite) -> Response:
         """Withdraw statements; only searches with an earlier ``known_at`` find them."""
         return Json({"retracted": await answer(access, "memory.retract", body.ids, ids=body.ids)})
 
-    @router.post("/memory/expire", **memory, responses=refusals(501, *_STORE))
+    @router.post("/memory/expire", tags=["memory"], responses=refusals(501, *_STORE))
     async def expire(access: CanManage) -> Response:
         """Delete memories and turns that have expired."""
         return Json({"deleted": await answer(access, "memory.expire")})

@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.documents import Document
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import replace_surrogates, to_json
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    FilterError,
-    ReadOnlyError,
-    RetrievalError,
-    StoreLockedError,
-    StoreUnavailableError,
-    TenantError,
-)
 from langchain_hybridgraph.execution.threads import OverloadedError
 from langchain_hybridgraph.options.base import OptionGroup
 from langchain_hybridgraph.result import RetrievalResult
@@ -59,9 +50,9 @@ _UNAVAILABLE = (
 )
 
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
-    (ReadOnlyError, Refusal(403, "the store is open read-only")),
+    (errors.ReadOnlyError, Refusal(403, "the store is open read-only")),
     (
-        (StoreLockedError, StoreUnavailableError, OverloadedError, RetrievalError),
+        (errors.StoreLockedError, errors.StoreUnavailableError, OverloadedError, errors.RetrievalError),
         Refusal(503, _UNAVAILABLE, {"Retry-After": "1"}),
     ),
     (TimeoutError, Refusal(504, "the request took longer than the service allows")),
@@ -71,7 +62,7 @@ _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal
 def refusal_for(error: Exception) -> Refusal:
     """Return the refusal for an error of a request; it does not disclose unexpected errors.
 
-    >>> refusal_for(ConfigurationError("k must be an integer ≥ 0, got -1")).detail
+    >>> refusal_for(errors.ConfigurationError("k must be an integer ≥ 0, got -1")).detail
     [{'path': [], 'message': 'k must be an integer ≥ 0, got -1'}]
     >>> refusal_for(KeyError("secret")).status, refusal_for(KeyError("secret")).detail
     (500, 'internal error')
@@ -83,7 +74,7 @@ def refusal_for(error: Exception) -> Refusal:
     for kinds, refusal in _REFUSALS:
         if isinstance(error, kinds):
             return refusal
-    if isinstance(error, ConfigurationError | FilterError):
+    if isinstance(error, errors.ConfigurationError | errors.FilterError):
         return Refusal(422, [{"path": [], "message": str(error)}])
     return Refusal(500, "internal error")
 
@@ -121,7 +112,7 @@ class ServedStore:
             if isinstance(store, HybridGraphSettings):
                 return store_from_settings(store.model_copy(update={"store_tenant": tenant} if tenant else {}))
             if tenant != own:
-                raise TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
+                raise errors.TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
             return store
 
         return cls(open_one, own, is_own=isinstance(store, HybridGraphSettings))
@@ -236,7 +227,7 @@ class Service:
             async with asyncio.timeout(self.limits.deadline):
                 result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
                 return result
-        except (ConfigurationError, FilterError, EmbeddingMismatchError) as error:
+        except (errors.ConfigurationError, errors.FilterError, errors.EmbeddingMismatchError) as error:
             raise InvalidRequestError(request.problem(str(error))) from error
 
     async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:

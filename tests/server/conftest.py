@@ -7,6 +7,7 @@ from starlette.routing import Match
 from langchain_hybridgraph import Edge, HybridGraphStore
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.app import create_app
+from tests.support.models import gated_reranker
 
 TEXTS = {
     "ada": "Ada wrote the first program.",
@@ -30,6 +31,15 @@ def fill(store):
 def store():
     with fill(HybridGraphStore(None)) as store:
         yield store
+
+
+@pytest.fixture
+def gate():
+    gated_reranker.GATE.clear()
+    while gated_reranker.WAITING.acquire(blocking=False):
+        pass
+    yield gated_reranker.GATE
+    gated_reranker.GATE.set()
 
 
 @pytest.fixture

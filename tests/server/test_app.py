@@ -153,7 +153,7 @@ async def test_openapi_lists_the_statuses_of_each_route(client):
     paths = (await client.get("/openapi.json")).json()["paths"]
     statuses = {path: [*next(iter(operations.values()))["responses"]] for path, operations in paths.items()}
     assert statuses["/healthz"] == ["200", "400", "500"]
-    assert sorted(statuses["/metrics"]) == ["200", "400", "401", "403", "429", "500"]
+    assert sorted(statuses["/metrics"]) == ["200", "400", "401", "403", "422", "429", "500"]
     assert {"413", "422", "503", "504"} <= {*statuses["/search"]}
     assert {"404", "501"}.isdisjoint(statuses["/search"])
     assert {"404", "501"} <= {*statuses["/memory/feedback"]}
@@ -162,7 +162,8 @@ async def test_openapi_lists_the_statuses_of_each_route(client):
 
 BAD = {
     "no JSON": (b'{"query":', 422, "the body is not JSON"),
-    "a list": (b"[1]", 422, "dictionary"),
+    "a list": (b"[1]", 422, "the body must be a JSON object"),
+    "no body": (b"", 422, "the body must be a JSON object"),
     "deep nesting": (b"[" * 100_000, 422, "parsing the body"),
     "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 422, "parsing the body"),
     "a body that is not UTF-8": (b'{"query": "\xff"}', 422, "parsing the body"),
@@ -185,6 +186,7 @@ BAD = {
     "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
     "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
     "another tenant": ({"tenant": "other"}, 403, "the token does not allow this request"),
+    "a name of another library": ({"top_k": 3}, 422, 'write {\\"k\\": 3}'),
     "a misspelt query": ({"querry": "cats"}, 422, "did you mean 'query'?"),
     "a misspelt retriever": ({"retriver": "graph"}, 422, "did you mean 'retriever'?"),
     "no budget": ({"max_tokens": 0}, 422, '"path": ["max_tokens"]'),
@@ -221,6 +223,13 @@ async def test_a_search_needs_a_question_or_another_subject(client):
         assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, ["query"])
     for body in ({"query": ""}, {"query": None}, {"filter": {"team": "red"}}):
         assert (await client.post("/search", json=body)).status_code == 200
+
+
+async def test_unknown_parameters_are_refused(client):
+    """An option in the address instead of the body is refused, because it would be ignored."""
+    for method, path in [("POST", "/search"), ("POST", "/search/stream"), ("GET", "/metrics")]:
+        answer = await client.request(method, f"{path}?k=3", json={"query": "cats"})
+        assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, ["k"])
 
 
 async def test_recall_is_only_for_memories(client):
@@ -304,6 +313,11 @@ UNSTORABLE = [
     ("/sessions/monday", {"turns": [["user", "odd \ud800"]]}, ["turns", 0, 1]),
     ("/sessions/monday", {"turns": [["user", "Hello."], ["alien", "Hi."]]}, ["turns", 1]),
     ("/documents", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
+    ("/documents", {"documents": [{"id": "", "page_content": "a"}]}, ["documents", 0, "id"]),
+    ("/documents", {"documents": [{"id": "a\0b", "page_content": "a"}]}, ["documents", 0, "id"]),
+    ("/sessions/monday", {"turns": [["user", " "]]}, ["turns", 0]),
+    ("/memory", {"documents": [{"page_content": "a", "metadata": {"confidence": 7}}]}, ["documents", 0]),
+    ("/memory/supersede", {"old_id": "ada", "document": {"page_content": "a"}, "at": "junk"}, ["at"]),
     ("/memory", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
 ]
 

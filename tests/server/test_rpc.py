@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
@@ -16,31 +17,42 @@ from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEve
 from langchain_hybridgraph.server.rpc import grpc_server
 from langchain_hybridgraph.server.service import Service
 from tests.server.conftest import ADMIN, OTHER, READER, RED
-from tests.server.test_stream import events_in
+from tests.server.test_stream import WITH_PLANNER, events_in
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "Who wrote the first program?"
 
 
-@pytest.fixture
-async def retrieve(tenants_app):
-    """Return a function that calls StreamRetrieve with a request and a token."""
-    server = grpc_server(tenants_app.state.service)
+@asynccontextmanager
+async def serving(service):
+    """Serve, and return a function that calls StreamRetrieve with a request and a token."""
+    server = grpc_server(service)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call = channel.unary_stream(
+        stream_retrieve = channel.unary_stream(
             "/hybridgraph.v1.Retrieval/StreamRetrieve",
             request_serializer=RetrieveRequest.SerializeToString,
             response_deserializer=RetrieveEvent.FromString,
         )
 
-        async def retrieve(body, token=READER):
+        def call(body, token=READER):
             metadata = [] if token is None else [("authorization", f"Bearer {token}")]
-            return [event async for event in call(ParseDict(body, RetrieveRequest()), metadata=metadata)]
+            return stream_retrieve(ParseDict(body, RetrieveRequest()), metadata=metadata)
+
+        yield call
+    await server.stop(None)
+
+
+@pytest.fixture
+async def retrieve(tenants_app):
+    """Return a function that returns all events of a call."""
+    async with serving(tenants_app.state.service) as call:
+
+        async def retrieve(*arguments):
+            return [event async for event in call(*arguments)]
 
         yield retrieve
-    await server.stop(None)
 
 
 def plain(document):
@@ -65,6 +77,18 @@ async def test_the_hits_are_those_of_the_stream_over_http(name, retrieve, tenant
     documents = {each["id"]: plain(each) for each in [*(data for _, data in expected[:-1]), *answer["changed"]]}
     assert received_documents == documents
     assert list(last.answer.degraded) == answer["degraded"]
+
+
+async def test_the_initial_metadata_arrive_before_a_slow_planner_has_finished(gate, store):
+    """The client learns that the search has started, although the planner still waits."""
+    async with serving(Service(store, settings=WITH_PLANNER)) as call:
+        options = {"session": ["User: Who is Ada?"]}
+        running = call({"retriever": "hierarchical", "query": QUESTION, "k": 1, "options": options})
+        await running.initial_metadata()
+        assert not gate.is_set()
+        gate.set()
+        hit, answer = [event async for event in running]
+    assert list(answer.answer.order) == [hit.hit.id]
 
 
 async def test_errors_have_grpc_statuses(retrieve, monkeypatch):

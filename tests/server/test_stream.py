@@ -25,15 +25,6 @@ WITH_RERANKER = HybridGraphSettings(retriever_reranker="tests.support.models.gat
 WITH_PLANNER = HybridGraphSettings(tree_planner="tests.support.models.gated_reranker:gated_planner")
 
 
-@pytest.fixture
-def gate():
-    gated_reranker.GATE.clear()
-    while gated_reranker.WAITING.acquire(blocking=False):
-        pass
-    yield gated_reranker.GATE
-    gated_reranker.GATE.set()
-
-
 class SlowGraphStore(HybridGraphStore):
     """A store whose graph waits at the gate."""
 
