@@ -328,8 +328,8 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
     weights = (1.0 - weight if vector is None else vector, 1.0 - weight if keyword is None else keyword)
     if not any(weights) or not all(math.isfinite(each) and each >= 0 for each in weights):
         raise ConfigurationError(
-            "the weights must be finite numbers ≥ 0, at least one of them above 0, such as 0.7 and 0.3, got "
-            f"{weights[0]:g} and {weights[1]:g}"
+            "semantic_weight and keyword_weight must be finite numbers ≥ 0, at least one of them above 0, such as 0.7 "
+            f"and 0.3, got {weights[0]:g} and {weights[1]:g}"
         )
     return weights
 

@@ -198,7 +198,7 @@ def target_nodes(tree: Tree, target: Any) -> list[int]:
         tops = list(map(tree.uri, tree.top()))
         top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
         hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-        raise ConfigurationError(f"there is nothing under {target!r} in the scope of this call; {hint}")
+        raise ConfigurationError(f"target_uri: there is nothing under {target!r} in the scope of this call; {hint}")
     return nodes
 
 

@@ -12,8 +12,8 @@ from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import chunk_uri, context_type_of
-from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
 from langchain_hybridgraph.records import Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import MEMORY_TABLES, OWNERLESS, STATELESS, trim_graph_changes
 from langchain_hybridgraph.stores.chunk_rows import (
@@ -110,7 +110,7 @@ class CallGate:
             while self._forking not in (None, thread) and thread not in self._calls:
                 self._changed.wait()
             if self._is_shut:
-                raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
+                raise errors.StoreError("the store is closed: open it again with HybridGraphStore(path)")
             self._users.append(thread)
             self._calls.append(thread)
         try:
@@ -185,7 +185,7 @@ class Catalog:
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
         )
         if path is not None and not create and not path.exists():
-            raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
+            raise errors.NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
         # A database in memory exists only in this connection.
         with gate.use():
             self._memory = self._connect(":memory:") if path is None else None
@@ -198,7 +198,7 @@ class Catalog:
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.OperationalError):
-                raise StoreError(f"the catalog {path} cannot be opened: {error}") from error
+                raise errors.StoreError(f"the catalog {path} cannot be opened: {error}") from error
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
                 raise self._damaged("its schema" if isinstance(error, UnicodeDecodeError) else str(error)) from None
             raise
@@ -207,16 +207,16 @@ class Catalog:
     def _check_format(self, connection: sqlite3.Connection) -> None:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version == 0:
-            raise NotAnIndexError(f"{self._path} is a SQLite database, but not a catalog of this package")
+            raise errors.NotAnIndexError(f"{self._path} is a SQLite database, but not a catalog of this package")
         if version != FORMAT_VERSION:
-            raise FormatVersionError(
+            raise errors.FormatVersionError(
                 f"the index has format {version}, but this version of langchain-hybridgraph reads format "
                 f"{FORMAT_VERSION}: ingest the documents into a new folder, or read a newer format with "
                 'pip install --upgrade "langchain-hybridgraph"'
             )
 
-    def _damaged(self, cause: str) -> NotAnIndexError:
-        return NotAnIndexError(
+    def _damaged(self, cause: str) -> errors.NotAnIndexError:
+        return errors.NotAnIndexError(
             f"{self._path} is not a catalog or is damaged ({cause}): restore the index from a backup, or ingest into a "
             "new folder"
         )
@@ -235,7 +235,7 @@ class Catalog:
                     yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             cause = error if isinstance(error, sqlite3.Error) else "its schema is damaged"
-            raise StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {cause}") from error
+            raise errors.StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {cause}") from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -265,7 +265,7 @@ class Catalog:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
-                    raise StoreError(
+                    raise errors.StoreError(
                         f"none of this batch was written to {self._path or 'the index in memory'}: {error}; write it "
                         "again once the cause is fixed"
                     ) from error
@@ -289,7 +289,7 @@ class Catalog:
             with self._borrowed() as connection, closing(sqlite3.connect(path)) as copy:
                 connection.backup(copy)
         except sqlite3.Error as error:
-            raise StoreError(f"{path} cannot be written: {error}") from error
+            raise errors.StoreError(f"{path} cannot be written: {error}") from error
 
     def checkpoint(self, mode: str = "TRUNCATE") -> None:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
@@ -316,7 +316,7 @@ class Catalog:
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
         if gate.is_lost:
-            raise StoreError(
+            raise errors.StoreError(
                 f"{self._path or 'the index in memory'} cannot be used in process {os.getpid()}, which was forked "
                 "while another thread was using an index, or opening or closing one, so SQLite may fail here: start "
                 "workers with spawn or forkserver, or fork while no thread reads or writes"
@@ -328,7 +328,7 @@ class Catalog:
         assert self._path is not None
         with gate.use():
             if self._opened not in (None, self._place()):
-                raise StoreError(
+                raise errors.StoreUnavailableError(
                     f"the index {self._path.parent} was deleted or replaced while it was open: close this store and "
                     "open the folder again"
                 )
@@ -380,7 +380,7 @@ class Catalog:
                 address, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True
             )
         except sqlite3.OperationalError as error:
-            raise ReadOnlyError(f"{self._path} cannot be opened: {error}") from error
+            raise errors.ReadOnlyError(f"{self._path} cannot be opened: {error}") from error
         connection.text_factory = self._decode
         connection.execute("PRAGMA temp_store = MEMORY")
         if self._is_writable:

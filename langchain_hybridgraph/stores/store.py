@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
-from langchain_hybridgraph.records import FileRecord, check_name
+from langchain_hybridgraph.records import SESSION, FileRecord, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.chunk_rows import chunk_in
@@ -97,7 +97,7 @@ class Sessions:
             for number, (role, text) in enumerate(turns, last + 1):
                 one = {**about, "role": role, "turn": number, "created_at": iso_time(created)}
                 ParsedMetadata.check(one)
-                chunks.append(Chunk(f"session:{session_id}#{number}", text, one, f"session:{session_id}"))
+                chunks.append(Chunk(f"{SESSION}{session_id}#{number}", text, one, f"{SESSION}{session_id}"))
             self._writer.upsert(chunks)
             if chunks:
                 self._writer.flush()

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, StoreUnavailableError
 from langchain_hybridgraph.execution.threads import at_fork
 
 try:
@@ -149,6 +149,8 @@ class FileLock:
     def _open(self) -> int:
         try:
             return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError as error:
+            raise StoreUnavailableError(f"{self.path.parent} was moved or deleted: put it back") from error
         except OSError as error:
             raise ReadOnlyError(
                 f"{self.path.parent} cannot be written to ({error.strerror}): searches work, but changes need a "
