@@ -1,5 +1,7 @@
 """Printing and serialisation of results."""
 
+import pickle
+
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -23,6 +25,12 @@ def test_a_result_prints_as_a_list():
     assert last == "degraded: vector-failed"
     assert repr(RetrievalResult([1])).startswith("RetrievalResult(1 document in")
     assert repr(result) == "RetrievalResult(2 documents in 1.2 ms, degraded=['vector-failed'])"
+
+
+def test_a_pickled_result_contains_the_plan():
+    """The plan, which is made when it is first read, is pickled with the result instead of the function."""
+    result = RetrievalResult(["a"], plan=lambda: {"query": "cats"})
+    assert pickle.loads(pickle.dumps(result)).plan == {"query": "cats"}
 
 
 @pytest.fixture(scope="module")
