@@ -110,16 +110,8 @@ def read_facts(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     check_locks(path)
-    try:
-        os.fspath(path).encode()  # Tantivy needs a path in UTF-8
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    if not is_folder(path):
         return {}
-    except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
-        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {cause}") from None
-    if not path.is_dir():
-        raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
         with closing(Catalog(path / CATALOG)) as catalog:
             return catalog.facts()
@@ -129,6 +121,21 @@ def read_facts(path: Path | None) -> dict[str, Any]:
             "search a collection of Chroma with HybridRetriever(Chroma(…))"
         )
     return {}
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder for an index exists. Raises NotAnIndexError for a file and a path that cannot be one."""
+    try:
+        os.fspath(path).encode()  # Tantivy needs a path in UTF-8
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
+        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {cause}") from None
+    if not path.is_dir():
+        raise NotAnIndexError(f"{path} is a file; pass a folder")
+    return True
 
 
 def create_index(settings: IndexSettings) -> None:
