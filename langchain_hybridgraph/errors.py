@@ -159,8 +159,8 @@ def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
     'a number from 0 to 1'
     """
     if "ge" in bounds and "le" in bounds:
-        return f"{noun} from {bounds['ge']:g} to {bounds['le']:g}"
-    limits = [f"{sign} {bounds[name]:g}" for name, sign in _SIGNS.items() if name in bounds]
+        return f"{noun} from {bounds['ge']:.10g} to {bounds['le']:.10g}"
+    limits = [f"{sign} {bounds[name]:.10g}" for name, sign in _SIGNS.items() if name in bounds]
     return f"{noun} {' and '.join(limits)}".rstrip()
 
 

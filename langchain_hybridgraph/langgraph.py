@@ -19,7 +19,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, check_number, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Hit, Scope, content_id
@@ -96,13 +96,10 @@ class HybridGraphMemory(BaseStore):
         tenant: str | None = None,
         **options: Any,
     ) -> None:
-        settings = dict(index or {})
-        for name, config, kind in (("index", settings, IndexConfig), ("ttl", ttl or {}, TTLConfig)):
-            if unknown := sorted(config.keys() - kind.__annotations__.keys()):
-                expected = ", ".join(kind.__annotations__)
-                raise ConfigurationError(f"{name} takes {expected}, got {', '.join(map(repr, unknown))}")
-        _check_minutes("ttl['default_ttl']", (ttl or {}).get("default_ttl"))
-        _check_minutes("ttl['sweep_interval_minutes']", (ttl or {}).get("sweep_interval_minutes"))
+        settings = {} if index is False else _checked("index", index, IndexConfig)
+        times = _checked("ttl", ttl, TTLConfig)
+        for name in ("default_ttl", "sweep_interval_minutes"):
+            _check_minutes(f"ttl[{name!r}]", times.get(name))
         self.ttl_config = ttl
         self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
         self._retriever = HybridRetriever(self.store, **options)
@@ -349,9 +346,18 @@ def _id(namespace: Sequence[str], key: str) -> str:
     return content_id(json.dumps([*namespace, key]), "")
 
 
-def _check_minutes(name: str, minutes: float | None) -> None:
-    if minutes is not None and not minutes >= 0:  # NaN as well
-        raise ConfigurationError(f"{name} is {minutes!r}: write 0 or more minutes, or None for never")
+def _checked(name: str, config: Any, kind: type) -> dict[str, Any]:
+    expected = f"{name} must be a mapping with keys among {', '.join(kind.__annotations__)}"
+    if not isinstance(config, Mapping | None):
+        raise ConfigurationError(f"{expected}, got {quote_value(config)}")
+    if unknown := [key for key in config or {} if key not in kind.__annotations__]:
+        raise ConfigurationError(f"{expected}, got the key {', '.join(map(quote_value, unknown))}")
+    return dict(config or {})
+
+
+def _check_minutes(name: str, minutes: Any) -> None:
+    if minutes is not None:
+        check_number(f"{name} (minutes, or None for never)", minutes, ge=0)
 
 
 def _embedding(embed: Any) -> Embeddings | str | None:

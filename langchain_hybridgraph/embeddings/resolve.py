@@ -15,7 +15,7 @@ from langchain_hybridgraph import errors
 from langchain_hybridgraph.embeddings.lsa import LSAModel
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value
 from langchain_hybridgraph.execution.threads import keep_alive_forever
-from langchain_hybridgraph.registry import imported_factory
+from langchain_hybridgraph.registry import imported_factory, parse_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,6 +187,8 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
             f"embedding {quote_value(spec)} has the type {type(spec).__name__}; expected {_EXPECTED}"
         )
     name = choose_embedding(spec)[0]
+    if name in _BUILT_IN:
+        parse_config("embedding", {**options, "type": name}, _BUILT_IN)
     if name == "lsa":
         options = {"language": language, **options}
     factory = _BUILT_IN.get(name) or imported_factory("embedding", name)

@@ -29,7 +29,7 @@ from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_vector
 from langchain_hybridgraph.options.base import check_value
-from langchain_hybridgraph.options.models import ConversationFields
+from langchain_hybridgraph.options.models import ConversationFields, MemoryFields
 from langchain_hybridgraph.options.objects import ConversationCall, Input, read
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
 from langchain_hybridgraph.result import RetrievalResult
@@ -247,6 +247,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         k: Any = self.k if own["k"] is None else own["k"]
         check_value(type(self), "k", k)
         check_value(type(self), "annotate", own["annotate"])
+        check_value(MemoryFields, "session_id", own["session_id"])
         inner = AnyRetriever(self.retriever)
         inner.check(others, type(self).__name__, (HISTORY, "session_id"))
         session_id = own["session_id"]
