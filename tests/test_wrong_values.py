@@ -37,7 +37,7 @@ def of_call(**options):
         (lambda store: store.sessions.add("s", [], ttl="60"), "ttl (a timedelta, or seconds) must be a number > 0"),
         (
             lambda _: configured_embedding({"type": "lsa", "dims": 64}),
-            "'lsa' has no parameter 'dims'; expected language",
+            "no parameter 'dims'; expected language",
         ),
         (lambda _: configured_embedding({"type": "minilm", "size": 8}), "has no parameter 'size'; it takes none"),
     ],

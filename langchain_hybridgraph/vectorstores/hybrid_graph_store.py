@@ -255,7 +255,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
-            state["index"].change_embedding(NoEmbedding())
+            state["index"].change_embedding(NoEmbedding(self.name))
         return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

@@ -607,6 +607,24 @@ def test_a_custom_embedding(docs, tmp_path, monkeypatch):
         assert "--embedding" in refused.stderr or '"type"' in refused.stderr
 
 
+def test_commands_that_embed_nothing_need_no_embedding(docs, tmp_path, monkeypatch):
+    """They open an index whose embedding was a JSON object without it, and a setting with its name is not used."""
+    index, as_json = tmp_path / "json", '{"type": "langchain_core.embeddings:DeterministicFakeEmbedding", "size": 8}'
+    assert answer("ingest", docs, "--index", index, "--embedding", as_json)["embedded"] == 7
+    monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_EMBEDDING", "no.such:module")
+    assert answer("stats", "--index", index)["embedding"].endswith("DeterministicFakeEmbedding")
+    assert answer("check", "--index", index)["ok"]
+    assert answer("backup", tmp_path / "copy", "--index", index)["path"] == str(tmp_path / "copy")
+    deleted = answer("delete", "--filter", '{"uri": {"$contains": "guide"}}', "--index", tmp_path / "copy")["deleted"]
+    monkeypatch.delitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_EMBEDDING")
+    assert answer("repair", "--index", index)["ok"]
+    tree = hybridgraph("tree", "--index", tmp_path / "copy")
+    assert (deleted > 0, tree.exit_code, "not summarised: " in tree.stderr) == (True, 0, True)
+    (index / "vectors-0.f32").write_bytes(b"")
+    refused = hybridgraph("repair", "--index", index)
+    assert (refused.exit_code, "pass it as --embedding" in refused.stderr) == (2, True)
+
+
 def test_a_writer_blocks_other_writers_but_not_searches(docs, index, monkeypatch):
     """While another process writes, ingest fails after the write timeout and search still returns hits."""
     monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")

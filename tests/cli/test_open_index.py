@@ -49,9 +49,7 @@ def test_search_and_find_work_on_a_store_in_milvus(index):
 def test_delete_works_on_a_store_in_milvus(index):
     """delete --filter deletes the matching texts from a store in Milvus."""
     MilvusStore(index, Words()).add_texts(["old", "new"], [{"year": 1}, {"year": 2}], ids=["old", "new"])
-    code, output, _ = run(
-        "delete", "--filter", '{"year": {"$exists": true}}', "--index", index, "--embedding", MODEL, "--json"
-    )
+    code, output, _ = run("delete", "--filter", '{"year": {"$exists": true}}', "--index", index, "--json")
     assert (code, json.loads(output)["deleted"]) == (0, 2)
 
 

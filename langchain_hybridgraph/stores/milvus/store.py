@@ -30,6 +30,7 @@ from langchain_hybridgraph.records import (
     heaviest_edges,
 )
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows, text_hash
+from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
@@ -120,7 +121,7 @@ class MilvusChunkStore:
         client_library()
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
         names = Collections.of(collection)
-        dimension = len(model.embed_query("dimension"))
+        dimension = model.dimension if isinstance(model, NoEmbedding) else len(model.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
         self._index = index = MilvusIndex(connection, names, facts, model, tenant or "", consistency)
