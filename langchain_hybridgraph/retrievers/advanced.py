@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +38,7 @@ from langchain_hybridgraph.retrievers.base import (
     EARLY,
     ObservedRetriever,
     PipelineRetriever,
+    TextsOfCalls,
     hits_of,
     scores_of,
     with_k,
@@ -129,7 +130,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         "none.",
     )
 
-    _queries: OrderedDict[str, deque[str]] = PrivateAttr(default_factory=OrderedDict)
+    _queries: TextsOfCalls[deque[str]] = PrivateAttr(default_factory=TextsOfCalls)
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -273,7 +274,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @property
     def query_history(self) -> list[str]:
-        """Last 10 raw queries of the default session, oldest first."""
+        """Last 10 raw queries of the default session, oldest first; not part of a pickle."""
         return self.history_for(DEFAULT_SESSION)
 
     def history_for(self, session_id: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 EARLY = "_early"
 """Name of an option of ``invoke``: a function that receives Documents before the answer is complete.
 
@@ -230,6 +232,13 @@ def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> lis
     """Return the remaining Documents in lists of one, or one empty list for an empty answer."""
     early_ids = {id(document) for document in early}
     return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])
+
+
+class TextsOfCalls(OrderedDict[str, Value]):
+    """Texts of the calls of a retriever, or values by text. A copied or unpickled retriever has none."""
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
 
 
 class ObservedRetriever(StreamingRetriever):

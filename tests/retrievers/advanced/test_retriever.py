@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
@@ -310,6 +311,19 @@ def test_the_history_of_the_session_is_used(hybrid):
         assert ids(configured) == ids(retriever.retrieve("and its price?", session_id="a"))
         assert retriever.history_for(session)[-1] == "and its price?"
     assert retriever.history_for("b") == []
+
+
+def test_a_pickle_contains_no_texts_of_calls(tmp_path):
+    """Neither queries nor messages of a session are pickled; the copy finds the same texts."""
+    with HybridGraphStore.from_texts(TEXTS, "lsa", path=tmp_path / "index") as store:
+        retriever = AdvancedRetriever(MemoryRetriever(store), k=1)
+        session = [HumanMessage("Roadster? zebra")]
+        before = retriever.invoke("Which car is red? quagga", session=session)
+        pickled = pickle.dumps(retriever)
+        copy = pickle.loads(pickled)
+        assert (b"quagga" in pickled, b"zebra" in pickled) == (False, False)
+        assert (retriever.query_history, copy.query_history) == (["Which car is red? quagga"], [])
+        assert ids(copy.invoke("Which car is red? quagga", session=session)) == ids(before)
 
 
 def test_concurrent_sessions_do_not_mix():
