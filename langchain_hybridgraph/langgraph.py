@@ -19,10 +19,17 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, check_number, quote_value
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    check_mapping,
+    check_number,
+    check_whole_number,
+    quote_value,
+)
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import Hit, Scope, content_id
+from langchain_hybridgraph.records import Hit, Scope, check_texts, content_id
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -103,7 +110,8 @@ class HybridGraphMemory(BaseStore):
         self.ttl_config = ttl
         self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
         self._retriever = HybridRetriever(self.store, **options)
-        self._fields: list[str] | None = None if index is False else settings.get("fields") or WHOLE_VALUE
+        fields = settings.get("fields") or WHOLE_VALUE
+        self._fields = None if index is False else check_texts("index['fields']", "paths", fields)
         self._dims: int | None = settings.get("dims")
         if self._dims is not None and isinstance(self.store.embeddings, LSAEmbeddings):
             raise ConfigurationError(
@@ -124,6 +132,9 @@ class HybridGraphMemory(BaseStore):
         with self._lock:
             for op in ops:
                 result: Result = None
+                if isinstance(op, SearchOp | ListNamespacesOp):
+                    check_whole_number("limit", op.limit, least=0)
+                    check_whole_number("offset", op.offset, least=0)
                 if isinstance(op, GetOp):
                     stored = self._read([_id(op.namespace, op.key)], refresh=op.refresh_ttl)
                     result = Item(**stored[0].item()) if stored else None
@@ -199,7 +210,7 @@ class HybridGraphMemory(BaseStore):
             raise ValueError(
                 f"the value of {quote_value(op.key)} in {namespace!r} must be JSON: {error}; convert it before put()"
             ) from error
-        fields = self._fields if op.index is None else op.index or None
+        fields = self._fields if op.index is None else op.index and check_texts("index", "paths", op.index)
         texts: list[str] = []
         if self._fields is not None:
             for path in fields or ():
@@ -334,7 +345,9 @@ class _Stored(NamedTuple):
 
     def matches(self, filter: Mapping[str, Any] | None) -> bool:
         value = self.fields["value"]
-        return all(_matches(value.get(key), condition) for key, condition in (filter or {}).items())
+        conditions = {} if filter is None else filter
+        check_mapping("filter", conditions)
+        return all(_matches(value.get(key), condition) for key, condition in conditions.items())
 
     def item(self) -> dict[str, Any]:
         """Return the arguments of LangGraph's ``Item``."""
@@ -347,12 +360,13 @@ def _id(namespace: Sequence[str], key: str) -> str:
 
 
 def _checked(name: str, config: Any, kind: type) -> dict[str, Any]:
-    expected = f"{name} must be a mapping with keys among {', '.join(kind.__annotations__)}"
-    if not isinstance(config, Mapping | None):
-        raise ConfigurationError(f"{expected}, got {quote_value(config)}")
-    if unknown := [key for key in config or {} if key not in kind.__annotations__]:
-        raise ConfigurationError(f"{expected}, got the key {', '.join(map(quote_value, unknown))}")
-    return dict(config or {})
+    config = {} if config is None else config
+    check_mapping(name, config)
+    if unknown := [key for key in config if key not in kind.__annotations__]:
+        raise ConfigurationError(
+            f"{name} takes {', '.join(kind.__annotations__)}, got {', '.join(map(quote_value, unknown))}"
+        )
+    return dict(config)
 
 
 def _check_minutes(name: str, minutes: Any) -> None:
@@ -369,6 +383,8 @@ def _embedding(embed: Any) -> Embeddings | str | None:
         if embed in ("auto", "lsa", "minilm") or ("." in module and name):
             return embed
     try:
+        if not isinstance(embed, str) and not callable(embed):
+            raise TypeError("it is neither a name nor a function")
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
         if isinstance(error, ValueError) and isinstance(embed, str) and all(embed.partition(":")):
@@ -401,7 +417,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 def _matches(value: Any, condition: Any) -> bool:
     """Return whether a value meets a condition of LangGraph's filters: a value, nested conditions or operators."""
     if isinstance(condition, Mapping):
-        if any(key.startswith("$") for key in condition):
+        if any(str(key).startswith("$") for key in condition):
             return all(_compares(value, *each) for each in condition.items())
         return isinstance(value, Mapping) and all(_matches(value.get(key), each) for key, each in condition.items())
     if isinstance(condition, list | tuple):
@@ -416,5 +432,5 @@ def _compares(value: Any, name: str, operand: Any) -> bool:
         raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(_COMPARISONS)}")
     try:
         return _COMPARISONS[name](float(value), float(operand))
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False

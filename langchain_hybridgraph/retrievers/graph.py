@@ -8,9 +8,10 @@ from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options, check_texts
+from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options
 from langchain_hybridgraph.options.models import GraphFields, GraphOptions
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
+from langchain_hybridgraph.records import check_texts
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.context import Pipeline, TokenBudget
 from langchain_hybridgraph.search.expansion import Expansion

@@ -413,11 +413,12 @@ class Writer(Reader):
                 f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
                 "leave vectors= out, or open the store with the embedding that made them"
             )
-        if len(vectors) != len(chunks):
+        units = unit(vectors)
+        if units.shape[:1] != (len(chunks),) or (units.ndim != 2 and chunks):
             raise ValueError(
-                f"vectors must have one entry per chunk, got {len(vectors)} vectors for {len(chunks)} chunks"
+                f"vectors must have one entry per chunk, got the shape {units.shape} for {len(chunks)} chunks"
             )
-        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
+        return dict(zip((chunk.id for chunk in chunks), units, strict=True))
 
     def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))

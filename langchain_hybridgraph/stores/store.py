@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
-from langchain_hybridgraph.errors import StoreError, check_number
+from langchain_hybridgraph.errors import StoreError, check_mapping, check_number
 from langchain_hybridgraph.records import FileRecord, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
@@ -82,6 +82,7 @@ class Sessions:
         They expire ``ttl`` (seconds or a timedelta) after ``created_at`` (None: now).
         """
         check_name(session_id, "session_id")
+        check_mapping("metadata", {} if metadata is None else metadata)
         lifetime = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
         if lifetime is not None:
             check_number("ttl (a timedelta, or seconds)", lifetime, gt=0, le=LONGEST_TTL)

@@ -64,10 +64,8 @@ class DocumentMemory(EmbeddedMemory):
         >>> admission.outcome, admission.id, store.memory.states(["tea"], Scope())["tea"].active_count
         ('joined', 'tea', 1)
         """
-        if isinstance(documents, str | Document):
-            raise ConfigurationError(
-                f"documents must be a list of Documents or texts, got one {type(documents).__name__}"
-            )
+        if isinstance(documents, str | Document) or not isinstance(documents, Iterable):
+            raise ConfigurationError(f"documents must be a list of Documents or texts, got {quote_value(documents)}")
         each = map(_document, documents)
         chunks = [chunk_from(document.page_content, document.metadata, document.id) for document in each]
         if not chunks:
@@ -160,10 +158,10 @@ class MessageSessions(Sessions):
         >>> [turn.text for turn in store.sessions.turns("monday", 1, Scope())]
         ['The roadster.']
         """
-        if isinstance(turns, str):
+        if isinstance(turns, str | Mapping) or not isinstance(turns, Iterable):
             raise ConfigurationError(
-                f"turns must be a list of messages or (role, text) pairs, got a string; pass [('user', "
-                f"{quote_value(turns)})]"
+                f"turns must be a list of messages or (role, text) pairs, got {quote_value(turns)}; write "
+                "[('user', 'hi')]"
             )
         pairs = [pair for turn in turns if (pair := _role_and_text(turn))[1].strip()]
         return self.add_pairs(session_id, pairs, created_at=created_at, ttl=ttl, metadata=metadata)
@@ -174,7 +172,12 @@ def _role_and_text(turn: Any) -> tuple[str, str]:
     if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
         role = str(turn[0])
         return ROLES.get(role.lower(), role), str(turn[1])
-    [message] = convert_to_messages([turn])
+    try:
+        [message] = convert_to_messages([turn])
+    except (NotImplementedError, ValueError):
+        raise ConfigurationError(
+            f"a turn must be a message of LangChain or a (role, text) pair, got {quote_value(turn)}"
+        ) from None
     return ROLES.get(message.type, message.type), str(message.text)
 
 

@@ -231,7 +231,7 @@ def test_a_retriever_is_made_from_texts(kind):
     ("arguments", "message"),
     [
         (("one text",), r"texts must be a list of texts as strings, got 'one text'; write texts=\['one text'\]"),
-        ((TEXTS, None, [{}]), "metadatas has 1 entries for 2 texts; pass one for each text, or none"),
+        ((TEXTS, None, [{}]), "metadatas must be a list with an entry for each of 2 texts, got 1 entries"),
     ],
 )
 def test_invalid_texts_are_refused(arguments, message):
