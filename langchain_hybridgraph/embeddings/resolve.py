@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import errors
 from langchain_hybridgraph.embeddings.lsa import LSAModel
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, HybridGraphError, quote_value
 from langchain_hybridgraph.execution.threads import keep_alive_forever
-from langchain_hybridgraph.registry import imported_factory, parse_config
+from langchain_hybridgraph.registry import call_factory, from_config
 from langchain_hybridgraph.stores.generations import NoEmbedding
 
 if TYPE_CHECKING:
@@ -193,19 +192,9 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
         )
     name = choose_embedding(spec)[0]
     if name in _BUILT_IN:
-        parse_config("embedding", {**options, "type": name}, _BUILT_IN)
-    if name == "lsa":
-        options = {"language": language, **options}
-    factory = _BUILT_IN.get(name) or imported_factory("embedding", name)
-    try:
-        embedding = factory(**options)
-    except ConfigurationError:
-        raise
-    except Exception as error:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise ConfigurationError(
-            f"embedding {name!r} could not be created by calling it with ({arguments}): {errors.describe_error(error)}"
-        ) from error
+        own = {"language": language} if name == "lsa" else {}
+        return from_config("embedding", {**own, **options, "type": name}, _BUILT_IN)
+    embedding = call_factory("embedding", name, options)
     if not isinstance(embedding, Embeddings):
         raise ConfigurationError(
             f"embedding {name!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
@@ -228,7 +217,7 @@ def default_embedding(made_with: str | None, path: Path | None, *, is_needed: bo
     if made_with not in _BUILT_IN:
         if not is_needed:
             return NoEmbeddings(made_with)
-        raise errors.EmbeddingMismatchError(
+        raise EmbeddingMismatchError(
             f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
             "pass it as embedding=…"
         )
