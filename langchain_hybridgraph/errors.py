@@ -175,13 +175,11 @@ def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> Con
 
 def as_path(name: str, value: object) -> Path:
     """Return a string or path as a Path. Raise ConfigurationError for anything else, and for what cannot be a path."""
-    hint = ""
     if isinstance(value, str | os.PathLike):
         with suppress(TypeError, ValueError):
             if b"\0" not in os.fsencode(path := Path(value)):
                 return path
-        hint = ", which no file can be named"
-    raise ConfigurationError(f"{name} must be a string or a Path, got {quote_value(value)}{hint}")
+    raise ConfigurationError(f"{name} must be a string or a Path that can name a file, got {quote_value(value)}")
 
 
 def check_mapping(name: str, value: object) -> None:

@@ -145,7 +145,9 @@ class HybridGraphMemory(BaseStore):
                 elif isinstance(op, PutOp):
                     writes[tuple(op.namespace), op.key] = op
                 else:
-                    raise ValueError(f"an operation must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {op!r}")
+                    raise ValueError(
+                        f"an operation must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}"
+                    )
                 results.append(result)
             if writes:
                 self._write(writes)
@@ -201,6 +203,7 @@ class HybridGraphMemory(BaseStore):
 
         ``places`` caches the places of namespaces that have been looked up.
         """
+        check_mapping("value", op.value)
         namespace, value = tuple(op.namespace), dict(op.value or {})
         _check_minutes(f"the ttl of {quote_value(op.key)} in {namespace!r}", op.ttl)
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from datetime import datetime
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -113,9 +112,10 @@ def check_vector(value: object) -> NDArray[np.float32]:
             f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
             "once for each: [retriever.retrieve(None, vector=each) for each in vectors]"
         )
-    if vector.ndim != 1 or not len(vector):
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise ConfigurationError(
-            f"vector must be a list of numbers for one query, got {value!r:.80}; pass embeddings.embed_query(query)"
+            f"vector must be a list of numbers for one query, got {quote_value(value)}; pass "
+            "embeddings.embed_query(query)"
         )
     return vector
 
@@ -156,12 +156,12 @@ def documents_of(
     """
     contents = check_texts("texts", "texts", texts)
     check_lengths(len(contents), metadatas=metadatas, ids=ids)
-    for metadata in metadatas or ():
+    check_texts("ids", "ids", [] if ids is None else ids)
+    documents = [Document(text, id=None if ids is None else ids[place]) for place, text in enumerate(contents)]
+    for document, metadata in zip(documents, metadatas if metadatas is not None else (), strict=False):
         check_mapping("metadata", metadata)
-    return check_documents(
-        Document(page_content=text, metadata=dict(metadata), id=id)
-        for text, metadata, id in zip(contents, metadatas or repeat({}), ids or repeat(None), strict=False)
-    )
+        document.metadata = dict(metadata)
+    return check_documents(documents)
 
 
 def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings: Mapping[str, object]) -> None:

@@ -72,11 +72,11 @@ SIMILAR_SCORE = 0.9
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
     """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
-    ``retriever`` is any LangChain retriever. ``expander`` is the name of an expander, a mapping with its parameters, or
-    a function that takes the question and the turns before it, and returns a string or an
-    :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`. A string is treated as ``sure`` and as having no
-    ``context``. The default, :class:`HistoryTerms`, needs no model and does not change self-contained questions. For a
-    message that is only a greeting, thanks or a goodbye, nothing is searched for (``small-talk``).
+    ``retriever`` is any LangChain retriever. ``expander`` is None (questions are not completed), the name of an
+    expander, a mapping with its parameters, or a function that takes the question and the turns before it, and returns
+    a string or an :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`. A string is treated as ``sure``
+    and as having no ``context``. The default, :class:`HistoryTerms`, needs no model and does not change self-contained
+    questions. For a message that is only a greeting, thanks or a goodbye, nothing is searched for (``small-talk``).
 
     The expansion determines the kind of search:
 
@@ -378,7 +378,7 @@ class ConversationSearch:
         if is_question and call.options.get("vector") is None and is_small_talk(self.expanded_query.text, last):
             trace.degrade("small-talk")
             return self._describe("none", RetrievalResult([]))
-        if turns_before and is_question:
+        if turns_before and is_question and self.expander is not None:
             yield from self._expand(turns_before)
         searched, result = yield from self._search()
         return self._describe(searched, result)
@@ -478,6 +478,8 @@ class ConversationSearch:
             self._record_failure(error)
             return "raw", (yield from self._search_once(call.query))
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
+        if context.shape != question.shape:  # the search raises the error
+            return "raw", (yield from self._search_once(call.query))
         mixed = cast("Vector", (1 - expanded_query.weight) * question + expanded_query.weight * context)
         if getattr(self.inner.retriever, "reranker", None) is not None:
             # A reranker reads only text, so it needs the words that the follow-up question leaves out.

@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.html import fields_table
-from langchain_hybridgraph.errors import ConfigurationError, TenantError
+from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -197,10 +197,10 @@ async def stream_documents(
 
 def check_config(config: object) -> None:
     """Raise ConfigurationError for k or another value instead of LangChain's config."""
-    if isinstance(config, int | float | str):
+    if not isinstance(config, Mapping | None):
         raise ConfigurationError(
-            f"the second argument is LangChain's config, a mapping, got {config!r:.80}; options are passed by name: "
-            f"write k={config!r:.80}"
+            f"the second argument is LangChain's config, a mapping, got {quote_value(config)}; options are passed by "
+            f"name: write k={quote_value(config)}"
         )
 
 
@@ -604,7 +604,8 @@ def _traversal_name(traversal: Traversal) -> str:
 
 def with_k(options: Mapping[str, Any], k: int | None) -> Options:
     """Return the options with k and a level of annotation."""
-    return {**options, "k": k, "annotate": options.get("annotate") or "all"}
+    level = options.get("annotate")
+    return {**options, "k": k, "annotate": "all" if level is None else level}
 
 
 Callbacks = CallbackManager | AsyncCallbackManager

@@ -18,6 +18,7 @@ from langchain_hybridgraph.records import (
     Edge,
     ScoredId,
     SourceResult,
+    check_texts,
     checked_edges,
     coverage_of,
     heaviest_edges,
@@ -133,11 +134,11 @@ class Reader:
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's current chunks and parents, by document id."""
-        by_reference = {reference(id): id for id in document_ids}
+        by_reference = {reference(id): id for id in check_texts("ids", "ids", document_ids)}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         condition = "document IN (SELECT value FROM json_each(?2))"
         sql = f"SELECT document, id FROM nodes WHERE tenant = ?1 AND {condition}"
-        for document, id in self._index.query(sql, json_list(by_reference)):
+        for document, id in self._index.query(sql, json_list(by_reference.keys())):
             chunks[by_reference[document]].add(id)
         return chunks
 

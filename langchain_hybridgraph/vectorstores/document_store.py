@@ -21,7 +21,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_documents, check_lengths, check_vector
-from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_texts, memory_id
+from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_texts, memory_id, query_error
 from langchain_hybridgraph.search.pipeline import select_hits
 from langchain_hybridgraph.times import parse_time
 
@@ -203,6 +203,8 @@ class DocumentStore(VectorStore):
                 f"similarity_search does not take {', '.join(unknown)}; the options are k, filter, as_of, known_at"
             )
         check_whole_number("k", k, least=0)
+        if not isinstance(text, str | None):
+            raise query_error(text)
         transaction_time = None if known_at is None else parse_time(known_at)
         scope = Scope(parse_filter(filter), self._chunks.tenant, resolve_as_of(as_of), transaction_time)
         return Query(text, k, scope, None if vector is None else check_vector(vector))

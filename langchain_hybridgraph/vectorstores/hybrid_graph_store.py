@@ -318,7 +318,8 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
 
 def _language(language: str | None, made_with: Any, path: Path | None) -> str:
     if made_with is None:
-        return language or "english"
+        language_name(language)
+        return "english" if language is None else language
     if language is not None and language_name(language) != language_name(made_with):
         raise ConfigurationError(
             f"{path} was made with language={made_with!r}, but language={language!r} was passed: leave it out, or "

@@ -78,7 +78,11 @@ def line_in(error):
             {"graph": {"traversal": {"type": "bfs", "max_hop": 1}}},
             "no parameter 'max_hop'; did you mean 'max_hops'? expected ",
         ),
-        (GraphRetriever, {"graph": {"traversal": {"type": "bfs", "relations": 3}}}, "bfs' cannot use {'relations': 3}"),
+        (
+            GraphRetriever,
+            {"graph": {"traversal": {"type": "bfs", "relations": 3}}},
+            "relations must be a list of relations as strings, got 3",
+        ),
     ],
 )
 def test_the_error_of_a_constructor_says_what_to_write(store, kind, options, message):
