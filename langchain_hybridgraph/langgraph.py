@@ -17,19 +17,14 @@ from typing import Any, Literal, NamedTuple, Self
 
 from langchain_core.embeddings import Embeddings
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    MissingExtraError,
-    check_mapping,
-    check_number,
-    check_whole_number,
-    quote_value,
-)
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Hit, Scope, check_texts, content_id
+from langchain_hybridgraph.registry import is_factory
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -53,7 +48,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "langgraph":
         raise
-    raise MissingExtraError(
+    raise errors.MissingExtraError(
         'HybridGraphMemory needs LangGraph, which cannot be imported: pip install "langchain-hybridgraph[langgraph]"'
     ) from missing
 
@@ -133,8 +128,10 @@ class HybridGraphMemory(BaseStore):
             for op in ops:
                 result: Result = None
                 if isinstance(op, SearchOp | ListNamespacesOp):
-                    check_whole_number("limit", op.limit, least=0)
-                    check_whole_number("offset", op.offset, least=0)
+                    errors.check_whole_number("limit", op.limit, least=0)
+                    errors.check_whole_number("offset", op.offset, least=0)
+                if isinstance(op, ListNamespacesOp) and op.max_depth is not None:
+                    errors.check_whole_number("max_depth", op.max_depth, least=0)
                 if isinstance(op, GetOp):
                     stored = self._read([_id(op.namespace, op.key)], refresh=op.refresh_ttl)
                     result = Item(**stored[0].item()) if stored else None
@@ -145,9 +142,7 @@ class HybridGraphMemory(BaseStore):
                 elif isinstance(op, PutOp):
                     writes[tuple(op.namespace), op.key] = op
                 else:
-                    raise ValueError(
-                        f"an operation must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}"
-                    )
+                    raise ValueError(f"op must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}")
                 results.append(result)
             if writes:
                 self._write(writes)
@@ -203,7 +198,7 @@ class HybridGraphMemory(BaseStore):
 
         ``places`` caches the places of namespaces that have been looked up.
         """
-        check_mapping("value", op.value)
+        errors.check_mapping("value", op.value)
         namespace, value = tuple(op.namespace), dict(op.value or {})
         _check_minutes(f"the ttl of {quote_value(op.key)} in {namespace!r}", op.ttl)
         try:
@@ -348,9 +343,8 @@ class _Stored(NamedTuple):
 
     def matches(self, filter: Mapping[str, Any] | None) -> bool:
         value = self.fields["value"]
-        conditions = {} if filter is None else filter
-        check_mapping("filter", conditions)
-        return all(_matches(value.get(key), condition) for key, condition in conditions.items())
+        errors.check_mapping("filter", {} if filter is None else filter)
+        return all(_matches(value.get(key), condition) for key, condition in (filter or {}).items())
 
     def item(self) -> dict[str, Any]:
         """Return the arguments of LangGraph's ``Item``."""
@@ -364,34 +358,28 @@ def _id(namespace: Sequence[str], key: str) -> str:
 
 def _checked(name: str, config: Any, kind: type) -> dict[str, Any]:
     config = {} if config is None else config
-    check_mapping(name, config)
+    errors.check_mapping(name, config)
     if unknown := [key for key in config if key not in kind.__annotations__]:
-        raise ConfigurationError(
-            f"{name} takes {', '.join(kind.__annotations__)}, got {', '.join(map(quote_value, unknown))}"
-        )
+        raise ConfigurationError(f"{name} takes {', '.join(kind.__annotations__)}, got {quote_value(unknown)}")
     return dict(config)
 
 
 def _check_minutes(name: str, minutes: Any) -> None:
     if minutes is not None:
-        check_number(f"{name} (minutes, or None for never)", minutes, ge=0)
+        errors.check_number(f"{name} (minutes, or None for never)", minutes, ge=0)
 
 
 def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
     if embed is None or isinstance(embed, Embeddings):
         return embed
-    if isinstance(embed, str):
-        module, _, name = embed.partition(":")
-        if embed in ("auto", "lsa", "minilm") or ("." in module and name):
-            return embed
+    if isinstance(embed, str) and (embed in ("auto", "lsa", "minilm") or is_factory(embed)):
+        return embed
     try:
         if not isinstance(embed, str) and not callable(embed):
             raise TypeError("it is neither a name nor a function")
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
-        if isinstance(error, ValueError) and isinstance(embed, str) and all(embed.partition(":")):
-            return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(
             f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "

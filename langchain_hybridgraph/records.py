@@ -65,13 +65,12 @@ def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
     """
     is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
     texts = tuple(cast("Iterable[Any]", value)) if is_list else (value,)
-    if not (is_list and all(isinstance(text, str) for text in texts)):
-        got = next((text for text in texts if not isinstance(text, str)), value)
-        example = quote_value([text if isinstance(text, str) else str(text) for text in texts[:3]])
-        raise ConfigurationError(
-            f"{name} must be a list of {what} as strings, got {quote_value(got)}; write {name}={example}"
-        )
-    return cast("tuple[str, ...]", texts)
+    if is_list and all(isinstance(text, str) for text in texts):
+        return cast("tuple[str, ...]", texts)
+    example = quote_value([text if isinstance(text, str) else "…" for text in texts])
+    raise ConfigurationError(
+        f"{name} must be a list of {what} as strings, got {quote_value(value)}; write {name}={example}"
+    )
 
 
 def content_id(text: str, source: str) -> str:

@@ -112,9 +112,8 @@ def existing(
         from langchain_hybridgraph.stores.check import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
-    model = _model(embedding, facts.get("language", "english"))
-    if model is None:
-        model = default_embedding(facts.get("embedding"), index, is_needed=embeds)
+    default = default_embedding(facts.get("embedding"), index, is_needed=embeds and embedding is None)
+    model = _model(embedding, facts.get("language", "english")) or default
     return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
 
 

@@ -42,9 +42,6 @@ def _index_option(index: str, **options: Any) -> Any:
     )
 
 
-# Commands for which the embedding in the settings is not created.
-EMBED_NOTHING = frozenset({"backup", "check", "delete", "stats"})
-
 # Without a default, help would show ``[required]`` in spite of the settings.
 _DEFAULT: dict[str, Any] = {"default_factory": lambda: None, "callback": required_index, "show_default": False}
 Index = Annotated[Path, _index_option("Folder of the index, or milvus://HOST:PORT", **_DEFAULT)]
@@ -100,7 +97,8 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
     embedding = settings.store_embedding
     if isinstance(embedding, Mapping):
         embedding = json.dumps(embedding)
-    if context.info_name in EMBED_NOTHING or (context.info_name != "ingest" and ":" not in (embedding or "")):
+    embeds_nothing = context.info_name in ("backup", "check", "delete", "stats")
+    if embeds_nothing or (context.info_name != "ingest" and ":" not in (embedding or "")):
         embedding = None  # an index records the built-in model that it uses
     values = {
         "index": settings.store_path or settings.store_uri,

@@ -457,11 +457,9 @@ def _has_label(key: str, label: Any) -> Filter:
 def _several(name: str, labels: Any) -> Iterable[Any]:
     if isinstance(labels, str):
         return (labels,)
-    if isinstance(labels, Iterable) and not isinstance(labels, bytes | bytearray | Mapping):
+    if isinstance(labels, Iterable) and not isinstance(labels, bytes | Mapping):
         return labels
-    raise FilterError(
-        f'{name} must be a label or a list of labels, got {quote_value(labels)}; write has_labels({name}=["a", "b"])'
-    )
+    raise FilterError(f'{name} must be a label or a list of labels, got {quote_value(labels)}; write {name}=["a"]')
 
 
 def _created(operator: str, t: Any, key: str) -> Filter:

@@ -114,8 +114,7 @@ def check_vector(value: object) -> NDArray[np.float32]:
         )
     if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise ConfigurationError(
-            f"vector must be a list of numbers for one query, got {quote_value(value)}; pass "
-            "embeddings.embed_query(query)"
+            f"vector must be a list of numbers for one query, got {quote_value(value)}; pass embed_query(query)"
         )
     return vector
 

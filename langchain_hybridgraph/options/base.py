@@ -397,9 +397,9 @@ def wrong_value(option: FieldInfo, name: str, value: object) -> str:
 def check_value(kind: type[BaseModel], name: str, value: Any) -> Any:
     """Return the value of the option ``name`` of ``kind`` in a call. Raises ConfigurationError if it is invalid."""
     # Pydantic converts these to numbers or strings, and with strict=True it rejects NumPy's numbers.
-    is_converted = isinstance(value, str | bool | bytes | bytearray | Decimal)
+    unconverted = object() if isinstance(value, bytes | bytearray | Decimal) else value
     try:
-        return _adapter(kind, name).validate_python(value, strict=is_converted or None)
+        return _adapter(kind, name).validate_python(unconverted, strict=isinstance(value, str | bool) or None)
     except ValidationError:
         raise ConfigurationError(wrong_value(kind.model_fields[name], name, value)) from None
 

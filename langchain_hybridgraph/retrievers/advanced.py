@@ -146,8 +146,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The arguments are those of :meth:`HybridRetriever.from_documents`, and settings of this class.
         """
-        own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_documents(documents, *arguments, **inner), **own)
+        return cls._wrap(HybridRetriever.from_documents, documents, *arguments, **settings)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], *arguments: Any, **settings: Any) -> Self:
@@ -155,14 +154,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The arguments are those of :meth:`HybridRetriever.from_texts`, and settings of this class.
         """
-        own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_texts(texts, *arguments, **inner), **own)
+        return cls._wrap(HybridRetriever.from_texts, texts, *arguments, **settings)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Any) -> Self:
         """Return a retriever that wraps a HybridRetriever with this store."""
-        own, inner = cls._own(settings)
-        return cls(HybridRetriever(store, **inner), **own)
+        return cls._wrap(HybridRetriever, store, **settings)
 
     @classmethod
     def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
@@ -180,17 +177,15 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             "memory": MemoryRetriever,
         }
         configured = HybridGraphSettings.from_file(path)
-        own, inner = cls._own(settings)
         arguments = configured.arguments("advanced")
         kind = kinds.get(arguments.pop("retriever", "hybrid"), HybridRetriever)
-        return cls(kind.from_settings(configured, store=store, **inner), **(arguments | own))
+        return cls._wrap(kind.from_settings, configured, store=store, **(arguments | settings))
 
     @classmethod
-    def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split settings into those of this class and those of the inner retriever, which include k."""
-        names = ConversationFields.model_fields
-        own = {name: value for name, value in settings.items() if name in names}
-        return own, {name: value for name, value in settings.items() if name not in names}
+    def _wrap(cls, create: Callable[..., BaseRetriever], *arguments: Any, **settings: Any) -> Self:
+        """Create the inner retriever with all settings, including k, that are not those of this class."""
+        own = {name: settings.pop(name) for name in ConversationFields.model_fields if name in settings}
+        return cls(create(*arguments, **settings), **own)
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

@@ -604,8 +604,7 @@ def _traversal_name(traversal: Traversal) -> str:
 
 def with_k(options: Mapping[str, Any], k: int | None) -> Options:
     """Return the options with k and a level of annotation."""
-    level = options.get("annotate")
-    return {**options, "k": k, "annotate": "all" if level is None else level}
+    return {**options, "k": k, "annotate": "all" if options.get("annotate") is None else options["annotate"]}
 
 
 Callbacks = CallbackManager | AsyncCallbackManager

@@ -416,9 +416,7 @@ class Writer(Reader):
             )
         units = unit(vectors)
         if units.shape[:1] != (len(chunks),) or (units.ndim != 2 and chunks):
-            raise ValueError(
-                f"vectors must have one entry per chunk, got the shape {units.shape} for {len(chunks)} chunks"
-            )
+            raise ValueError(f"vectors must have one entry per chunk, got {units.shape} for {len(chunks)} chunks")
         return dict(zip((chunk.id for chunk in chunks), units, strict=True))
 
     def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:

@@ -42,10 +42,7 @@ class NoEmbedding:
 
     def embed_documents(self, _: object) -> Any:
         """Raise EmbeddingMismatchError, so :func:`is_embedding_of` compares only the names of the embeddings."""
-        raise EmbeddingMismatchError(
-            f"the index was opened without its embedding {self.name!r}, so nothing can be embedded: pass it as "
-            "embedding=…"
-        )
+        raise EmbeddingMismatchError(f"texts cannot be embedded without {self.name!r}: pass it as embedding=…")
 
     embed_query = embed_documents
 

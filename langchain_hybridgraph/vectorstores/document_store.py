@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    FilterError,
-    HybridGraphError,
-    check_mapping,
-    check_number,
-    check_whole_number,
-)
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import check_documents, check_lengths, check_vector
 from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_texts, memory_id, query_error
@@ -76,7 +70,7 @@ class DocumentStore(VectorStore):
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
         text_list = check_texts("texts", "texts", texts)
         check_lengths(len(text_list), metadatas=metadatas, ids=ids, vectors=vectors)
-        check_whole_number("batch_size", batch_size, least=1)
+        errors.check_whole_number("batch_size", batch_size, least=1)
         chunks = [
             chunk_from(text, {} if metadatas is None else metadatas[place], None if ids is None else ids[place])
             for place, text in enumerate(text_list)
@@ -202,7 +196,7 @@ class DocumentStore(VectorStore):
             raise TypeError(
                 f"similarity_search does not take {', '.join(unknown)}; the options are k, filter, as_of, known_at"
             )
-        check_whole_number("k", k, least=0)
+        errors.check_whole_number("k", k, least=0)
         if not isinstance(text, str | None):
             raise query_error(text)
         transaction_time = None if known_at is None else parse_time(known_at)
@@ -223,8 +217,8 @@ class DocumentStore(VectorStore):
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
         if _is_filter_only(query):
             return [document for document, _ in self._nearest_documents(query, k)]
-        check_number("lambda_mult", lambda_mult, ge=0, le=1)
-        check_whole_number("fetch_k", fetch_k, least=0)
+        errors.check_number("lambda_mult", lambda_mult, ge=0, le=1)
+        errors.check_whole_number("fetch_k", fetch_k, least=0)
         candidates = self._read_scored(self._chunks.vector_search(query, max(k, fetch_k)), query)
         hits = [Hit(chunk, score, "vector", {"vector": score}) for chunk, score in candidates]
         vectors = self._chunks.vectors([hit.id for hit in hits])
@@ -236,10 +230,8 @@ def _is_filter_only(query: Query) -> bool:
 
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    """Return a chunk. If ``id`` is None, its id is derived from text and metadata. Raises ValueError for the id ""."""
-    check_mapping("metadata", metadata)
+    """Return a chunk. If ``id`` is None, its id is derived from text and metadata."""
+    errors.check_mapping("metadata", metadata)
     if id is None:
         id = memory_id(text, metadata)
-    if not id:
-        raise ConfigurationError('an id must not be empty, got ""; pass None to derive the id from the text')
     return Chunk(id, text, metadata)

@@ -175,9 +175,7 @@ def _role_and_text(turn: Any) -> tuple[str, str]:
     try:
         [message] = convert_to_messages([turn])
     except (NotImplementedError, ValueError):
-        raise ConfigurationError(
-            f"a turn must be a message of LangChain or a (role, text) pair, got {quote_value(turn)}"
-        ) from None
+        raise ConfigurationError(f"a turn must be a message or a (role, text) pair, got {quote_value(turn)}") from None
     return ROLES.get(message.type, message.type), str(message.text)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.memory_scores import MemoryColumns
@@ -115,8 +115,7 @@ class MilvusChunkStore:
             raise ConfigurationError(
                 f"collection must consist of letters, digits and underscores, got {quote_value(collection)}"
             )
-        if not timeout > 0:
-            raise ConfigurationError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        check_number("timeout", timeout, gt=0)
         model, name = self._named_model(embedding, language or "english")
         client_library()
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
