@@ -200,10 +200,11 @@ def checked_edges(edges: Iterable[Edge]) -> list[Edge]:
     Raises ValueError for an id or relation that cannot be stored, and for a description that is not a string. Raises
     ConfigurationError if ``edges`` is not an iterable of Edge.
     """
-    edge_list: list[Any] = list(edges) if isinstance(edges, Iterable) else [edges]
+    if not isinstance(edges, Iterable):
+        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {edges!r:.80}')
+    edge_list: list[Any] = list(edges)
     if others := [each for each in edge_list if not isinstance(each, Edge)]:
-        got = quote_value(others[0])
-        raise ConfigurationError(f'edges must be a list of Edge, such as [Edge("a", "b", "cites")], got {got}')
+        raise ConfigurationError(f'an edge must be an Edge, such as Edge("a", "b", "cites"), got {others[0]!r:.80}')
     return list(map(_storable, edge_list))
 
 

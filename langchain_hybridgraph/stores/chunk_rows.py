@@ -168,7 +168,8 @@ def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str)
     The last chunk with an id is used; a parent with a chunk's id is left out. Raises ValueError or TypeError for an id,
     text or metadata that cannot be stored.
     """
-    if others := [each for each in (*parents, *chunks) if not isinstance(each, Chunk)]:
+    every: list[Any] = [*parents, *chunks]
+    if others := [each for each in every if not isinstance(each, Chunk)]:
         raise TypeError(f"chunks and parents must be Chunks, got {quote_value(others[0])}")
     by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})

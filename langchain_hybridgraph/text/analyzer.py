@@ -285,7 +285,7 @@ def language_name(language: str | None) -> str:
     """Return the name of a language, given its name or ISO code, or "none" for None, or raise ConfigurationError."""
     if language is None:
         return "none"
-    name_or_code = language.strip().lower() if isinstance(language, str) else ""
+    name_or_code = str(language).strip().lower()
     name = _CODES.get(re.split("[-_]", name_or_code)[0], name_or_code)
     if name not in LANGUAGES:
         raise ConfigurationError(

@@ -100,7 +100,7 @@ BAD = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
     ("call", "message"),
     [
         (lambda store: store.add_texts("hi"), r"texts must be a list .*, got 'hi'; write texts=\['hi'\]"),
-        (lambda store: store.add_texts([3]), "texts must be a list of texts as strings, got 3"),
+        (lambda store: store.add_texts([3]), r"texts must be a list of texts as strings, got \[3\]"),
         (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
         (lambda store: store.memory.remember("Ada likes tea."), "documents must be a list .*, got 'Ada likes"),
         (lambda store: store.memory.remember(Document("Ada")), "documents must be a list .*, got Document"),
