@@ -150,7 +150,8 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
         ...
     langchain_hybridgraph.errors.ConfigurationError: damping must be a number from 0 to 1, got 1.5
     """
-    is_number = not isinstance(value, bool) and isinstance(value, Real) and operator.le(abs(value), sys.float_info.max)
+    number: Any = value
+    is_number = not isinstance(value, bool) and isinstance(value, Real) and abs(number) <= sys.float_info.max
     if not (is_number and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
         raise _error(name, "a number", bounds, value)
 

@@ -10,8 +10,8 @@ import shutil
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -365,7 +365,7 @@ class KeptIndex(DocumentIndex):
 
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self.locked = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
+        self.locked: Callable[[], AbstractContextManager[None]] = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
         self._about = {
             "format": FORMAT,
             "collection": collection,

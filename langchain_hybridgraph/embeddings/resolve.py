@@ -191,10 +191,12 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
             f"embedding {quote_value(spec)} has the type {type(spec).__name__}; expected {_EXPECTED}"
         )
     name = choose_embedding(spec)[0]
+    if name == "lsa":
+        options = {"language": language, **options}
     if name in _BUILT_IN:
-        own = {"language": language} if name == "lsa" else {}
-        return from_config("embedding", {**own, **options, "type": name}, _BUILT_IN)
-    embedding = call_factory("embedding", name, options)
+        embedding = from_config("embedding", {**options, "type": name}, _BUILT_IN)
+    else:
+        embedding = call_factory("embedding", name, options)
     if not isinstance(embedding, Embeddings):
         raise ConfigurationError(
             f"embedding {name!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"

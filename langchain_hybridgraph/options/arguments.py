@@ -119,7 +119,7 @@ def check_vector(value: object) -> NDArray[np.float32]:
     return vector
 
 
-def check_documents(value: Iterable[object]) -> list[Document]:
+def check_documents(value: Any) -> list[Document]:
     """Return the Documents as a list. Raises ConfigurationError for anything else and for an empty id."""
     is_list = isinstance(value, Iterable) and not isinstance(value, str | Document)
     items: list[Any] = list(value) if is_list else [value]

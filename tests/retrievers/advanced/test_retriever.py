@@ -315,7 +315,7 @@ def test_the_history_of_the_session_is_used(hybrid):
 
 def test_a_pickle_contains_no_texts_of_calls(tmp_path):
     """Neither queries nor messages of a session are pickled; the copy finds the same texts."""
-    with HybridGraphStore.from_texts(TEXTS, "lsa", path=tmp_path / "index") as store:
+    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", path=tmp_path / "index") as store:
         retriever = AdvancedRetriever(MemoryRetriever(store), k=1)
         session = [HumanMessage("Roadster? zebra")]
         before = retriever.invoke("Which car is red? quagga", session=session)
