@@ -230,8 +230,10 @@ def _is_filter_only(query: Query) -> bool:
 
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
-    """Return a chunk. If ``id`` is None, its id is derived from text and metadata."""
+    """Return a chunk. If ``id`` is None, its id is derived from text and metadata. Raises ValueError for the id ""."""
     errors.check_mapping("metadata", metadata)
     if id is None:
         id = memory_id(text, metadata)
+    if not id:
+        raise ConfigurationError('an id must not be empty, got ""; pass None to derive the id from the text')
     return Chunk(id, text, metadata)
