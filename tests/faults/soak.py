@@ -10,7 +10,8 @@ the index must contain exactly the chunks that the writers have not deleted, and
 Before the first row, a quarter of the chunks are replaced in the same steps, because a new index has no rows of deleted
 chunks, so its files grow until they are packed for the first time. Memory is measured after the C library has returned
 freed pages to the system, and Python allocates with it as well: pools of Python's own allocator stay in memory as long
-as one small object in them lives, so they grow until they hold the largest state of any moment, and hide a leak.
+as one small object in them lives, so they grow until they hold the largest state of any moment, and hide a leak. All
+texts consist of the same 25,000 words, so that the caches of words, which are limited, have their final size early.
 
 The state is flat if the median of the last three rows is at most 10 % above that of the three rows after the first.
 Latency is also given in processor time, because the time of day depends on what else the machine does.
@@ -47,10 +48,16 @@ COLUMNS = ("memory_mb", "handles", "processor_ms", "p50_ms", "p95_ms", "index_mb
 FLAT = ("memory_mb", "handles", "processor_ms", "index_mb")
 
 
+def name_of(id):
+    """Return two words that only the text of this chunk contains together."""
+    owner, _, number = id.rpartition("x") if "x" in id else ("stays", "", id.removeprefix("stays"))
+    return f"{owner}high{int(number) // 1000} {owner}low{int(number) % 1000}"
+
+
 def text_of(id):
-    """Return the text of a chunk: twenty words that depend on its id, and the id."""
+    """Return the text of a chunk: twenty words that depend on its id, and its name."""
     dice = random.Random(id)
-    return " ".join(f"word{int(dice.paretovariate(0.3)) % 20_000}" for _ in range(20)) + f" {id}"
+    return " ".join(f"word{int(dice.paretovariate(0.3)) % 20_000}" for _ in range(20)) + f" {name_of(id)}"
 
 
 def add(store, ids):
@@ -95,7 +102,8 @@ class Reader:
         retriever = (HybridRetriever, GraphRetriever, MemoryRetriever)[number % 3](store, k=5)
         id = f"stays{random.randrange(100)}"
         result = retriever.retrieve(text_of(id))
-        assert not result.degraded, result.degraded
+        # On a busy machine, a writer may be interrupted between its commit and that of the keyword index.
+        assert set(result.degraded) <= {"keyword-behind"}, result.degraded
         assert result[0].id == id, f"{result[0].id} instead of {id}"
 
     def state(self):
@@ -185,7 +193,7 @@ def missing_or_wrong(folder, figures):
         vectors = unit(store.embedding.embed_documents([text_of(id) for id in sample]))
         problems += ["vectors"] if abs(store.vectors(sample) - vectors).max() > 1e-5 else []
         for id in sample[:200]:
-            entries = store.keyword_search(Query(id, 1), 1).entries
+            entries = store.keyword_search(Query(name_of(id), 1), 1).entries
             problems += [f"keywords of {id}"] if [entry.id for entry in entries] != [id] else []
         return problems + list(map(str, store.admin.check().problems))
 
