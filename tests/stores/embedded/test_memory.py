@@ -14,7 +14,7 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Query, Scope
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.protocols import HasSessions, implements
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 from tests.support.stores.words import open_words
 
 
