@@ -23,6 +23,7 @@ from langchain_hybridgraph.stores.graph import InMemoryGraph
 from tests.support.models.cosine_table import CosineTable
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
+ONLY_VECTORS = {"seed_k": 2, "seed_keyword_weight": 0}
 BOTH_WAYS = {"traversal": BFS(direction="both"), "seed_k": 1, "score": "hop_decay"}
 PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]
 
@@ -199,10 +200,7 @@ def test_a_seed_whose_score_no_edge_raises_has_no_path():
     ("settings", "parts"),
     [
         ({}, {"A": {"search": 0.63, "seed": 0.3}, "C": {"graph": 0.21}, "Z": {"search": 0.035}}),
-        (
-            {"preset": None, "graph": {"traversal": "bfs", "seed_k": 2, "seed_keyword_weight": 0}},
-            {"C": {"search": 0.07, "graph": 0.21}},
-        ),
+        ({"preset": None, "graph": ONLY_VECTORS | {"traversal": "bfs"}}, {"C": {"search": 0.07, "graph": 0.21}}),
         ({"preset": "propagation"}, {"A": {"search": 0.9}, "C": {"search": 0.05, "graph": 0.45}}),
         ({"preset": "distance_decay", "semantic_weight": 1.0}, {"A": {"search": 0.7, "seed": 0.3}}),
     ],
@@ -468,8 +466,7 @@ def large():
 
 @pytest.mark.parametrize("options", [{}, {"seed_ids": ["d01", "d50", "d77"]}])
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"fusion": "rrf"}, {"graph": {"traversal": BFS(min_weight=0.4)}}, {"selection": {"mmr_lambda": 0.7}}],
+    "settings", [{}, {"fusion": "rrf"}, {"graph": edges_from(0.4)}, {"selection": {"mmr_lambda": 0.7}}]
 )
 def test_a_smaller_k_gives_a_prefix_of_the_hits_and_scores(large, settings, options):
     """A smaller k gives a prefix of the hits and scores in every preset, even with many more candidates than seeds."""
