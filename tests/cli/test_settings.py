@@ -205,9 +205,7 @@ def test_check_names_file_line_key_and_what_is_allowed(empty_folder, monkeypatch
 def test_check_without_a_file_looks_at_the_environment(monkeypatch):
     """Without a default file, config check reads only the environment, but a file passed by name must exist."""
     done = config("check")
-    expected = (
-        "no problems in 0 settings of the environment; there is no hybridgraph.yaml in the current folder\n"
-    )
+    expected = "no problems in 0 settings of the environment; there is no hybridgraph.yaml in the current folder\n"
     assert (done.exit_code, done.stdout) == (0, expected)
     assert json.loads(config("check", "--json").stdout) == {"file": None, "ok": True, "problems": []}
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "-1")
