@@ -326,11 +326,7 @@ def test_escape_sequences_in_a_text_are_not_sent_to_the_terminal(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "deleted"),
-    [
-        (["--document", "p1"], 1),
-        (["--document", "p2", "--filter", '{"price": {"$gte": 12}}'], 2),
-        (["--document", "docs/guide.md"], 2),
-    ],
+    [(["--document", "p2", "--filter", '{"price": {"$gte": 12}}'], 2), (["--document", "docs/guide.md"], 2)],
 )
 def test_delete_reports_the_number_of_chunks(index, arguments, deleted):
     """delete by document or filter reports the number of deleted chunks."""
@@ -559,17 +555,15 @@ def test_commands_that_embed_nothing_need_no_embedding(docs, tmp_path, monkeypat
 
 
 def test_a_writer_blocks_other_writers_but_not_searches(docs, index, monkeypatch):
-    """While another process writes, ingest fails after the write timeout and search still returns hits."""
-    monkeypatch.setitem(ENVIRONMENT, "HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
+    """While the index is locked by a writer, ingest fails after the write timeout and search still returns hits."""
+    monkeypatch.setenv("HYBRIDGRAPH_STORE_WRITE_TIMEOUT", "0.1")
     with (index / "writer.lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         (docs / "notes.txt").write_text("changed", encoding="utf-8")
-        refused = process("ingest", docs, "--index", index)
-        search = process("search", "warranty", "--index", index, "--json")
-    assert refused.returncode == 1
+        refused = hybridgraph("ingest", docs, "--index", index)
+        assert answer("search", "warranty", "--index", index)["hits"]
+    assert (refused.exit_code, refused.stdout) == (1, "")
     assert "waited 0.1 s" in refused.stderr
-    assert refused.stdout == ""
-    assert json.loads(search.stdout)["hits"]
 
 
 def test_a_folder_that_cannot_be_written_can_be_searched(index):
@@ -577,12 +571,10 @@ def test_a_folder_that_cannot_be_written_can_be_searched(index):
     for path in [index, *index.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        done = process("search", "warranty", "--index", index, "--json")
+        assert answer("search", "warranty", "--index", index)["hits"]
     finally:
         for path in [index, *index.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["hits"]
 
 
 def test_a_closed_pipe_is_not_an_error(read_index):

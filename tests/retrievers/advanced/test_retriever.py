@@ -110,16 +110,19 @@ def test_missing_words_of_a_question_come_from_the_conversation(hybrid, is_async
 
 
 def test_the_vector_is_between_question_and_context(hybrid, store):
-    """The search vector is the mean of the question's and the context's unit vectors, and LSA also searches for
-    context words.
+    """The search vector is the weighted mean of the question's and the context's unit vectors, and LSA also searches
+    for context words.
     """
-    retriever = AdvancedRetriever(hybrid)
+    retriever = AdvancedRetriever(hybrid, expander=HistoryTerms(weight=0.2))
     result = retriever.retrieve_with_context("and its price?", HISTORY)
     question, context = (store.embeddings.embed_query(text) for text in ("and its price?", result.plan["context"]))
-    mixed = [(a + b) / 2 for a, b in zip(question, context, strict=True)]
+    mixed = [0.8 * a + 0.2 * b for a, b in zip(question, context, strict=True)]
     assert result.plan["expanded_query"] == "and its price? car red Tesla roadster"
     text = "and its price? and its price? car red Tesla roadster"
-    assert ids(result) == ids(hybrid.retrieve(text, vector=mixed))
+    expected = hybrid.retrieve(text, vector=mixed)
+    assert ids(result) == ids(expected)
+    cosines = [hit.vector_score for hit in expected.hits]
+    assert [hit.vector_score for hit in result.hits] == pytest.approx(cosines, abs=1e-6)
     assert ids(retriever.retrieve_with_context("and its price?", HISTORY, vector=question)) == ids(result)
     assert retriever.retrieve_with_context(None, HISTORY, vector=question).degraded == ("no-query-text",)
 
