@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=Sized)
 Value = TypeVar("Value")
 EARLY = "_early"
 """Name of an option of ``invoke``: a function that receives Documents before the answer is complete.
