@@ -222,7 +222,7 @@ def test_linked_files_and_headings_exist(path):
         if heading:
             headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert heading in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings]
-    paths = re.findall(r"(?:`|python )((?:notebooks|benchmarks|examples)/[\w./]+\.\w+)", page)
+    paths = re.findall(r"(?:`|python |faults )((?:notebooks|benchmarks|examples|tests)/[\w./]+\.\w+)", page)
     assert [file for file in paths if not (ROOT / file).exists()] == []
 
 
