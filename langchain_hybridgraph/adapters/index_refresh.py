@@ -388,8 +388,8 @@ class KeptIndex(DocumentIndex):
                 else:
                     self._open(folder)
                 self._load_changes()
-                if len(self.index) != len(self.row_of):
-                    raise ValueError(f"it has {len(self.index)} texts instead of {len(self.row_of)}")
+                if len(self.index) != len(self.chunks):
+                    raise ValueError(f"it has {len(self.index)} texts instead of {len(self.chunks)}")
             except UnusableIndex:
                 raise
             except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
