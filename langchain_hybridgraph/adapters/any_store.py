@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,7 +29,6 @@ from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
-    LlamaIndexAdapter,
     MilvusAdapter,
     NearestDocuments,
     PGVectorAdapter,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 # Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
 # not in use are not imported.
-_ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
+_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
         ("QdrantVectorStore", "client"): QdrantAdapter,
@@ -57,7 +56,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
         ("PGVector", "create_collection"): PGVectorAdapter,
         ("FAISS", "merge_from"): FAISSAdapter,
         ("InMemoryVectorStore", "load"): InMemoryAdapter,
-        ("LlamaIndexVectorStore", "nodes"): LlamaIndexAdapter,
+        ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
     }
 )
 
@@ -222,12 +221,12 @@ class VectorStoreAdapter:
 
         Texts without an id are read first, because their ids may depend on their contents.
         """
-        ids = self.identity.ids_of(cosines)
+        ids = list(map(self.identity.id_of, cosines))
         if None in ids:
             new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
             for chunk in map(self._chunk, new):
                 self._brings_parents = self._brings_parents or chunk.parent is not None
-            ids = self.identity.ids_of(cosines)
+            ids = list(map(self.identity.id_of, cosines))
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
         # If several texts of the store have one id, the nearest counts.

@@ -427,7 +427,8 @@ class KeptIndex(DocumentIndex):
                 added = [Chunk(*each) for each in change["texts"]]
                 self._note(added, change["removed"], change["stored"], change["deleted"])
                 self.identity.forget(change["deleted"])
-                self.identity.pair(change["pairs"] or {id: id for id in change["stored"]})
+                for stored in change["stored"]:
+                    self.identity.pair(change["pairs"].get(stored, stored), stored)
                 self._end += len(line)
                 self._loaded += 1
 

@@ -305,30 +305,6 @@ class InMemoryAdapter(StoreAdapter):
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
 
 
-class LlamaIndexAdapter(StoreAdapter):
-    """Adapter for a LlamaIndex index; only the scores of SimpleVectorStore are known to be cosines."""
-
-    is_in_memory = True
-
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self.can_list = store.can_list
-
-    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        return NearestDocuments(list(results), are_cosines=self._store.gives_cosines)
-
-    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        vectors: dict[str, Vector] = self._store.vectors(ids)
-        return vectors
-
-    def count(self) -> int | None:
-        count: int | None = self._store.count()
-        return count
-
-    def documents(self) -> Iterator[Document]:
-        return iter(self._store.documents())
-
-
 class FAISSAdapter(InMemoryAdapter):
     """Adapter for a FAISS index.
 
