@@ -43,9 +43,10 @@ _DEEPEST = 30  # Chroma rejects 64 levels
 
 def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
     """Return a store's condition for a filter, or None if the filter is too large or cannot be expressed."""
-    comparisons = list(_comparisons(filter))
-    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
-    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
+    comparisons = list(_comparisons(filter, 1))
+    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each, _ in comparisons)
+    depth = max((depth for _, depth in comparisons), default=1)
+    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or depth > _DEEPEST:
         return None
     return superset(filter, dialect)
 
@@ -67,14 +68,11 @@ def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]
     return texts, truths, [operand for operand in operands if is_number(operand)]
 
 
-def _comparisons(filter: Filter) -> list[Comparison]:
+def _comparisons(filter: Filter, depth: int) -> Iterator[tuple[Comparison, int]]:
     if isinstance(filter, Comparison):
-        return [filter]
-    return [comparison for part in parts_of(filter) for comparison in _comparisons(part)]
-
-
-def _depth(filter: Filter) -> int:
-    return 1 + max(map(_depth, parts_of(filter)), default=0)
+        yield filter, depth
+    for part in parts_of(filter):
+        yield from _comparisons(part, depth + 1)
 
 
 class MongoDialect(Dialect[dict[str, Any]]):

@@ -4,32 +4,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from itertools import chain, cycle
-from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.display import explanation
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.records import Hit, is_backward
-
-# Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn. The colours by Okabe and Ito
-# (Color Universal Design, 2008) can be distinguished with any colour vision, on white and on black.
-PART_COLOURS: Mapping[str, str] = MappingProxyType(
-    {
-        "vector": "#0072B2",
-        "search": "#0072B2",
-        "similarity": "#0072B2",
-        "keyword": "#D55E00",
-        "confidence": "#D55E00",
-        "graph": "#009E73",
-        "recency": "#009E73",
-        "session": "#CC79A7",
-        "utility": "#CC79A7",
-        "rerank": "#E69F00",
-    }
-)
-OTHER_PARTS = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
-
 
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
 # is repeated to override the page's own rules for tables.
@@ -86,8 +66,7 @@ def result_table(result: explanation.SearchResult) -> str:
     if not hits:
         return _page(f"<p>Nothing found.</p>{below}")
     names = dict.fromkeys(chain.from_iterable(hit.parts for hit in visible_hits))
-    others = zip((name for name in names if name not in PART_COLOURS), cycle(OTHER_PARTS), strict=False)
-    colours = {**PART_COLOURS, **dict(others)}
+    colours = dict(zip(names, cycle(explanation.COLOURS), strict=False))
     titles = {explanation.path_end(hit): explanation.title(hit) for hit in hits}
     rows = (
         _row(rank, hit, result.plan.get("query") or "", colours, titles) for rank, hit in enumerate(visible_hits, 1)
