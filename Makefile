@@ -26,7 +26,7 @@ lint: $(VENV)/.develops ## check style and types
 docs: $(VENV)/.develops ## write the generated tables, and check the documentation and the examples in the docstrings
 	$(RUN)/python docs/feature_table.py
 	$(RUN)/python docs/option_tables.py
-	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph tests/test_docs.py tests/test_readme.py tests/test_architecture.py $(ARGS)
+	$(RUN)/python -m pytest --doctest-modules langchain_hybridgraph tests/test_docs.py tests/test_architecture.py $(ARGS)
 
 notebooks: $(VENV)/.develops ## run the notebooks without a network
 	$(RUN)/python -m pytest -m notebooks tests/test_notebooks.py $(ARGS)

@@ -60,7 +60,7 @@ class ReadOnlyError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The server of a store cannot be reached, refuses access, or did not answer in time."""
+    """The server of a store cannot be reached, refuses access, or did not answer in time; or its folder is gone."""
 
 
 class EmbeddingMismatchError(StoreError, ValueError):

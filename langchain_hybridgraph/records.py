@@ -98,6 +98,7 @@ def digest(*parts: str) -> bytes:
 
 # Prefixes of the ids of the nodes of entities and document titles.
 ENTITY, TITLE = "entity:", "title:"
+SESSION = "session:"  # prefix of the ids of turns
 REFERENCES = "references"
 ELABORATES = "elaborates"
 DEPENDS_ON = "depends_on"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from langchain_core.documents import Document
@@ -25,11 +25,12 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
 
     ``degraded`` lists all degradation reasons (:mod:`langchain_hybridgraph.degradation`); ``warnings`` lists those
     which mean that part of the request was not carried out. ``took_ms`` is the wall time in milliseconds. ``plan``
-    describes the queries that were run and the duration of each stage. ``answerability`` is an estimate of how likely
-    the texts are to answer the question, or None if that is unknown.
+    describes the queries that were run and the duration of each stage; a function that returns it is called when the
+    plan is first read. ``answerability`` is an estimate of how likely the texts are to answer the question, or None if
+    that is unknown.
     """
 
-    __slots__ = ("_documents", "answerability", "degraded", "hits", "plan", "took_ms")
+    __slots__ = ("_documents", "_plan", "answerability", "degraded", "hits", "took_ms")
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         hits: Sequence[Hit] = (),
         degraded: Sequence[str] = (),
         took_ms: float = 0.0,
-        plan: Mapping[str, Any] | None = None,
+        plan: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
         answerability: Answerability | None = None,
     ) -> None:
         self._documents = list(documents)
@@ -46,7 +47,18 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         self.hits = tuple(hits)
         self.degraded = tuple(degraded)
         self.took_ms = took_ms
-        self.plan = dict(plan or {})
+        self._plan = plan if callable(plan) else dict(plan or {})
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The queries that were run, their settings, and the duration of each stage."""
+        if callable(self._plan):
+            self._plan = dict(self._plan())
+        return self._plan
+
+    def __getstate__(self) -> object:
+        self._plan = self.plan  # a copy has no reference to the store
+        return super().__getstate__()
 
     @property
     def answerable(self) -> bool | None:

@@ -24,10 +24,11 @@ from tests.support.servers.running_service import running
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 HOW_TO = sorted(file for file in DOCS.glob("how-to/*.md") if file.name != "README.md")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 ENGINES = (DOCS / "engines.md").read_text(encoding="utf-8")
 
 # These pages need more than a runner, or are compared with old packages, in tests of their own.
-TESTED_ELSEWHERE = {"configuration.md", "memory.md", "migration.md", "telemetry.md"}
+TESTED_ELSEWHERE = {"configuration.md", "migration.md", "telemetry.md"}
 PAGES = [*sorted(file for file in DOCS.glob("*.md") if file.name not in TESTED_ELSEWHERE), *HOW_TO]
 NEEDS = {
     "choose-an-embedding": ["langchain_openai"],
@@ -172,6 +173,25 @@ def test_the_code_of_a_page_prints_what_its_comments_promise(request, folder, pa
     assert broken == []
     if path in HOW_TO and blocks("python", page):
         assert checked
+
+
+def test_the_code_of_the_readme_runs(folder, capsys):
+    """Every Python block in the README runs unchanged and finds the text about error E-4711."""
+    namespace = {}
+    for code in blocks("python", README):
+        exec(compile(code, "README.md", "exec"), namespace)
+    namespace["store"].close()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("Error E-4711: the card issuer asks for a second factor.")
+    assert len([line for line in lines if "E-4711" in line]) == 2
+
+
+def test_make_targets_exist():
+    """The Makefile has every target that the README names."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^\$ make (\w+)", README, re.MULTILINE)
+    assert targets
+    assert [name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
 def test_every_how_to_is_in_the_index():

@@ -5,13 +5,7 @@ import pickle
 import pytest
 from langchain_core.documents import Document
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import read_files
@@ -53,10 +47,7 @@ CALLS = {
 
 @pytest.mark.parametrize(
     ("call", "value"),
-    [
-        *((call, HUGE) for call in CALLS),
-        *((call, QUOTES) for call in ("k", "labels", "relations", "option", "retriever")),
-    ],
+    [*((call, HUGE) for call in CALLS), *((call, QUOTES) for call in ("k", "labels", "relations", "retriever"))],
     ids=lambda value: value[:20],
 )
 def test_a_huge_value_is_shortened(store, call, value):

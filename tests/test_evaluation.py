@@ -1,4 +1,4 @@
-"""Evaluation of retrievers on questions with known answers."""
+"""Evaluation of retrievers on questions with known answers, and the selection of a setting."""
 
 import math
 
@@ -11,10 +11,11 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.evaluation import difference, measure
+from langchain_hybridgraph.evaluation import EvaluationReport, choose_setting, difference, measure, vary_weight
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 pytest.importorskip("ir_measures")
+
 
 TEXTS = {"train": "Trains carry coal.", "ship": "Ships carry wood.", "plane": "Planes carry letters."}
 
@@ -32,13 +33,8 @@ def figures(rankings, relevant, measures):
 def test_figures_by_hand():
     """The measures for two of three answers at ranks 1 and 3 equal values computed by hand."""
     ideal = 1 + 1 / math.log2(3) + 0.5
-    assert figures(["a", "x", "b"], ["a", "b", "c"], ["nDCG@3", "R@3", "P@3", "RR@3", "Success@1"]) == [
-        round(1.5 / ideal, 6),
-        0.666667,
-        0.666667,
-        1.0,
-        1.0,
-    ]
+    measures = ["nDCG@3", "R@3", "P@3", "RR@3", "Success@1"]
+    assert figures("axb", ["a", "b", "c"], measures) == [round(1.5 / ideal, 6), 0.666667, 0.666667, 1.0, 1.0]
 
 
 def test_grades():
@@ -50,12 +46,9 @@ def test_grades():
 
 def test_nothing_found_is_zero():
     """A question without hits is measured as 0 and is part of the mean."""
-    answers = {"known": ["a"], "unknown": []}
-    report = measure(
-        {"r": lambda question, k: [Document("t", id=id) for id in answers[question]]},
-        {"known": ["a"], "unknown": ["a"]},
-        ["RR@10"],
-    )
+    one = giving("a")
+    retriever = {"r": lambda question, k: one(question, k) if question == "known" else []}
+    report = measure(retriever, {"known": ["a"], "unknown": ["a"]}, ["RR@10"])
     assert report.means["r"]["RR@10"] == 0.5
     assert report.of("r").tolist() == [1.0, 0.0]
     assert report.worst("r", n=1) == [("unknown", 0.0)]
@@ -64,9 +57,8 @@ def test_nothing_found_is_zero():
 def test_several_chunks_of_one_answer():
     """Several Documents with the same id occupy one rank, that of the first."""
     chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
-    report = measure(
-        {"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], id_of=lambda document: document.metadata["source"]
-    )
+    by_source = {"id_of": lambda document: document.metadata["source"]}
+    report = measure({"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], **by_source)
     assert report.means["r"]["RR@10"] == 0.5
 
 
@@ -160,3 +152,58 @@ def test_unknown_names_raise():
         measured.of("s")
     with pytest.raises(ConfigurationError, match="R@2"):
         measured.difference("r", "r", "R@2")
+
+
+def measured(**figures):
+    count = len(next(iter(figures.values())))
+    questions = tuple(map(str, range(count)))
+    return EvaluationReport(
+        questions, ("R@1",), {name: {"R@1": np.array(each, float)} for name, each in figures.items()}, {}
+    )
+
+
+def test_a_setting_that_is_better_everywhere_is_recommended():
+    """A setting that is better for every question is chosen in every part and recommended."""
+    choice = choose_setting(measured(default=[0.5] * 10, good=[0.7] * 10, bad=[0.1] * 10), "default")
+    assert choice.best == choice.setting == "good"
+    assert choice.in_parts == ("good",) * 5
+    assert choice.checked.mean == pytest.approx(0.2)
+
+
+def test_a_lucky_setting_is_not_recommended():
+    """If many settings differ only by chance, the best one is not recommended."""
+    chance = np.random.default_rng(0)
+    others = {f"s{n}": chance.random(40) for n in range(30)}
+    choice = choose_setting(measured(default=chance.random(40), **others), "default")
+    assert choice.best != "default"
+    assert choice.checked.low < 0
+    assert choice.setting == "default"
+
+
+def test_the_check_uses_unseen_questions():
+    """The check measures each choice on questions that were not used for choosing it."""
+    choice = choose_setting(measured(default=[0.5, 0.5], a=[0.0, 1.0], b=[1.0, 0.0]), "default", parts=2)
+    assert sorted(choice.in_parts) == ["a", "b"]
+    assert choice.checked.mean == -0.5
+
+
+def test_ties_go_to_the_default_then_to_the_first():
+    """Among equally good settings the default is chosen, or the first if the default is not among them."""
+    assert choose_setting(measured(a=[1, 0], default=[0, 1]), "default", parts=2).best == "default"
+    assert choose_setting(measured(default=[0, 0], b=[1, 0], a=[0, 1]), "default", parts=2).best == "b"
+
+
+def test_weights_are_those_of_the_call():
+    """vary_weight makes one search per weight: 1 searches only vectors, 0 only keywords."""
+    store = HybridGraphStore.from_texts(["Trains carry coal.", "Coal is black."], "lsa", ids=["train", "coal"])
+    retriever = HybridRetriever(store)
+    ask = vary_weight(retriever, [0, 1])
+    assert set(ask["0"]("coal", 2).hits[0].parts) == {"keyword", "exact"}
+    assert set(ask["1"]("coal", 2).hits[0].parts) == {"vector"}
+
+
+@pytest.mark.parametrize(("default", "parts"), [("none", 2), ("default", 1), ("default", 3)])
+def test_an_invalid_default_or_number_of_parts_raises(default, parts):
+    """An unknown default or an invalid number of parts raises ConfigurationError."""
+    with pytest.raises(ConfigurationError, match=r"measured|parts"):
+        choose_setting(measured(default=[0, 1]), default, parts=parts)

@@ -27,10 +27,7 @@ BELOW_LANGCHAIN = ORDER[: ORDER.index("embeddings")]
 # Each third-party engine, and the modules that may import it.
 ENGINES = {
     "chromadb": {"embeddings.resolve"},
-    "tantivy": {
-        "stores.tantivy_index",
-        "text.analyzer",
-    },
+    "tantivy": {"stores.tantivy_index", "text.analyzer"},
     "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.bm25"},
     "scipy": {"embeddings.lsa"},

@@ -32,14 +32,8 @@ filters = st.none() | st.dictionaries(st.just("year"), comparisons | st.integers
 paths = st.lists(labels | st.just("*"), min_size=1, max_size=2).map(tuple)
 conditions = st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), paths)
 pages = {"limit": st.integers(0, 6), "offset": st.integers(0, 3)}
-puts = st.builds(
-    PutOp,
-    namespaces,
-    keys,
-    numbers | st.none(),
-    index=st.sampled_from([None, False, ["text"], ["year", "text"]]),
-    ttl=st.none(),
-)
+indexes = st.sampled_from([None, False, ["text"], ["year", "text"]])
+puts = st.builds(PutOp, namespaces, keys, numbers | st.none(), index=indexes, ttl=st.none())
 gets = st.builds(GetOp, namespaces, keys)
 searches = st.builds(SearchOp, st.lists(labels, max_size=2).map(tuple), filters, query=st.none(), **pages)
 lists = st.builds(
@@ -90,9 +84,8 @@ def test_any_json_value_is_returned(puts):
     for op in puts:
         for store in (reference, memory):
             store.batch([op])
-        assert facts(memory.batch([GetOp(op.namespace, op.key)])) == facts(
-            reference.batch([GetOp(op.namespace, op.key)])
-        )
+        get = GetOp(op.namespace, op.key)
+        assert facts(memory.batch([get])) == facts(reference.batch([get]))
 
 
 TEXTS = ["red car", "blue car with a roof", "a boat on the lake in the rain", "tea and red wine", "rain rain rain"]
@@ -126,10 +119,7 @@ def test_a_search_uses_words_too():
 
 @pytest.mark.parametrize(
     ("query", "options", "expected"),
-    [
-        ("zzz", {}, ["car", "tea", "cat", "none"]),
-        ("tea", {"semantic_weight": 0.0}, ["tea", "car", "cat", "none"]),
-    ],
+    [("zzz", {}, ["car", "tea", "cat", "none"]), ("tea", {"semantic_weight": 0.0}, ["tea", "car", "cat", "none"])],
 )
 def test_items_that_a_query_does_not_find_follow(query, options, expected):
     """They have the order of a search without a query and no score; items without an indexed text come last."""
@@ -244,21 +234,9 @@ def test_tenants(tmp_path):
         (lambda memory: memory.put(NOTES, "a", {"text": float("nan")}), ValueError, "must be JSON"),
         (lambda memory: memory.put(NOTES, "a", {"text": {1: 2}}), ValueError, "keys other than strings"),
         (lambda memory: memory.search(NOTES, filter={"a": {"$in": [1]}}), ValueError, r"'\$in' is not an operator"),
-        (
-            lambda _: HybridGraphMemory(index={"field": ["text"]}),
-            ConfigurationError,
-            "dims, embed, fields, got 'field'",
-        ),
-        (
-            lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}),
-            ConfigurationError,
-            "ttl takes .*default_ttl.*'defalt_ttl'",
-        ),
-        (
-            lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
-            ValueError,
-            r"ttl\['default_ttl'\] is -1: write 0 or more",
-        ),
+        (lambda _: HybridGraphMemory(index={"field": ["text"]}), ConfigurationError, "embed, fields, got 'field'"),
+        (lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}), ConfigurationError, "default_ttl.*'defalt_ttl'"),
+        (lambda _: HybridGraphMemory(ttl={"default_ttl": -1}), ValueError, r"ttl\['default_ttl'\] is -1: write 0"),
         (lambda _: HybridGraphMemory(ttl={"sweep_interval_minutes": -1}), ValueError, "is -1: write 0 or more"),
         (lambda memory: memory.put(NOTES, "b", {}, ttl=-4), ValueError, "the ttl of 'b' in .* is -4: write 0 or more"),
         (lambda memory: memory.put(NOTES, "b", {}, ttl=float("nan")), ValueError, "is nan: write 0 or more"),
@@ -268,11 +246,7 @@ def test_tenants(tmp_path):
             ConfigurationError,
             r"index\['dims'\] is 3, but the embedding returns 64; leave dims out",
         ),
-        (
-            lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}),
-            ConfigurationError,
-            "'nowhere:thing' cannot be imported .* expected package.module:factory",
-        ),
+        (lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}), ConfigurationError, "cannot be imported"),
     ],
 )
 def test_errors(call, error, message):
@@ -303,11 +277,7 @@ def test_a_batch_is_one_transaction(tmp_path, monkeypatch):
         assert [item.key for item in memory.search(NOTES)] == ["new"]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("auto", "Embeddings"), ("langchain_hybridgraph.embeddings.resolve:LSAEmbeddings", "LSAEmbeddings")],
-)
-def test_embeddings_by_name(name, kind):
+def test_embeddings_by_name():
     """The names that a HybridGraphStore accepts are accepted, too."""
-    memory = HybridGraphMemory(index={"embed": name})
-    assert type(memory.store.embeddings).__name__.endswith(kind)
+    memory = HybridGraphMemory(index={"embed": "langchain_hybridgraph.embeddings.resolve:LSAEmbeddings"})
+    assert type(memory.store.embeddings).__name__ == "LSAEmbeddings"

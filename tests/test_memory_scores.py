@@ -59,8 +59,8 @@ def test_the_composite_of_each_mode(mode, score):
     ("state", "score"),
     [
         ({"provenance_depth": 3}, 0.816830),
-        ({"valid_until": NOW + 24 * HOUR}, 0.722928),
-        ({"valid_until": NOW + 48 * HOUR}, 0.786619),
+        ({"valid_until": NOW + DAY}, 0.722928),
+        ({"valid_until": NOW + 2 * DAY}, 0.786619),
     ],
 )
 def test_derivations_and_an_approaching_end_lower_confidence(state, score):
@@ -97,10 +97,10 @@ def test_an_end_set_by_superseding_does_not_lower_confidence():
     assert total(GENERAL, 0.5, **ending, end_learned=True) == total(GENERAL, 0.5, confidence=0.9, valid_from=NOW)
 
 
-@pytest.mark.parametrize(
-    ("kind", "decay"),
-    [("working", 999.0), ("episodic", 0.08), ("semantic", 0.02), ("procedural", 0.001), ("general", 0.05)],
-)
+DECAYS = {"working": 999.0, "episodic": 0.08, "semantic": 0.02, "procedural": 0.001, "general": 0.05}
+
+
+@pytest.mark.parametrize(("kind", "decay"), DECAYS.items())
 def test_the_type_of_a_memory_sets_its_decay(kind, decay):
     """The decay of a memory's type replaces the decay of the mode."""
     recency = parts_of(GENERAL, 0, memory_type=kind, created_at=NOW - 10 * HOUR)["recency"]
@@ -135,13 +135,7 @@ def test_hotness():
 
 
 @pytest.mark.parametrize(
-    ("used", "updated", "hotness"),
-    [
-        (None, 7, 0.454545),
-        (7, 70, 0.454545),
-        (7, 0, 0.909091),
-        (None, None, 0.000888),
-    ],
+    ("used", "updated", "hotness"), [(None, 7, 0.454545), (7, 70, 0.454545), (7, 0, 0.909091), (None, None, 0.000888)]
 )
 def test_hotness_counts_from_the_last_use_or_update(used, updated, hotness):
     """Hotness halves every week since the last use or update, or since the memory began."""

@@ -1,16 +1,11 @@
 """The code in docs/migration.md runs, and the old and the new code give the same results."""
 
 import importlib.util
-import random
 import re
-import zlib
 from pathlib import Path
 
 import chromadb
-import numpy as np
 import pytest
-from langchain_chroma import Chroma
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import FakeListChatModel
 
 from langchain_hybridgraph import HybridRetriever
@@ -101,69 +96,11 @@ def test_ensemble_retriever():
     assert texts(page["rrf"])[0] == texts(page["now"])[0] == texts(page["before"])[0]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["BM25Retriever", "TimeWeightedVectorStoreRetriever", "MultiVectorRetriever"],
-)
+@pytest.mark.parametrize("name", ["BM25Retriever", "TimeWeightedVectorStoreRetriever", "MultiVectorRetriever"])
 def test_the_first_text_is_found_by_the_old_code_too(name):
     """The text that the new code finds first is also found by the old code."""
     page = old_and_new(name)
     assert texts(page["now"])[0] in texts(page["before"])
-
-
-def test_multi_query_retriever(conversation_server):
-    """MultiQueryRetriever around a HybridRetriever returns no duplicates."""
-    page = old_and_new("MultiQueryRetriever", conversation_server)
-    assert len(texts(page["around"])) == len(set(texts(page["around"]))) >= 2
-
-
-def many():
-    """Return 400 texts of 8 to 20 words, and 20 questions."""
-    rng = random.Random(3)
-    vocabulary = [f"w{number}" for number in range(300)]
-    texts = [" ".join(rng.choices(vocabulary, k=rng.randint(8, 20))) for _ in range(400)]
-    return texts, [" ".join(rng.choices(vocabulary, k=4)) for _ in range(20)]
-
-
-class Hashed(Embeddings):
-    """Embedding with a random direction for each word, so no two texts are equally near."""
-
-    def embed_query(self, text):
-        vectors = [np.random.default_rng(zlib.crc32(word.encode())).normal(size=64) for word in text.split()]
-        return (sum(vectors) / np.linalg.norm(sum(vectors))).tolist()
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
-
-
-@pytest.fixture(scope="module")
-def large():
-    """Return a Chroma collection of 400 texts, the texts, and questions."""
-    texts, questions = many()
-    collection = Chroma("many", Hashed(), collection_metadata={"hnsw:space": "cosine"})
-    collection.add_texts(texts, ids=[f"t{number}" for number in range(len(texts))])
-    yield collection, texts, questions
-    collection.delete_collection()
-
-
-@pytest.mark.parametrize(("k", "overfetch", "fetched"), [(5, 3, 100), (10, 3, 100), (20, 5, 100)])
-def test_ensemble_retriever_over_a_large_collection(large, k, overfetch, fetched):
-    """For every question, the best k are the same as EnsembleRetriever's if both fetch the same number of
-    candidates.
-    """
-    classic = pytest.importorskip("langchain_classic.retrievers")
-    community = pytest.importorskip("langchain_community.retrievers")
-    collection, contents, questions = large
-    words = community.BM25Retriever.from_texts(contents, k=k)
-    old = classic.EnsembleRetriever(
-        retrievers=[collection.as_retriever(search_kwargs={"k": fetched}), words], weights=[0.7, 0.3]
-    )
-    new = HybridRetriever(
-        collection, keyword_retriever=words, semantic_weight=0.7, fusion="rrf", selection={"overfetch": overfetch}, k=k
-    )
-    assert [texts(new.invoke(question)) for question in questions] == [
-        texts(old.invoke(question))[:k] for question in questions
-    ]
 
 
 def test_parent_document_retriever():

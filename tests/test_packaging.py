@@ -137,11 +137,8 @@ def test_the_metadata_of_the_wheel(wheel):
     """The wheel's metadata has name, licence, Python version, extras, command and the README."""
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     metadata = Parser().parsestr(wheel.read(name).decode())
-    assert (metadata["Name"], metadata["License-Expression"], metadata["Requires-Python"]) == (
-        "langchain-hybridgraph",
-        "MIT",
-        ">=3.11",
-    )
+    expected = {"Name": "langchain-hybridgraph", "License-Expression": "MIT", "Requires-Python": ">=3.11"}
+    assert {name: metadata[name] for name in expected} == expected
     assert set(metadata.get_all("Provides-Extra")) == set(EXTRAS)
     assert metadata.get_payload().startswith("# langchain-hybridgraph")
     folder = name.rpartition("/")[0]
@@ -214,7 +211,7 @@ def test_every_extra_alone_is_enough(feature):
     for name in names.split():
         pytest.importorskip(name)
     if feature == "rerank":
-        code = "import sentence_transformers"  # a model would be downloaded; tests/search/test_rerank.py has one
+        code = "import sentence_transformers"  # a model would be downloaded; tests/search/test_reranking.py has one
     installed = {"typer", "rich", "opentelemetry", *names.split()}  # the first three come with chromadb
     done = run(code, set(MODULES) - installed)
     assert done.returncode == 0, done.stderr
@@ -227,12 +224,7 @@ def test_every_extra_is_tested():
 
 def test_extras_named_in_messages_and_pages_exist():
     """Every extra that a message or page names exists in pyproject.toml."""
-    pages = [
-        *PACKAGE.rglob("*.py"),
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "examples").glob("*.py"),
-    ]
+    pages = [*PACKAGE.rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.py")]
     names = {
         extra
         for page in pages

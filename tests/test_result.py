@@ -27,9 +27,7 @@ def test_a_result_prints_as_a_list():
 
 @pytest.fixture(scope="module")
 def retriever():
-    with HybridGraphStore.from_texts(
-        ["The cat sleeps.", "A dog barks."], "lsa", [{"at": 1}, {}], ids=["cat", "dog"]
-    ) as store:
+    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", [{"at": 1}, {}]) as store:
         yield HybridRetriever(store)
 
 

@@ -39,9 +39,8 @@ def test_variables_in_lower_case_and_empty_variables(write, monkeypatch):
 def test_none_is_unset(write, monkeypatch):
     """None as an argument and null in the file mean unset, while 0 is a value."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_K", "2")
-    settings = HybridGraphSettings.from_file(
-        write("selection_overfetch: null\nretriever_min_score: 0"), retriever_k=None
-    )
+    path = write("selection_overfetch: null\nretriever_min_score: 0")
+    settings = HybridGraphSettings.from_file(path, retriever_k=None)
     assert (settings.retriever_k, settings.selection_overfetch, settings.retriever_min_score) == (2, 3, 0.0)
 
 
@@ -169,17 +168,11 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
         ("seed_k: 3", ":1: seed_k is not a setting; did you mean graph_seed_k[?]"),
         ("graph:\n  <<: {kay: 3}", ":1: graph_kay is not a setting; "),
         ("[" * 100_000, ": this is not YAML: maximum recursion depth exceeded"),
-        (
-            "graph: {preset: evidnce}",
-            ":1: graph_preset must be evidence, .*, got 'evidnce'; did you mean 'evidence'",
-        ),
+        ("graph: {preset: evidnce}", ":1: graph_preset must be evidence, .*, got 'evidnce'; did you mean 'evidence'"),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode must be .*recency"),
         ("graph: {traversal: {type: bsf}}", "graph_traversal must be bfs, .*did you mean 'bfs'"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter must be a mapping such as"),
-        (
-            "retriever:\n  k: 5\nretriever:\n  tenant: a",
-            ":3: retriever appears twice, first on line 1; set it once",
-        ),
+        ("retriever:\n  k: 5\nretriever:\n  tenant: a", ":3: retriever appears twice, first on line 1; set it once"),
         ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k appears twice, first on line 2"),
         (
             "graph:\n  max_hops: 3",
@@ -203,11 +196,7 @@ def test_bad_files(write, text, message):
 def test_unreadable_files(tmp_path):
     """A settings file passed by name must exist, must not be a folder and must be UTF-8."""
     (tmp_path / "latin.yaml").write_bytes("store_tenant: Zürich".encode("latin-1"))
-    for name, message in [
-        ("gone.yaml", "No such file"),
-        (".", "Is a directory"),
-        ("latin.yaml", "is not YAML: 'utf-8' codec can't decode"),
-    ]:
+    for name, message in (("gone.yaml", "No such file"), (".", "Is a directory"), ("latin.yaml", "codec can't decode")):
         with pytest.raises(ConfigurationError, match=message):
             HybridGraphSettings.from_file(tmp_path / name)
 

@@ -69,13 +69,13 @@ def annotate(
     """
     documents = []
     for rank, hit in enumerate(hits, start=1):
-        ours = _annotations(hit, rank, method, degraded) if level == "all" else {}
-        ours |= score_notes(hit.score) if level == "score" else {}
         stored = hit.chunk.metadata
         # Stored metadata is parsed again for each query, but a dict passed by the caller must not be shared.
         is_shared = isinstance(stored, dict) and not _PLAIN.issuperset(map(type, stored.values()))
         metadata = dict(copy.deepcopy(stored) if is_shared else stored)
-        metadata |= {prefix + key: value for key, value in ours.items()}
+        if level != "none":
+            ours = _annotations(hit, rank, method, degraded) if level == "all" else score_notes(hit.score)
+            metadata |= {prefix + key: value for key, value in ours.items()}
         documents.append(Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata))
     return documents
 

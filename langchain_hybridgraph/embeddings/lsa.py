@@ -10,7 +10,7 @@ import uuid
 import zipfile
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.resources import files
@@ -107,11 +107,12 @@ def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
     topics_of = topics_of_words(language)
     start = 0
     while start < len(words):
-        sizes = range(min(_LONGEST, len(words) - start), 0, -1)
-        size = next((size for size in sizes if " ".join(words[start : start + size]) in topics_of), 0)
-        if size:
-            yield topics_of[" ".join(words[start : start + size])]
-        start += size or 1
+        for size in range(min(_LONGEST, len(words) - start), 0, -1):
+            topics = topics_of.get(" ".join(words[start : start + size]))
+            if topics is not None:
+                yield topics
+                break
+        start += size
 
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class LSAModel:
     def vectors(self, texts: Sequence[str]) -> Floats:
         """Return unit vectors, or zeros for texts without known words, of shape (n, 200). Raises NotFittedError."""
         model = self._model
-        return self._vectors(self._counts(texts, model.words, model.has_topics))
+        return self._vectors(self._counts(texts, model.words, model.texts <= FEW_TEXTS))
 
     def _vectors(self, counts: csr_matrix) -> Floats:
         """Return the vectors of texts, given their word counts. A column for unknown words is ignored."""
@@ -262,10 +263,14 @@ class LSAModel:
         model = self._model
         # One text needs no sparse matrix. Importing scipy would be the slowest part of a first question.
         counts: defaultdict[int, float] = defaultdict(float)
-        for term, count in zip(*_terms(self._analyzer, model.has_topics, text), strict=True):
+        for term, count in zip(*_terms(self._analyzer, model.texts <= FEW_TEXTS, text), strict=True):
             counts[model.words[term]] += count
         weights = _damped(np.fromiter(counts.values(), np.float32, len(counts)))
-        vector: list[float] = _unit((weights @ model.vectors_of(counts))[np.newaxis])[0].tolist()
+        columns = np.fromiter(counts, np.int64, len(counts))
+        vectors = np.zeros((len(counts), DIMENSIONS), np.float32)  # model.vectors would convert the rows of all words
+        is_known = columns < len(model.halves)
+        vectors[is_known] = model.halves[columns[is_known]]
+        vector: list[float] = _unit((weights @ vectors)[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
 
     def coverage(self, text: str) -> float:
@@ -438,18 +443,6 @@ class _FittedModel:
     def vectors(self) -> Floats:
         """All rows of ``halves`` in single precision, followed by a row of zeros for unknown words."""
         return np.vstack([self.halves, np.zeros((1, DIMENSIONS))], dtype=np.float32)
-
-    def vectors_of(self, columns: Collection[int]) -> Floats:
-        """Return the vectors of the words in these columns, without converting all rows."""
-        places = np.fromiter(columns, np.int64, len(columns))
-        is_known = places < len(self.halves)
-        rows = np.zeros((len(columns), DIMENSIONS), np.float32)
-        rows[is_known] = self.halves[places[is_known]]
-        return rows
-
-    @property
-    def has_topics(self) -> bool:
-        return self.texts <= FEW_TEXTS
 
 
 def _fit_model(counts: csr_matrix, words: list[str], random: np.random.Generator) -> _FittedModel:

@@ -7,7 +7,7 @@ import inspect
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from types import TracebackType
@@ -46,7 +46,7 @@ class Trace:
         self.remarks: dict[str, str] = {}
         self.started_at = time.perf_counter()
         self.raises = False
-        self.results: Sequence[tuple[str, float]] = ()  # ids and scores of the result
+        self.results: Callable[[], Iterable[tuple[str, float]]] = tuple  # returns the ids and scores of the result
         self.answerability: Answerability | None = None
         self.has_context = False  # whether the search used a conversation
 
@@ -251,7 +251,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     results: list[Any] = [None] * len(calls)
     has_slow = False
     for place, call in enumerate(calls):
-        until = deadline_of(call, deadline)
+        until = deadline if call.deadline is None else deadline_of(call, deadline)
         if call.quick or (until is None and not has_slow):
             inline.append(place)
             has_slow = has_slow or not call.quick

@@ -154,7 +154,8 @@ _DESCRIPTIONS = {
     str: "a string",
     Path: "a path",
     Callable: "a function",
-    Sequence: "a list",
+    Sequence[float]: "a list of numbers",
+    Sequence[str]: "a list of strings",
     frozenset: "a string or a list of strings",
 }
 
@@ -228,7 +229,7 @@ def _described(annotation: Any, metadata: Sequence[object]) -> str:
         return one_of([*literals(annotation), *(_described(each, metadata) for each in others)])
     if annotation in (int, float):
         return number_in_range("an integer" if annotation is int else "a number", bounds_of(metadata))
-    kind: Any = get_origin(annotation) or annotation
+    kind: Any = annotation if annotation in _DESCRIPTIONS else get_origin(annotation) or annotation
     return _DESCRIPTIONS.get(kind, f"a {kind.__name__}")
 
 
@@ -276,8 +277,13 @@ class OptionGroup(OptionModel):
 
     def shared_with(self, stage: Callable[..., Any]) -> dict[str, Any]:
         """Return the options that the dataclass ``stage`` has as fields of the same names, with their values."""
-        names = {each.name for each in fields(stage)}  # type: ignore[arg-type]  # a dataclass
-        return {name: getattr(self, name) for name in type(self).model_fields if name in names}
+        return {name: getattr(self, name) for name in _shared_names(type(self), stage)}
+
+
+@cache
+def _shared_names(group: type[OptionGroup], stage: Any) -> list[str]:
+    names = {each.name for each in fields(stage)}
+    return [name for name in group.model_fields if name in names]
 
 
 if TYPE_CHECKING:

@@ -339,11 +339,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             if len(self._queries) > REMEMBERED_SESSIONS:
                 self._queries.popitem(last=False)
         search = ConversationSearch(inner, self.expander, self.fuse_raw, self.get_session_history, call)
-        with self._statistics.count_errors():
-            result = yield from self._observed(search.run(), call.trace, call.query, call.k, results)
-            call.trace.results = results(result)
-            self._statistics.record_answer(call.trace, len(result))
-            return result
+        return (yield from self._observed(search.run(), call.trace, call.query, call.k, results))
 
 
 # The search of a call.

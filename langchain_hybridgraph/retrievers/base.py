@@ -52,7 +52,7 @@ from langchain_hybridgraph.options.arguments import (
 )
 from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_values, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
-from langchain_hybridgraph.records import Annotate, Hit, Query, Scope
+from langchain_hybridgraph.records import Annotate, Query, Scope
 from langchain_hybridgraph.registry import name_of
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.search.context import CertainHits, Pipeline, TokenBudget
@@ -272,19 +272,27 @@ class ObservedRetriever(StreamingRetriever):
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
-        """Wrap the search to report it to the sinks, if there are any."""
+        """Run a search, count it, and report it to the sinks, if there are any.
+
+        ``results`` is a function that returns the ids and scores of the answer.
+        """
         listeners = self.telemetry
         own = list(map(delivery_for, listeners.sinks))
         if listeners.tracer is not None:
             own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
         if listeners.logger is not None:
             own.append(delivery_for(listeners.logger, LogSink))
-        deliveries = deliveries_for_search(own)
-        if not deliveries:
-            return search
-        return report_search(
-            search, deliveries, trace, retriever=type(self).__name__, query=query, k=k, results=results
-        )
+        if deliveries := deliveries_for_search(own):
+            name = type(self).__name__
+            search = report_search(search, deliveries, trace, retriever=name, query=query, k=k, results=results)
+        try:
+            answer = yield from search
+        except Exception as error:
+            self._statistics.record_error(error)
+            raise
+        self._statistics.record_answer(trace, len(answer))
+        trace.results = partial(results, answer)
+        return answer
 
     # -- one search -----------------------------------------------------------------------------------------
 
@@ -312,18 +320,20 @@ class ObservedRetriever(StreamingRetriever):
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
         try:
-            return list(self._run(prepared_search))
+            return self._run(prepared_search)[:]
         finally:
-            events.report_stages(run_manager, prepared_search.trace)
+            if run_manager.handlers:
+                events.report_stages(run_manager, prepared_search.trace)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         prepared_search = self._prepare(query, options, run_manager.get_child())
         try:
-            return list(await self._arun(prepared_search))
+            return (await self._arun(prepared_search))[:]
         finally:
-            await events.areport_stages(run_manager, prepared_search.trace)
+            if run_manager.handlers:
+                await events.areport_stages(run_manager, prepared_search.trace)
 
 
 def _display_value(value: Any) -> Any:
@@ -436,10 +446,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _lane(self) -> Any:
         return lane_of("search", self._store)
 
-    def _has_context(self, options: Options) -> bool:
-        """Return whether this call uses a conversation."""
-        return False
-
     @property
     def _streams_early(self) -> bool:
         return self.reranker is not None or self._graph is not None
@@ -447,36 +453,36 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         hand_out = options.get(EARLY)
         options = {name: value for name, value in options.items() if value is not None and name != EARLY}
-        self._check_options(options)
+        if options:
+            self._check_options(options)
         trace = Trace()
         trace.raises = self.on_error == "raise"
-        trace.has_context = self._has_context(options)
         pipeline = self._pipeline(options, callbacks)
         level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
         early = None
         if hand_out is not None:
             early = EarlyDocuments(hand_out)
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
-        pipeline_query = self._query_of(bounded(query, trace.degrade), options)
+        vector, k = options.get("vector"), int(options.get("k", self.k))
+        vector = None if vector is None else check_vector(vector)
+        pipeline_query = Query(bounded(query, trace.degrade), k, self._scope(options), vector)
         deadline_ms = options.get("deadline_ms", self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3
         return PreparedSearch(pipeline_query, pipeline, trace, deadline, level, early)
 
     # The options that the following methods receive are not None.
 
-    def _query_of(self, query: str | None, options: Options) -> Query:
-        vector = options.get("vector")
-        k = int(options.get("k", self.k))
-        return Query(query, k, self._scope(options), None if vector is None else check_vector(vector))
-
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         store = self._store
         expansion, selection = self._expansion(options), self.selection.changed(options.get("selection"))
+        budget, max_tokens = selection.budget, options.get("max_tokens")
+        if max_tokens is not None:
+            budget = replace(budget or TokenBudget(), max_tokens=max_tokens)
         return Pipeline(
-            **selection.shared_with(Pipeline) | {"budget": self._budget(options, selection.budget)},
+            **selection.shared_with(Pipeline) | {"budget": budget or self._default_budget},
             store=store,
             sources=self._sources(options, callbacks),
-            fusion=self._fusion,
+            fusion=self._default_fusion if self.fusion is None else self.fusion,
             source_filter=None if expansion is None else expansion.source_filter,
             graph=self._graph,
             expansion=expansion,
@@ -496,14 +502,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         check_values(type(self), options)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
-
-    @property
-    def _fusion(self) -> Any:
-        return self._default_fusion if self.fusion is None else self.fusion
-
-    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
-        max_tokens = options.get("max_tokens")
-        return budget if max_tokens is None else replace(budget or TokenBudget(), max_tokens=max_tokens)
+    _default_budget: ClassVar[Any] = None
 
     def _expansion(self, options: Options) -> Expansion | None:
         return None
@@ -520,10 +519,19 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared_search.query, prepared_search.trace
-        with self._statistics.count_errors():
-            stages = search(query, prepared_search.pipeline, trace)
-            hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
-            return self._result(hits, prepared_search)
+        stages = search(query, prepared_search.pipeline, trace)
+        hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
+        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared_search.level)
+        if prepared_search.early is not None:
+            documents = prepared_search.early.completed(documents)
+        return RetrievalResult(
+            documents,
+            hits=hits,
+            degraded=trace.reasons,
+            took_ms=trace.took_ms,
+            plan=prepared_search.plan,
+            answerability=trace.answerability,
+        )
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: CertainHits) -> None:
         """Hand out the Documents of hits that are already certain to be in the answer."""
@@ -532,22 +540,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             for document in documents:
                 document.metadata[f"{self.metadata_prefix}retrieval_rank"] = None
         early.hand_out(documents)
-
-    def _result(self, hits: list[Hit], prepared_search: PreparedSearch) -> RetrievalResult[Document]:
-        trace = prepared_search.trace
-        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared_search.level)
-        if prepared_search.early is not None:
-            documents = prepared_search.early.completed(documents)
-        trace.results = hits_of(hits)
-        self._statistics.record_answer(trace, len(hits))
-        return RetrievalResult(
-            documents,
-            hits=hits,
-            degraded=trace.reasons,
-            took_ms=trace.took_ms,
-            plan=prepared_search.plan(),
-            answerability=trace.answerability,
-        )
 
 
 @dataclass(frozen=True, slots=True)

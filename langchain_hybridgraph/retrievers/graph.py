@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 from langchain_core.documents import Document
 from pydantic import PrivateAttr
 
+from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options, check_texts
-from langchain_hybridgraph.options.models import GraphFields, GraphOptions
+from langchain_hybridgraph.options.models import GraphFields
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.context import Pipeline, TokenBudget
@@ -79,41 +80,45 @@ class GraphRetriever(HybridRetriever, GraphFields):
     def _graph(self) -> HasGraph | None:
         return self._graph_store
 
-    def _graph_options(self, options: Options) -> GraphOptions:
-        return self.graph.changed(options.get("graph"))
-
     @property
     def _preset(self) -> GraphPreset:
         return PRESETS[self.preset or "evidence"]
 
     def _requested_score(self, options: Options) -> GraphScore | None:
         """Return the score of the call, ``graph`` or the preset; a traversal in the call is used with its own score."""
-        score: GraphScore | None = self._graph_options(options).score
+        score: GraphScore | None = options["graph"].score
         return self._preset.score if score is None and self.preset is not None else score
 
     def _expansion(self, options: Options) -> Expansion:
-        graph, seed_ids = self._graph_options(options), options.get("seed_ids")
+        graph, seed_ids = options["graph"], options.get("seed_ids")
+        if seed_ids is not None:
+            seed_ids = check_texts("seed_ids", "ids", seed_ids)
+            if not seed_ids:
+                raise ConfigurationError("seed_ids must not be empty: leave it out to start from the best hits")
         traversal = graph.traversal or self._preset.traversal
         settings = graph.shared_with(Expansion) | {
             "traversal": traversal,
             "score": self._requested_score(options) or own_score(traversal),
-            "seed_ids": None if seed_ids is None else check_texts("seed_ids", "ids", seed_ids),
+            "seed_ids": seed_ids,
             "names": names_in,
         }
         return Expansion(**settings)
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
-        return replace(super()._pipeline(options, callbacks), graph_slots=self._graph_options(options).slots)
+        graph = self.graph.changed(options.get("graph"))
+        pipeline = super()._pipeline({**options, "graph": graph}, callbacks)
+        return replace(pipeline, graph_slots=graph.slots) if graph.slots else pipeline
 
     @property
     def _default_fusion(self) -> Fusion:
         return self._preset.fusion or super()._default_fusion
 
-    def _budget(self, options: Options, budget: TokenBudget | None) -> TokenBudget | None:
-        return super()._budget(options, budget) or self._preset.budget
+    @property
+    def _default_budget(self) -> TokenBudget | None:
+        return self._preset.budget
 
     def _weights(self, options: Options) -> tuple[float, float]:
-        seed_weight = self._graph_options(options).seed_keyword_weight
+        seed_weight = options.get("graph", self.graph).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
         of_call = (options.get("semantic_weight"), options.get("keyword_weight"))
         if words is None or (*of_call, self.semantic_weight, self.keyword_weight) != (None, None, None, None):

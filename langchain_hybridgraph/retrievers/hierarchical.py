@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
@@ -79,9 +80,10 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
                 f"the texts of {type(self.vector_store).__name__} cannot be listed, so there is no tree of "
                 "directories: pass them as documents=[…], or use a HybridGraphStore"
             )
-        if not callable(getattr(self._fusion, "others", None)):
+        fusion = self._default_fusion if self.fusion is None else self.fusion
+        if not callable(getattr(fusion, "others", None)):
             raise ConfigurationError(
-                f"fusion={type(self._fusion).__name__} can only rank complete lists, but a tree is scored "
+                f"fusion={type(fusion).__name__} can only rank complete lists, but a tree is scored "
                 "level by level: leave fusion= out, or pass 'convex'"
             )
 
@@ -228,12 +230,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             return [(context.uri, context.score) for context in answer]
 
         call, trace = prepared_search.tree_call, prepared_search.trace
-        with self._statistics.count_errors():
-            answer = yield from self._observed(
-                hierarchy.answer_call(call), trace, call.query.text, call.query.k, scores
-            )
-            self._statistics.record_answer(trace, len(answer))
-            return answer
+        search = hierarchy.answer_call(call)
+        return (yield from self._observed(search, trace, call.query.text, call.query.k, scores))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         answer = yield from self._answer(prepared_search)
@@ -244,6 +242,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             for document, each in zip(documents, answer, strict=True):
                 for name in ("uri", "context_type", "is_leaf", "abstract"):
                     document.metadata[prefix + name] = getattr(each, name)
-        trace.results = hits_of(hits)
+        trace.results = partial(hits_of, hits)
         described = prepared_search.plan() | {"queries": [each.plan() for each in answer.query_results]}
         return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)

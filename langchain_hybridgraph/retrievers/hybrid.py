@@ -359,7 +359,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _sources(self, options: Options, callbacks: Any = None) -> tuple[Source, ...]:
         vector, keyword = self._weights(options)
-        store, index, sources = self._store, self.index, list[Source]()
+        index, adapter, sources = self.index, self.index.adapter, list[Source]()
+        store: Any = adapter or self.vector_store
         if vector > 0 and protocols.implements(store, protocols.SearchesVectors):
             sources.append(VectorSource(store, vector))
         if not keyword > 0:
@@ -369,8 +370,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             sources.append(RetrieverSource(self.keyword_retriever, keyword, index.id_key, contents, callbacks))
         elif sources and protocols.implements(store, protocols.SearchesHybrid):
             return hybrid_sources(store, vector, keyword)
-        elif index.adapter is not None:
-            sources.append(FreshKeywordSource(index.adapter, keyword, refresh=index.refresh))
+        elif adapter is not None:
+            sources.append(FreshKeywordSource(adapter, keyword, refresh=index.refresh))
         elif protocols.implements(store, protocols.SearchesKeywords):
             sources.append(KeywordSource(store, keyword))
         return tuple(sources)

@@ -24,6 +24,7 @@ from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.objects import session_in
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
+from langchain_hybridgraph.retrievers.base import PreparedSearch
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
@@ -113,12 +114,15 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             options = {**options, **session_in(config)}
         return input, options
 
-    def _query_of(self, query: str | None, options: Options) -> Query:
-        parsed_query = super()._query_of(query, options)
-        session_id = options.get("session_id", self.session_id)
-        if query is None or session_id is None or options.get("session") is not None:
-            return parsed_query
-        return replace(parsed_query, scope=_without_question(self._store, session_id, query, parsed_query.scope))
+    def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
+        prepared_search = super()._prepare(query, options, callbacks)
+        prepared_search.trace.has_context = self._session(options) is not None
+        text, session_id = prepared_search.query.text, options.get("session_id")
+        session_id = self.session_id if session_id is None else session_id
+        if text is None or session_id is None or options.get("session") is not None:
+            return prepared_search
+        scope = _without_question(self._store, session_id, text, prepared_search.query.scope)
+        return replace(prepared_search, query=replace(prepared_search.query, scope=scope))
 
     # -- settings of the pipeline ---------------------------------------------------------------------------
 
@@ -164,9 +168,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
             mode = self._store.memory.mode
         return mode_from("general" if mode is None else mode)
 
-    def _has_context(self, options: Options) -> bool:
-        return self._session(options) is not None
-
     def _session(self, options: Options) -> SessionTurns | None:
         messages, id = options.get("session"), options.get("session_id")
         if messages is None and id is None:
@@ -206,7 +207,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         weight = weights.get("graph", 0.0)
         if not weight and not expansion.is_graph_only:
             return None
-        requested, mode = self._graph_options(options).traversal, self._mode(options)
+        requested, mode = options["graph"].traversal, self._mode(options)
         if self._requested_score(options) is not None:
             own = requested is not None or self.preset is not None
             return expansion if own else replace(expansion, traversal=mode.traversal)

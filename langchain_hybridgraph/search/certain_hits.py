@@ -20,7 +20,6 @@ from langchain_hybridgraph.search.context import (
 )
 from langchain_hybridgraph.search.expansion import ScoreBounds
 from langchain_hybridgraph.search.verdict import assess
-from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 
 # Scores that differ by less than this may be in either order, because of rounding.
 _LEAST = 1e-9
@@ -102,7 +101,7 @@ def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
     """Return the largest number of chunks, besides the candidates, that the traversal may reach."""
     store, traversal = pipeline.store, None if pipeline.expansion is None else pipeline.expansion.traversal
     most: float = getattr(traversal, "max_nodes", math.inf)
-    if pipeline.count is not None and implements(store, HasFastLookups) and store.has_fast_lookups:
+    if pipeline.count is not None and getattr(store, "has_fast_lookups", False):
         most = min(most, max(0, pipeline.count() - candidates))
     return most
 

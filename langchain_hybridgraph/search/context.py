@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, filterfalse
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
@@ -321,7 +322,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
             part = fused[start : start + n]
             start += len(part)
             chunks = candidates.chunks
-            ids = [one.id for one in part if one.id not in chunks]
+            ids = list(filterfalse(chunks.__contains__, map(itemgetter(0), part)))
             if ids and implements(store, protocols.HasOriginals):
                 new = [id for id in ids if id not in chunks_from_sources]
                 originals = yield from look_up_originals(context, new)
@@ -332,7 +333,9 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
                 (admitted,) = context.replace_failures((yield [call]), is_required=True)
                 if admitted is None:
                     return []
-                chunks = {**chunks, **{id: messages[id] for id in ids if id in messages}, **admitted}
+                if messages:
+                    chunks = {**chunks, **{id: messages[id] for id in ids if id in messages}}
+                chunks = {**chunks, **admitted}
             hits += hits_from(part, chunks, candidates)
             if context.pipeline.merges_copies:
                 hits = without_copies(hits)
@@ -376,7 +379,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
         return hits
     assert implements(store, protocols.HasParents)
     with trace.stage("parents"):
-        is_quick = implements(store, protocols.HasFastLookups) and store.has_fast_lookups
+        is_quick = getattr(store, "has_fast_lookups", False)
         call = Effect("parents", lambda: dict(store.read_parents(ids, scope)), quick=is_quick, owner=store)
         chunks = yield from context.ask(call)
     if chunks is None:
@@ -399,7 +402,10 @@ def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candi
     for id, score, parts in part:
         if id not in chunks:
             continue
-        sources = [name for name, ids in ids_by_source if id in ids]
+        sources = []
+        for name, source_ids in ids_by_source:
+            if id in source_ids:
+                sources.append(name)
         path: tuple[str, ...] = (id,)
         hops = 0
         reached_chunk = candidates.reached_chunks.get(id)

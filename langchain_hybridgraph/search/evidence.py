@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from math import isnan
+from operator import ne
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from langchain_hybridgraph.errors import check_number
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
 from langchain_hybridgraph.search import traversals
-from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, needs_own, path_values
+from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, path_values
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(sorted(scores), key=scores.__getitem__, reverse=True)[: self.sources]
-        shared, *others = self._kinds(graph, sources, np.array([scores[id] / best for id in sources]))
+        shared, *others = self._kinds(graph, sources, np.array(list(map(scores.__getitem__, sources))) / best)
         evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), DEFAULT_COVERAGE))])
         likely = self._best_chunks(graph, evidence, scores, vector)
         if likely is not evidence:
@@ -134,7 +136,8 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         # The names in the question are looked up together with the sources, so that a store on a server reads all of
         # them in one call.
         names = [kind + name for name in self.question.names for kind in (TITLE, ENTITY)]
-        nodes = graph.nodes([*sources, *names])[: len(sources)]
+        nodes = graph.nodes([*sources, *names])
+        nodes, nodes_of_names = nodes[: len(sources)], nodes[len(sources) :]
         present = np.flatnonzero(nodes >= 0)
         links = graph.links(nodes[present])
         links = links._replace(origin=present[links.origin])
@@ -149,7 +152,8 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
             self._by_link(graph, _heaviest(_edges_at(links, is_chunk)), sources),
         ]
         kinds = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
-        return [*map(_strongest, kinds), _strongest(self._by_question(graph))]
+        kinds.append(self._by_question(graph, nodes_of_names[::2], nodes_of_names[1::2]))
+        return list(map(_strongest, kinds))
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""
@@ -162,16 +166,14 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         shares = self.question.coverage(ids)
         return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
-    def _by_question(self, graph: Graph) -> _Evidence:
-        names = self.question.names
-        titles = graph.nodes([TITLE + name for name in names])
+    def _by_question(self, graph: Graph, titles: Nodes, entities: Nodes) -> _Evidence:
+        """Return the evidence of the names in the question; both arrays have the node of each name, or -1."""
         present = np.flatnonzero(titles >= 0)
         if not len(present):
             return _NONE
         title_links = graph.links(titles[present])
-        entities = graph.nodes([ENTITY + names[place] for place in present.tolist()])
         documents = np.bincount(title_links.origin, title_links.weight, len(present))
-        share = _rarity(graph, entities) / np.maximum(documents, 1.0)
+        share = _rarity(graph.degrees(entities[present]), len(graph)) / np.maximum(documents, 1.0)
         strength = self.question_title * share[title_links.origin] * title_links.weight
         return _Evidence(np.full(len(title_links.node), FROM_QUESTION), title_links.node, strength)
 
@@ -279,12 +281,17 @@ class _EntityMentions(NamedTuple):
         """Collect the sources' mentions of entities. A source's mention of its own title is left out."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
-        pairs = list(zip(mentions.origin.tolist(), (ids[at] for at in place.tolist()), strict=True))
-        own_titles = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
-        names = [(source, id.removeprefix(ENTITY)) if id.startswith(ENTITY) else None for source, id in pairs]
-        is_counted = np.array([name is not None and name not in own_titles for name in names], np.bool_)
+        pairs = list(zip(mentions.origin.tolist(), map(ids.__getitem__, place.tolist()), strict=True))
+        own_titles: set[tuple[int, str]] = set()
+        for source, id in pairs:
+            if id.startswith(TITLE):
+                own_titles.add((source, id.removeprefix(TITLE)))
+        is_counted = np.zeros(len(pairs), np.bool_)
+        for number, (source, id) in enumerate(pairs):
+            is_counted[number] = id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in own_titles
         counted = place[is_counted], mentions.origin[is_counted], mentions.weight[is_counted]
-        return cls(entity, ids, graph.degrees(entity), _rarity(graph, entity), *counted)
+        degree = graph.degrees(entity)
+        return cls(entity, ids, degree, _rarity(degree, len(graph)), *counted)
 
     def pairs(self, edges: NeighborEdges, sources: Nodes) -> _MentionPairs:
         """Pair every mention with every edge (``origin``: its entity's position), except back to the source."""
@@ -315,10 +322,10 @@ def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
     return NeighborEdges(edges.origin[places], edges.node[places], edges.weight[places], edges.via[places])
 
 
-def _rarity(graph: Graph, entities: Nodes) -> Weights:
+def _rarity(degree: Nodes, chunks: int) -> Weights:
     """Return the rarity of entities: 1 for a single mention, 0 for an entity that all chunks mention."""
-    chunks = max(len(graph), 2)
-    rarity: Weights = np.clip(np.log(chunks / np.maximum(graph.degrees(entities), 1)) / np.log(chunks), 0.0, 1.0)
+    chunks = max(chunks, 2)
+    rarity: Weights = np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0)
     return rarity
 
 
@@ -371,10 +378,10 @@ def _reached_chunks(  # noqa: PLR0917
     origins |= {id: id for id in seeds if id not in origins}
     ids, begins = list(origins), [origin or id for id, origin in origins.items()]
     strength = np.append(evidence.strength, np.zeros(len(ids) - len(evidence.node)))
-    has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
-    seed = np.array([seeds.get(id, 0.0) for id in begins])
-    own = np.array([seeds.get(id, np.nan) for id in ids])
-    if vector is not None and needs_own(score):
+    has_source = np.array(list(map(ne, ids, begins)), np.bool_)
+    seed = np.array(list(map(seeds.get, begins, repeat(0.0))))
+    own = np.array(list(map(seeds.get, ids, repeat(np.nan))))
+    if vector is not None and getattr(score, "needs_own", True):
         new = np.flatnonzero(np.isnan(own))
         nodes = graph.nodes([ids[place] for place in new.tolist()])
         own[new] = np.clip(graph.cosines(vector, nodes), 0.0, 1.0)

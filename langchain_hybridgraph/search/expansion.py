@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from operator import and_, itemgetter
+from operator import and_, attrgetter, itemgetter
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import labels_of
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
 from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, name_of
 from langchain_hybridgraph.registry import from_config
@@ -51,8 +50,6 @@ class Expansion:
 
     With a ``share``, the reached chunks are another list in a weighted reciprocal rank fusion. ``share`` is the weight
     of this list; all weights sum to 1.
-
-    Raises ConfigurationError if ``seed_k`` is below 1, ``seed_ids`` is empty, or ``candidates`` is unknown.
     """
 
     traversal: traversals.Traversal
@@ -66,19 +63,6 @@ class Expansion:
     is_requested: bool = True
     share: float = 0.0
     rank_constant: float = 60
-
-    def __post_init__(self) -> None:
-        if self.seed_k < 1:
-            raise ConfigurationError(
-                f"seed_k must be at least 1, got {self.seed_k}: it is the number of hits that the traversal starts from"
-            )
-        if self.seed_ids is not None and not self.seed_ids:
-            raise ConfigurationError("seed_ids must not be empty: leave it out to start from the best hits")
-        if self.candidates not in get_args(Candidates):
-            raise ConfigurationError(
-                f"candidates must be 'all' (every hit of the search stays) or 'reached' (only seeds and chunks that "
-                f"edges lead to), got {self.candidates!r:.80}"
-            )
 
     def for_question(
         self, query: Query, seeds: Sequence[Hit], results: Mapping[Source, SourceResult], *, has_names: bool
@@ -107,7 +91,7 @@ class Expansion:
 
         ``best`` are the hits that are seeds (:meth:`seed_hits`), ``strength`` is from :meth:`strengths`.
         """
-        ids = [hit.chunk.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        ids = map(attrgetter("chunk.id"), best) if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
 
     @property
@@ -143,10 +127,10 @@ class Expansion:
     ) -> dict[str, float]:
         """Return the score that each candidate has as a seed.
 
-        This is its cosine, if it is known and the graph score uses cosines for seeds (:func:`by_similarity`), or else
+        This is its cosine, if it is known and the graph score uses cosines for seeds (``by_similarity``), or else
         the search score in ``own``. Candidates with neither score are left out.
         """
-        if not scores.by_similarity(self.score):
+        if not getattr(self.score, "by_similarity", True):
             cosines = {}
         ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
         return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}
@@ -162,7 +146,7 @@ class Expansion:
     @property
     def uses_search_score(self) -> bool:
         """Whether the score of a reached chunk combines its search score with the graph score."""
-        return scores.is_mixed(self.score)
+        return hasattr(self.score, "mixed")
 
     def fuse(
         self,
@@ -180,7 +164,7 @@ class Expansion:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
         score = self.score
         if scores.is_mixed(score):
-            best = max([one.score for one in own.values()], default=0.0)
+            best = max(map(itemgetter(1), own.values()), default=0.0)
             fused = {id: own[id] for id in strength}
             for each in chunks:
                 before = own[each.id].score
@@ -195,9 +179,11 @@ class Expansion:
             for each in chunks:
                 parts = {"graph": each.value} if each.hops else scores.parts_of(score, each.value, 0, each.value)
                 fused[each.id] = FusedCandidate(each.id, each.value, parts)
-        ranked = sorted((each for each in chunks if each.hops and each.value > 0), key=lambda one: (-one.value, one.id))
-        if self.share and ranked:
-            return self._fused_by_rank(fused, own, [each.id for each in ranked])
+        if self.share:
+            linked = [each for each in chunks if each.hops and each.value > 0]
+            ranked = sorted(linked, key=lambda one: (-one.value, one.id))
+            if ranked:
+                return self._fused_by_rank(fused, own, [each.id for each in ranked])
         keys = [(-one.score, -strength.get(id, 0.0), id) for id, one in fused.items()]
         return [fused[id] for _, _, id in sorted(keys)]
 

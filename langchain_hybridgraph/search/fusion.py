@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
@@ -151,30 +151,27 @@ class ConvexCombination:
         _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        return self.others(rankings, _candidates(rankings) | dict.fromkeys(self._exact(rankings)))
+        return self.others(rankings)
 
-    def others(self, rankings: Sequence[Ranking], ids: Iterable[str]) -> list[FusedCandidate]:
-        exact = self._exact(rankings)
-        similar = 1 - max(exact.values(), default=0.0)
+    def others(self, rankings: Sequence[Ranking], ids: Iterable[str] | None = None) -> list[FusedCandidate]:
+        exact: dict[str, float] = {}
+        for ranking in rankings if self.adaptive else ():
+            if ranking.weight > 0:
+                exact |= ranking.exact
         weighed = []
         for ranking, weight in _weighed(rankings):
             scale = self._scale(ranking)
             weighed.append((ranking, scale, weight * scale.trust))
-        total = math.fsum(weight for _, _, weight in weighed)
-        parts: dict[str, dict[str, float]] = {id: {} for id in ids}
+        total = math.fsum(map(itemgetter(2), weighed))
+        similar = 1 - max(exact.values(), default=0.0)
+        parts: dict[str, dict[str, float]] = {}
+        for id in _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids:
+            parts[id] = {}
         for ranking, scale, weight in weighed:
             _add_scaled(parts, ranking, scale, (weight / total if total else 1 / len(weighed)) * similar)
         for id in exact.keys() & parts.keys():
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
-
-    def _exact(self, rankings: Sequence[Ranking]) -> dict[str, float]:
-        """Return the probability of each exact match by id; none without ``adaptive``."""
-        exact: dict[str, float] = {}
-        for ranking in rankings if self.adaptive else ():
-            if ranking.weight > 0:
-                exact |= ranking.exact
-        return exact
 
     def _scale(self, ranking: Ranking) -> _Scale:
         if self.normalize == "bound":
@@ -331,8 +328,8 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
     weights = (1.0 - weight if vector is None else vector, 1.0 - weight if keyword is None else keyword)
     if not any(weights) or not all(math.isfinite(each) and each >= 0 for each in weights):
         raise ConfigurationError(
-            "the weights must be finite numbers ≥ 0, at least one of them above 0, such as 0.7 and 0.3, got "
-            f"{weights[0]:g} and {weights[1]:g}"
+            "semantic_weight and keyword_weight must be finite numbers ≥ 0, at least one of them above 0, such as 0.7 "
+            f"and 0.3, got {weights[0]:g} and {weights[1]:g}"
         )
     return weights
 
@@ -376,22 +373,24 @@ class _Scale(NamedTuple):
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
     """Add a source's converted scores, multiplied by ``share``, to the parts of every candidate that it scored."""
-    source, scores = ranking.source, ranking.scores
+    source = ranking.source
     zero, width, power = scale.zero, scale.width, scale.power
-    for id, part in parts.items():
-        if (own := scores.get(id)) is not None:
+    for id, own in ranking.scores.items():
+        if (part := parts.get(id)) is not None:
             value = (own - zero) / width
             value = value if 0.0 <= value <= 1.0 else _clipped(value)
             part[source] = part.get(source, 0.0) + share * value**power
 
 
-def _best_first(parts: Mapping[str, Mapping[str, float]]) -> list[FusedCandidate]:
+def _best_first(parts: dict[str, dict[str, float]]) -> list[FusedCandidate]:
     # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
     # above 1.
-    scores = {id: min(math.fsum(part.values()), 1.0) for id, part in parts.items()}
+    scores = map(min, map(math.fsum, map(dict.values, parts.values())), repeat(1.0))
+    fused = list(map(FusedCandidate, parts, scores, parts.values()))
     # A stable sort keeps equal scores in order of id.
-    order = sorted(sorted(parts), key=scores.__getitem__, reverse=True)
-    return [FusedCandidate(id, scores[id], parts[id]) for id in order]
+    fused.sort(key=itemgetter(0))
+    fused.sort(key=itemgetter(1), reverse=True)
+    return fused
 
 
 def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:

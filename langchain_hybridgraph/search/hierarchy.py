@@ -23,7 +23,6 @@ from langchain_hybridgraph.search.context import Pipeline, SearchContext, read_h
 from langchain_hybridgraph.search.pipeline import budget, listed_candidates, parents, plan, select
 from langchain_hybridgraph.search.tree import TOP, Descent, QueryTree, summaries_of
 from langchain_hybridgraph.search.verdict import report_emptiness
-from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 from langchain_hybridgraph.text.sentences import OVERVIEW_LENGTH, abstract_of
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def target_nodes(tree: Tree, target: Any) -> list[int]:
         tops = list(map(tree.uri, tree.top()))
         top_uris = ", ".join(map(repr, tops[:5])) + (", …" if len(tops) > 5 else "")
         hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
-        raise ConfigurationError(f"there is nothing under {target!r} in the scope of this call; {hint}")
+        raise ConfigurationError(f"target_uri: there is nothing under {target!r} in the scope of this call; {hint}")
     return nodes
 
 
@@ -331,7 +330,7 @@ def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
     """Return the tree that the call may see, or None if it cannot be read in time."""
     store = request.pipeline.store
     # With another library's vector store, the tree may have to be read from the store first.
-    is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
+    is_quick = getattr(store, "has_fast_lookups", False)
     (tree,) = yield [Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, owner=store)]
     for failure in failures_in([tree]):
         context = SearchContext(request.query, request.pipeline, request.trace)

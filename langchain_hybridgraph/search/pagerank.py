@@ -11,7 +11,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number
 from langchain_hybridgraph.search import traversals
-from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, needs_own, path_values
+from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, path_values
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
@@ -194,7 +194,7 @@ class _MassNetwork:
         numbers = np.array([number for path in paths for number in (path.root, path.chunks[-1])], np.int64)
         ids = dict(zip(numbers.tolist(), self._ids(numbers), strict=True))
         similarity = np.append(own, np.full(len(flow) - n, np.nan))  # NaN if unknown
-        if vector is not None and needs_own(score):
+        if vector is not None and getattr(score, "needs_own", True):
             ends = np.array([path.chunks[-1] for path in paths if path.chunks[-1] >= n], np.int64)
             similarity[ends] = np.clip(self._graph.cosines(vector, self.nodes[ends]), 0.0, 1.0)
         values: dict[int, float] = {}

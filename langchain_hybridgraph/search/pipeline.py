@@ -129,7 +129,8 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
             sources = [each for each in sources if len(results[each].entries) >= n and len(unified[each].entries) < few]
             n *= 4
     for result in results.values():
-        trace.degrade(result.reason, result.remark)
+        if result.reason is not None:
+            trace.degrade(result.reason, result.remark)
         if result.entries and not result.are_cosines:
             trace.degrade("no-cosine", "the vector store does not document how its scores relate to cosines")
     return unified
@@ -169,11 +170,11 @@ def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Sear
     """Return the candidates of all sources, scored by every source that can score them."""
     rankings, source_ids = [], []
     for source, result in results.items():
-        scores = {entry[0]: entry[1] for entry in result.entries}
+        scores = dict(map(itemgetter(0, 1), result.entries))
         rankings.append(
             Ranking(source.name, source.weight, result.entries, scores, result.bound, result.background, result.exact)
         )
-        source_ids.append({**result.exact, **scores})
+        source_ids.append({**result.exact, **scores} if result.exact else scores)
     candidates = Candidates(results, rankings, source_ids)
     with context.trace.stage("rank"):
         return (yield from add_scores(context, candidates, candidates.ids))
@@ -199,7 +200,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     for_k = getattr(fusion, "for_k", None)
     method = getattr(fusion, "method", "hybrid")
-    sources = [ranking.source for ranking in rankings if ranking.entries]
+    sources = list(map(attrgetter("source"), filter(attrgetter("entries"), rankings)))
     trace.method = method if len(sources) > 1 else "".join(sources) or method
 
     def call_fusion() -> Sequence[FusedCandidate]:
@@ -239,7 +240,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         if expansion.picks_seeds and not seed_hits and (hits or expansion.is_graph_only):
             labels = ", ".join(map(repr, sorted(expansion.seed_labels))) or "any"
             trace.degrade("no-seeds", f"no text that the search found meets seed_filter and seed_labels ({labels:.80})")
-        seed_chunks = [hit.chunk.id for hit in seed_hits]
+        seed_chunks = list(map(attrgetter("chunk.id"), seed_hits))
     else:
         is_chunk = yield from _resolve_seed_ids(context, expansion.seed_ids)
         expansion = replace(expansion, seed_ids=tuple(is_chunk))
@@ -304,9 +305,10 @@ def _traverse(
             return nothing
         graph = store.scoped_graph(query.scope, expansion.traversal.edge_filter)
         traversal = expansion.for_question(query, seed_hits, candidates.results, has_names=graph.has_entities)
-        nodes = zip(uncertain, graph.nodes(uncertain), strict=True) if uncertain else ()
-        missing = {id for id, node in nodes if node < 0}
-        starts = [seed for seed in seeds if seed[0] not in missing] if missing else seeds
+        starts = seeds
+        if uncertain:
+            missing = {id for id, node in zip(uncertain, graph.nodes(uncertain), strict=True) if node < 0}
+            starts = [seed for seed in seeds if seed[0] not in missing]
         result = traversal.traverse(graph, starts, expansion.score, vector)
         if not isinstance(result, TraversalResult):
             raise TypeError(f"a traversal must return a TraversalResult, got {quote_value(result)}")
@@ -615,7 +617,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
     """Return the hits; those reached through edges get a description of the last edges, if these can be read."""
     graph = candidates.graph
-    graph_hits = [] if graph is None else [hit for hit in hits if hit.hops]
+    graph_hits = [] if graph is None else list(filter(attrgetter("hops"), hits))
     if graph is None or not graph_hits:
         return hits
     pairs = [step for hit in graph_hits for step in steps(hit)]

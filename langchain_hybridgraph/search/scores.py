@@ -378,19 +378,9 @@ def chosen_by(score: GraphScore) -> ChosenBy:
     return getattr(score, "chosen_by", "value")
 
 
-def by_similarity(score: GraphScore) -> bool:
-    """Return whether seeds are scored by their cosines (the default) instead of their search scores."""
-    return getattr(score, "by_similarity", True)
-
-
 def is_mixed(score: object) -> TypeGuard[MixesScores]:
     """Return whether a graph score is combined with the search score."""
     return hasattr(score, "mixed")
-
-
-def needs_own(score: GraphScore) -> bool:
-    """Return whether the score uses the similarity of chunks reached through edges; True by default."""
-    return getattr(score, "needs_own", True)
 
 
 def _shares(one: float, other: float) -> tuple[float, float]:

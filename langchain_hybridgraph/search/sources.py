@@ -62,10 +62,8 @@ class VectorSource:
         """Return the call that searches by the query's vector, or by the vector of its text if it has no vector."""
         if query.vector is None and query.text is None:
             return None
-        store = self.store
-        awaited = None
-        if protocols.implements(store, protocols.AwaitsVectors):
-            awaited = partial(store.avector_search, query, n)
+        store, search = self.store, getattr(self.store, "avector_search", None)
+        awaited = None if search is None else partial(search, query, n)
         return Effect(self.name, partial(store.vector_search, query, n), awaited, owner=store)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
@@ -73,7 +71,7 @@ class VectorSource:
         vector, store = result.vector, self.store
         if vector is None:
             return None
-        quick = protocols.implements(store, protocols.HasFastLookups) and store.has_fast_lookups
+        quick = getattr(store, "has_fast_lookups", False)
         return Effect(self.name, partial(store.vector_scores, vector, ids), quick=quick, owner=store)
 
 
@@ -90,7 +88,7 @@ class KeywordSource:
         if query.text is None:
             return None
         store = self.store
-        quick = protocols.implements(store, protocols.HasFastKeywords) and store.has_fast_keyword_search
+        quick = getattr(store, "has_fast_keyword_search", False)
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, owner=store)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
@@ -321,8 +319,6 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
 
     Only entries that contain their chunk are compared; those of this package's stores do not.
     """
-    if sum(1 for each in results.values() if each.entries and each.entries[0].chunk is not None) < 2:
-        return dict(results)
     by_vector: dict[str, Chunk] = {}
     by_others: dict[str, Chunk] = {}
     for source, result in results.items():
@@ -340,7 +336,7 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
                 new_ids |= {other.id: id} if is_hash else {id: other.id}
                 unmatched[chunk.text].remove(other)
                 break
-    return _renamed(results, new_ids)
+    return _renamed(results, new_ids) if new_ids else dict(results)
 
 
 def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[Source, SourceResult]:

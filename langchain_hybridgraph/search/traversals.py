@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import EdgeFilter
-from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, needs_own, path_values
+from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, path_values
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
@@ -189,7 +189,7 @@ class PathSearch:
 
     def __init__(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None, max_nodes: int) -> None:
         self._graph, self._score = graph, score
-        self._vector = vector if needs_own(score) else None
+        self._vector = vector if getattr(score, "needs_own", True) else None
         first = dict(reversed(list(seeds)))
         self._names = list(dict.fromkeys(id for id, _ in seeds))
         scores = np.array([first[id] for id in self._names], np.float64)

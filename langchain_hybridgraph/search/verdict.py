@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import mul
+from operator import attrgetter, mul
 from typing import Any
 
 from langchain_hybridgraph.chunks import Chunk
@@ -15,7 +15,6 @@ from langchain_hybridgraph.filters.operators import Path, as_json, join_key, val
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.search.context import Candidates, SearchContext
-from langchain_hybridgraph.stores.protocols import HasFastLookups, implements
 from langchain_hybridgraph.text.identifiers import MOST
 
 # Probability that a question has an answer.
@@ -76,7 +75,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
         return None
     if estimate.is_undecided:
         context.trace.degrade("too-few-texts")
-    best, pipeline = max((hit.score for hit in hits), default=0.0), context.pipeline
+    best, pipeline = max(map(attrgetter("score"), hits), default=0.0), context.pipeline
     if (
         best <= 0
         or pipeline.scoring is not None
@@ -163,7 +162,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     if trace.errors:
         return
     store, scope, count = pipeline.store, context.query.scope, None
-    is_quick = implements(store, HasFastLookups) and store.has_fast_lookups
+    is_quick = getattr(store, "has_fast_lookups", None)
     if pipeline.count is not None:
         count = yield from context.ask(Effect("catalog", pipeline.count, quick=is_quick))
         if count == 0:
@@ -172,7 +171,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     has_matches = any(result.entries for result in by_vector)
     if count == 0 or has_matches or (scope.filter is None and scope.tenant is None):
         return
-    is_large = count is not None and count > MOST_LISTED and implements(store, HasFastLookups) and not is_quick
+    is_large = count is not None and count > MOST_LISTED and is_quick is False
     if pipeline.listing is None or count is None or is_large:
         # The texts cannot be listed, or only slowly; the vector search has found that none of them is in the scope.
         if by_vector and scope.filter is not None:

@@ -24,17 +24,9 @@ except ModuleNotFoundError as missing:
         'create_app needs FastAPI, which is not installed: pip install "langchain-hybridgraph[server]"'
     ) from missing
 
+from langchain_hybridgraph.server import routes
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.guard import Guard, answer_http_error, answer_invalid
-from langchain_hybridgraph.server.routes import (
-    REFERENCE,
-    REFUSALS,
-    add_documents,
-    add_health,
-    add_memory,
-    add_metrics,
-    add_searches,
-)
 from langchain_hybridgraph.server.service import ServedStore, Service
 
 if TYPE_CHECKING:
@@ -81,24 +73,25 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # these pages load their scripts from another host
         redoc_url=None,
-        responses=REFUSALS,
+        responses=routes.refusals(400, 500),
     )
     app.state.service = service
     app.add_middleware(Guard, tokens=service.tokens, limits=service.limits, registry=service.registry)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
-    add_health(app.router, service)
+    routes.add_health(app.router, service)
     add_page(app.router)
     # The following endpoints are described with a token, which the middleware checks.
     app.router.dependencies.append(Depends(HTTPBearer(auto_error=False)))
-    for add in (add_searches, add_documents, add_memory, add_metrics):
+    app.router.responses |= routes.refusals(401, 403, 422, 429)
+    for add in (routes.add_searches, routes.add_documents, routes.add_memory, routes.add_metrics):
         add(app.router, service)
     describe = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = describe()
         for model in service.models.values():
-            document["components"]["schemas"] |= model.model_json_schema(ref_template=REFERENCE).get("$defs", {})
+            document["components"]["schemas"] |= model.model_json_schema(ref_template=routes.REFERENCE).get("$defs", {})
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's way to extend the description

@@ -195,6 +195,8 @@ class _Events:
     def _receive(self, data: Any) -> None:
         if self._name == "error":
             raise _error(data["status"], data["detail"])
+        if self._name not in ("hit", "answer"):
+            return
         hits = [data] if self._name == "hit" else data["changed"]
         documents = [Document.model_validate(hit) for hit in hits]
         self._documents |= {document.id: document for document in documents}

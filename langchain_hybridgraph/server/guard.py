@@ -16,6 +16,7 @@ from fastapi.responses import Response
 from starlette.routing import Match
 
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, FORBIDDEN, Access, Limits, Refusal, Right, Tokens
+from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
 
 if TYPE_CHECKING:
@@ -156,6 +157,10 @@ def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:
         access: Access = request.state.access
         if right not in access.rights:
             raise Refusal(*FORBIDDEN)
+        accepted = {each.alias for each in request.scope["route"].dependant.query_params}
+        for name in request.query_params.keys() - accepted:
+            message = "this is not a parameter of the request; options belong in its body"
+            raise InvalidRequestError(Problem((name,), message))
         return access
 
     return check
@@ -171,9 +176,11 @@ async def answer_invalid(request: Request, error: Any) -> Response:
     problems = []
     for each in error.errors():
         _, *path = each["loc"]  # the first part is "body", "query" or "path"
-        message = each["msg"]
+        message = each["msg"].removeprefix("Value error, ")
         if each["type"] == "json_invalid":
             path, message = [], f"the body is not JSON ({each['ctx']['error']} at character {each['loc'][1]})"
+        elif not path:
+            message = "the body must be a JSON object, sent with Content-Type: application/json"
         problems.append({"path": path, "message": message})
     return Json({"detail": problems}, 422)
 

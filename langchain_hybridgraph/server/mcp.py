@@ -31,7 +31,7 @@ try:
     from mcp.server.auth.settings import AuthSettings
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-    from mcp_types import ToolAnnotations
+    from mcp_types import Tool, ToolAnnotations
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise
@@ -55,6 +55,7 @@ INSTRUCTIONS = (
 )
 MEMORY_TYPE = "memory_type"
 """Metadata key that marks a text as a memory."""
+_WRITING = ("remember", "forget")
 MOST_LISTED = 1_000
 LONGEST_MEMORY = 10_000
 
@@ -77,7 +78,7 @@ def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **o
     """
     issuer: Any = "http://127.0.0.1"  # required, but never contacted
     tools = _Tools(lru_cache(maxsize=None)(open_store), tokens, options)
-    server: MCPServer[Any] = MCPServer(
+    server = _Server(
         "hybridgraph",
         version=__version__,
         title="Hybrid and graph search",
@@ -85,18 +86,14 @@ def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **o
         token_verifier=_Verifier(tokens) if tokens else None,
         auth=AuthSettings(issuer_url=issuer, resource_server_url=None, required_scopes=[]) if tokens else None,
     )
+    server.tokens = tokens
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     deletes = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-    for tool, hints in (
-        (tools.search, reads),
-        (tools.search_graph, reads),
-        (tools.read_document, reads),
-        (tools.recall, reads),
-        (tools.remember, adds),
-        (tools.forget, deletes),
-    ):
-        server.add_tool(tool, annotations=hints, structured_output=False)
+    for tool in (tools.search, tools.search_graph, tools.read_document, tools.recall):
+        server.add_tool(tool, annotations=reads, structured_output=False)
+    server.add_tool(tools.remember, annotations=adds, structured_output=False)
+    server.add_tool(tools.forget, annotations=deletes, structured_output=False)
     for registered in server._tool_manager.list_tools():  # the SDK would ignore a misspelt argument, such as a filter
         arguments = registered.fn_metadata.arg_model
         arguments.model_config["extra"] = "forbid"
@@ -123,6 +120,23 @@ def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) 
         route.methods = {"POST", "DELETE"}  # a GET would wait, without a deadline, for messages that are never sent
     app.add_middleware(Guard, tokens=tokens, limits=limits)
     return app
+
+
+def _access(tokens: Tokens) -> Access:
+    """Return the access of the caller, without rights for a wrong token."""
+    granted = get_access_token()
+    return tokens.access(None if granted is None else f"Bearer {granted.token}") or Access(rights=frozenset())
+
+
+class _Server(MCPServer[Any]):
+    """Server that lists the tools that the caller may use."""
+
+    tokens: Tokens
+
+    async def list_tools(self) -> list[Tool]:
+        rights = _access(self.tokens).rights
+        tools = await super().list_tools()
+        return [tool for tool in tools if ("write" if tool.name in _WRITING else "read") in rights]
 
 
 class _Verifier:
@@ -244,9 +258,8 @@ class _Tools:
 
     async def _run(self, right: Right, action: Callable[[Any, Access], Answer]) -> Answer:
         """Run an action on the caller's store, in a thread; an error about the arguments becomes its answer."""
-        granted = get_access_token()
-        access = self._tokens.access(None if granted is None else f"Bearer {granted.token}")
-        if access is None or right not in access.rights:
+        access = _access(self._tokens)
+        if right not in access.rights:
             raise ResourceError("the token does not allow this request")
         try:
             return await offload(lambda: action(self._store(access.tenant), access))

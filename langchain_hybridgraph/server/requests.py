@@ -1,5 +1,7 @@
 """Models of search requests, one per retriever."""
 
+import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
@@ -8,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
-from langchain_hybridgraph.options.arguments import HISTORY, CallSettings, unknown_options
-from langchain_hybridgraph.options.base import is_plain, problems_in
+from langchain_hybridgraph.options.arguments import HISTORY, CallSettings
+from langchain_hybridgraph.options.base import is_plain, option_advice, problems_in
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
@@ -24,6 +26,7 @@ KINDS: Mapping[str, type[HybridRetriever]] = {
     "memory": MemoryRetriever,
 }
 ADVANCED = "advanced"
+_SUBJECTS = ("query", "filter", "vector", "labels", "seed_ids")  # a request needs at least one of them
 
 
 class Problem(NamedTuple):
@@ -54,6 +57,13 @@ class SearchRequest(BaseModel):
     def options(self) -> dict[str, Any]:
         """Return the options of the call that are set."""
         return {name: getattr(self, name) for name in self.model_fields_set - SearchRequest.model_fields.keys()}
+
+    def problem(self, message: str) -> Problem:
+        """Return the problem that an error message describes, with the path of the first option that it names."""
+        paths: dict[str, tuple[str, ...]] = {name: (name,) for name in ("query", *self.options)}
+        paths["history"] = paths.get(HISTORY) or paths.get("session", ())
+        mentions = [paths[word] for word in re.findall(r"\w+", message) if word in paths]
+        return Problem(mentions[0] if mentions else (), message)
 
 
 @cache
@@ -99,16 +109,17 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
         expected = f"{nearest(name, by_name)}expected one of {', '.join(by_name)}"
         raise InvalidRequestError(Problem(("retriever",), f"retriever {quote_value(name)} is unknown; {expected}"))
     model = by_name[name]
-    options = model.model_fields.keys() - SearchRequest.model_fields.keys()
-    problems = [
-        Problem((shorten(other, 100),), str(unknown_options(model.kind, {other: value}, options)))
-        for other, value in body.items()
-        if other not in model.model_fields
-    ]
+    problems = []
+    for other in [each for each in body if each not in model.model_fields]:
+        advice = option_advice(model.kind, other, body[other], model.model_fields, json.dumps)
+        path = (shorten(other, 100),)
+        problems.append(Problem(path, f"{name} has no option {path[0]!r}; {shorten(advice, 500)}"))
+    if not problems and body.keys().isdisjoint(_SUBJECTS):
+        problems.append(Problem(("query",), 'query is missing; write {"query": "a question"}, or a filter or a vector'))
     try:
         request = model.model_validate(body)
     except ValidationError as error:
-        problems += [Problem(path, message) for path, message, _ in problems_in(model.kind, error, body)]
+        problems += [Problem(path, message) for path, message, _ in problems_in(model, error, body)]
     if problems:
         raise InvalidRequestError(*problems)
     return request

@@ -1,6 +1,7 @@
 """Endpoints of the service."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, Literal
@@ -8,19 +9,25 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from langchain_core.documents import Document
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from langchain_hybridgraph.adapters.documents import to_document
-from langchain_hybridgraph.chunks import to_json
+from langchain_hybridgraph.chunks import ParsedMetadata, to_json
 from langchain_hybridgraph.display import explain_result
+from langchain_hybridgraph.errors import quote_value
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.records import Scope, memory_id
+from langchain_hybridgraph.records import SESSION, Scope, check_name, memory_id
+from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.search.conversation import SKIPPED_ROLES, SPEAKERS
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Refusal
 from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.stores.store import LONGEST_TTL
+from langchain_hybridgraph.times import parse_time
+
+ROLES = [*SPEAKERS, *sorted(SKIPPED_ROLES)]
 
 # -- bodies ---------------------------------------------------------------------------------------------------
 
@@ -33,12 +40,43 @@ def _example(**values: Any) -> dict[str, Any]:
     return {"examples": [values]}
 
 
+def _storable(value: Any) -> Any:
+    """Return the value. Raises ValueError for numbers and characters that a store would change without notice."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"numbers must be finite, and texts valid Unicode, to be stored: {error}") from None
+    return value
+
+
+def _check_id(id: str | None) -> str | None:
+    if id is None:
+        return None
+    check_name(id, "id")
+    if id.startswith(SESSION):
+        raise ValueError(f"{SESSION!r} begins the ids of turns: choose another id, or POST /sessions/{{id}}")
+    return id
+
+
+def _check_turn(turn: list[str]) -> list[str]:
+    if turn[0].lower() not in ROLES:
+        hint = f"{nearest(turn[0], ROLES)}expected one of {', '.join(ROLES)}"
+        raise ValueError(f"the role {quote_value(turn[0])} is unknown; {hint}")
+    if not turn[1].strip():
+        raise ValueError("a turn must have a text; leave it out")
+    return turn
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
 class DocumentBody(_Model):
     """Document, as in the answer to a search."""
 
-    page_content: str
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    id: str | None = Field(None, min_length=1)
+    page_content: Text
+    metadata: Metadata = Field(default_factory=dict)
+    id: Annotated[str | None, AfterValidator(_check_id)] = Field(None, min_length=1)
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
@@ -57,20 +95,26 @@ class SearchAnswer(BaseModel):
     answerability: dict[str, Any] | None
 
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"description": description}
-    for status, description in {
-        401: "The token is missing or wrong.",
-        403: "The token does not allow the request.",
-        404: "No item that is visible to the token has this id.",
-        413: "The body is too large.",
-        422: "The request is invalid; detail lists the path and the message of each problem.",
-        429: "Too many requests for this token.",
-        503: "The store is busy or cannot be reached.",
-        504: "The request took too long.",
-    }.items()
+_REFUSALS = {
+    400: "The request is not valid HTTP, or its Host header is not that of the service.",
+    401: "The token is missing or wrong.",
+    403: "The token does not allow the request, or the store is read-only.",
+    404: "No item that is visible to the token has this id.",
+    413: "The body is too large.",
+    422: "The request is invalid; detail lists the path and the message of each problem.",
+    429: "Too many requests for this token.",
+    500: "Internal error.",
+    501: "The store, such as Milvus, cannot do this.",
+    503: "The store is busy or cannot be reached.",
+    504: "The request took too long.",
 }
-"""OpenAPI responses of every endpoint."""
+_STORE = (503, 504)
+_BODY = (413, *_STORE)
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI responses with these statuses."""
+    return {status: {"description": _REFUSALS[status]} for status in statuses}
 
 
 _FACT = {"id": "home", "page_content": "Ada lives in Kent."}
@@ -89,15 +133,20 @@ class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split
 class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is red?"], ["assistant", "A roadster."]])):
     """Turns of a conversation, as pairs of a role and a text, oldest first."""
 
-    turns: list[Annotated[list[str], Field(min_length=2, max_length=2)]]
+    turns: list[Annotated[list[Text], Field(min_length=2, max_length=2), AfterValidator(_check_turn)]]
     ttl: float | None = Field(None, gt=0, le=LONGEST_TTL, description="Seconds after which the turns expire.")
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
+
+
+def _check_memory(body: DocumentBody) -> DocumentBody:
+    ParsedMetadata.check(body.metadata)
+    return body
 
 
 class NewMemories(_Model, json_schema_extra=_example(documents=[_FACT])):
     """Memories to add."""
 
-    documents: list[DocumentBody]
+    documents: list[Annotated[DocumentBody, AfterValidator(_check_memory)]]
     contradictions: bool = True
 
 
@@ -118,7 +167,7 @@ class Successor(_Model, json_schema_extra=_example(old_id="home", document={"pag
 
     old_id: str
     document: DocumentBody
-    at: float | str | None = None
+    at: Annotated[float | str | None, AfterValidator(lambda at: None if at is None else parse_time(at))] = None
 
 
 # -- searches --------------------------------------------------------------------------------------------------
@@ -158,7 +207,7 @@ SearchBody = Annotated[dict[str, Any], Body()]
 
 async def _search(service: Service, body: SearchBody, access: Access, request: Request) -> RetrievalResult[Document]:
     """Return the result of a search, which is cancelled if the client closes the connection."""
-    searching = asyncio.create_task(service.search(access, service.read(body)))
+    searching = asyncio.create_task(service.search(access, service.read(access, body)))
 
     async def cancel_if_closed() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -181,26 +230,26 @@ def add_searches(router: APIRouter, service: Service) -> None:
 
     of_search: dict[str, Any] = {"openapi_extra": _search_schema(service), "tags": ["search"]}
 
-    @router.post("/search", **of_search, responses={200: {"model": SearchAnswer}})
+    @router.post("/search", **of_search, responses={200: {"model": SearchAnswer}, **refusals(*_BODY)})
     async def search(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Return the best hits, with their scores and provenance."""
         return Json((await _search(service, body, access, request)).to_dict())
 
-    @router.post("/explain", **of_search)
+    @router.post("/explain", **of_search, responses=refusals(*_BODY))
     async def explain(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Explain the result of a search in words."""
         result = await _search(service, body, access, request)
         hits = [{"id": hit.id, "explanation": hit.explain()} for hit in result.hits]
         return Json({"explanation": explain_result(result), "hits": hits})
 
-    @router.post("/search/stream", **of_search)
+    @router.post("/search/stream", **of_search, responses=refusals(*_BODY))
     async def stream(body: SearchBody, access: CanRead) -> Response:
         """Send each hit as soon as it is certain to be in the answer (server-sent events).
 
-        Each ``hit`` event contains a document. The last event is ``answer``, with the ids in their final ``order``, or
-        ``error``.
+        The first event is ``started``. Each ``hit`` event contains a document. The last event is ``answer``, with the
+        ids in their final ``order``, or ``error``.
         """
-        request = service.read(body)
+        request = service.read(access, body)
 
         async def lines() -> AsyncIterator[bytes]:
             async with aclosing(service.events(access, request)) as events:
@@ -216,13 +265,11 @@ def add_searches(router: APIRouter, service: Service) -> None:
 def add_documents(router: APIRouter, service: Service) -> None:
     """Add the endpoints that add, read and delete documents."""
 
-    tags: Any = {"tags": ["documents"]}
-
     def ids_of(store: Any, id: str) -> list[str]:
         """Return an id, and the ids of all chunks of the document with this id."""
         return list(dict.fromkeys([id, *sorted(store.document_chunks([id])[id])]))
 
-    @router.post("/documents", **tags)
+    @router.post("/documents", tags=["documents"], responses=refusals(*_BODY))
     async def add(body: NewDocuments, access: CanWrite) -> Response:
         """Add documents, or replace those with the same ids, and connect them by edges."""
         documents = [each.document() for each in body.documents]
@@ -232,7 +279,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
         report = await asyncio.to_thread(ingest, documents, store, split=body.split)
         return Json({"ids": [document.id for document in documents], "report": to_json(report)})
 
-    @router.get("/documents/{id:path}", **tags)
+    @router.get("/documents/{id:path}", tags=["documents"], responses=refusals(404, *_STORE))
     async def get(id: str, access: CanRead) -> Response:
         """Return a chunk, or all chunks of a document."""
 
@@ -250,7 +297,7 @@ def add_documents(router: APIRouter, service: Service) -> None:
             raise Refusal(404, "no document has this id")
         return Json({"documents": to_json(documents)})
 
-    @router.delete("/documents/{id:path}", **tags)
+    @router.delete("/documents/{id:path}", tags=["documents"], responses=refusals(404, *_STORE))
     async def delete(id: str, access: CanWrite) -> Response:
         """Delete a chunk, or all chunks of a document."""
 
@@ -271,63 +318,54 @@ def add_documents(router: APIRouter, service: Service) -> None:
 def add_memory(router: APIRouter, service: Service) -> None:
     """Add the endpoints for sessions and memories."""
 
-    async def answer(
-        access: Access,
-        part: Literal["memory", "sessions"],
-        verb: str,
-        *arguments: Any,
-        ids: Sequence[str] = (),
-        **options: Any,
-    ) -> Any:
+    async def answer(access: Access, name: str, *arguments: Any, ids: Sequence[str] = (), **options: Any) -> Any:
         """Call a method of a store's memory or sessions, and return its result. All of the ``ids`` must exist."""
+        part, verb = name.split(".")
 
         def call() -> Any:
             store: Any = service.store(access.tenant)
             method = getattr(getattr(store, part), verb, None)
             if method is None:
-                raise Refusal(501, f"this store has no {part}.{verb}; serve an index in a folder instead")
+                raise Refusal(501, f"this store has no {name}; serve an index in a folder instead")
             if ids and len(store.get(ids)) < len({*ids}):
                 raise Refusal(404, "not all of these ids exist")
             return method(*arguments, **options)
 
         return await asyncio.to_thread(call)
 
-    sessions: Any = {"tags": ["sessions"]}
-    memory: Any = {"tags": ["memory"]}
-
-    @router.post("/sessions/{id:path}", **sessions)
+    @router.post("/sessions/{id:path}", tags=["sessions"], responses=refusals(501, *_BODY))
     async def add_turns(id: str, body: NewTurns, access: CanWrite) -> Response:
         """Add turns to a session."""
         turns = [(role, text) for role, text in body.turns]
-        ids = await answer(access, "sessions", "add", id, turns, ttl=body.ttl, metadata=body.metadata)
+        ids = await answer(access, "sessions.add", id, turns, ttl=body.ttl, metadata=body.metadata)
         return Json({"ids": ids})
 
-    @router.get("/sessions/{id:path}", **sessions)
+    @router.get("/sessions/{id:path}", tags=["sessions"], responses=refusals(404, 501, *_STORE))
     async def get_turns(id: str, access: CanRead, n: Annotated[int, Query(ge=1, le=1_000)] = 100) -> Response:
         """Return the last turns of a session, oldest first."""
-        turns = await answer(access, "sessions", "turns", id, n, Scope(access.filter, access.tenant))
+        turns = await answer(access, "sessions.turns", id, n, Scope(access.filter, access.tenant))
         if not turns:
             raise Refusal(404, "no session has this id")
         return Json({"turns": [to_json(to_document(turn)) for turn in reversed(turns)]})
 
-    @router.delete("/sessions/{id:path}", **sessions)
+    @router.delete("/sessions/{id:path}", tags=["sessions"], responses=refusals(404, 501, *_STORE))
     async def delete_session(id: str, access: CanWrite) -> Response:
         """Delete all turns of a session."""
-        deleted = await answer(access, "sessions", "delete", id)
+        deleted = await answer(access, "sessions.delete", id)
         if not deleted:
             raise Refusal(404, "no session has this id")
         return Json({"deleted": deleted})
 
-    @router.post("/memory", **memory)
+    @router.post("/memory", tags=["memory"], responses=refusals(501, *_BODY))
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
         documents = [each.document() for each in body.documents]
-        admissions = await answer(access, "memory", "remember", documents, contradictions=body.contradictions)
+        admissions = await answer(access, "memory.remember", documents, contradictions=body.contradictions)
         return Json({"admissions": to_json(admissions)})
 
-    of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), **memory}
+    of_recall: dict[str, Any] = {"openapi_extra": _search_schema(service, "memory"), "tags": ["memory"]}
 
-    @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}})
+    @router.post("/memory/recall", **of_recall, responses={200: {"model": SearchAnswer}, **refusals(*_BODY)})
     async def recall(body: SearchBody, access: CanRead, request: Request) -> Response:
         """Search with the retriever ``memory``, as ``/search`` does; documents that are not memories count less."""
         if body.setdefault("retriever", "memory") != "memory":
@@ -335,26 +373,26 @@ def add_memory(router: APIRouter, service: Service) -> None:
             raise InvalidRequestError(Problem(("retriever",), message))
         return Json((await _search(service, body, access, request)).to_dict())
 
-    @router.post("/memory/feedback", **memory)
+    @router.post("/memory/feedback", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def feedback(body: Feedback, access: CanWrite) -> Response:
         """Record feedback, which changes the confidence and the utility of memories."""
-        return Json({"ids": await answer(access, "memory", "feedback", body.ids, body.verb, ids=body.ids)})
+        return Json({"ids": await answer(access, "memory.feedback", body.ids, body.verb, ids=body.ids)})
 
-    @router.post("/memory/supersede", **memory)
+    @router.post("/memory/supersede", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
         old_id, fact = body.old_id, body.document.document()
-        return Json({"id": await answer(access, "memory", "supersede", old_id, fact, at=body.at, ids=[old_id])})
+        return Json({"id": await answer(access, "memory.supersede", old_id, fact, at=body.at, ids=[old_id])})
 
-    @router.post("/memory/retract", **memory)
+    @router.post("/memory/retract", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def retract(body: MemoryIds, access: CanWrite) -> Response:
         """Withdraw statements; only searches with an earlier ``known_at`` find them."""
-        return Json({"retracted": await answer(access, "memory", "retract", body.ids, ids=body.ids)})
+        return Json({"retracted": await answer(access, "memory.retract", body.ids, ids=body.ids)})
 
-    @router.post("/memory/expire", **memory)
+    @router.post("/memory/expire", tags=["memory"], responses=refusals(501, *_STORE))
     async def expire(access: CanManage) -> Response:
         """Delete memories and turns that have expired."""
-        return Json({"deleted": await answer(access, "memory", "expire")})
+        return Json({"deleted": await answer(access, "memory.expire")})
 
 
 # -- operations ------------------------------------------------------------------------------------------------
@@ -368,7 +406,7 @@ def add_health(router: APIRouter, service: Service) -> None:
         """Return 200 as long as the process is running."""
         return Json({"status": "ok"})
 
-    @router.get("/readyz", tags=["operations"])
+    @router.get("/readyz", tags=["operations"], responses=refusals(*_STORE))
     async def readiness() -> Response:
         """Return 200 if the store can be read, and otherwise 503."""
         with suppress(Exception):

@@ -20,6 +20,7 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
+from langchain_hybridgraph.options.base import with_name
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
@@ -64,9 +65,13 @@ def grpc_server(service: Service) -> grpc.aio.Server:
         started, status, access = time.perf_counter(), CLIENT_CLOSED, None
         fields: dict[str, Any] = {"method": "StreamRetrieve"}
         try:
-            access = service.tokens.admit(_authorization(context))
-            async with aclosing(service.events(access, service.read(_body(message)))) as events:
+            metadata = dict(context.invocation_metadata() or ())
+            access = service.tokens.admit(str(metadata.get("authorization", "")))
+            async with aclosing(service.events(access, service.read(access, _body(message)))) as events:
                 async for name, data in events:
+                    if name == "started":
+                        await context.send_initial_metadata(())
+                        continue
                     if name == "error":
                         raise Refusal(data["status"], data["detail"])
                     yield ParseDict({name: _converted(data, _as_number)}, RetrieveEvent(), ignore_unknown_fields=True)
@@ -90,11 +95,6 @@ def grpc_server(service: Service) -> grpc.aio.Server:
     (name,) = DESCRIPTOR.services_by_name.values()
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name.full_name, {"StreamRetrieve": handler})])
     return server
-
-
-def _authorization(context: ServicerContext[Any, Any]) -> str:
-    metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-    return metadata.get("authorization", "")
 
 
 def _body(message: RetrieveRequest) -> dict[str, Any]:
@@ -130,4 +130,4 @@ def _as_number(value: Any) -> Any:
 def _text(detail: Any) -> str:
     if isinstance(detail, str):
         return detail
-    return "; ".join(f"{'.'.join(map(str, each['path']))}: {each['message']}".removeprefix(": ") for each in detail)
+    return "; ".join(with_name(each["path"], each["message"]) for each in detail)

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.documents import Document
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import replace_surrogates, to_json
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    FilterError,
-    ReadOnlyError,
-    RetrievalError,
-    StoreError,
-    StoreLockedError,
-    StoreUnavailableError,
-    TenantError,
-)
 from langchain_hybridgraph.execution.threads import OverloadedError
 from langchain_hybridgraph.options.base import OptionGroup
 from langchain_hybridgraph.result import RetrievalResult
@@ -54,24 +44,25 @@ Opener = Callable[[str | None], DocumentStore]
 
 LOGGER = logging.getLogger("langchain_hybridgraph.server")
 _LIMITED = ("k", "overfetch", "rerank_depth", "seed_k", "start_k")
-
+_UNAVAILABLE = (
+    "the store is busy or cannot be read: try again, and if its folder was moved, deleted or replaced, put it back or "
+    "restart the service"
+)
 
 _REFUSALS: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], Refusal]] = [
-    (ReadOnlyError, Refusal(403, "the store is open read-only")),
+    (errors.ReadOnlyError, Refusal(403, "the store is open read-only")),
     (
-        (StoreLockedError, StoreUnavailableError, OverloadedError),
-        Refusal(503, "the store is busy or cannot be reached; try again", {"Retry-After": "1"}),
+        (errors.StoreLockedError, errors.StoreUnavailableError, OverloadedError, errors.RetrievalError),
+        Refusal(503, _UNAVAILABLE, {"Retry-After": "1"}),
     ),
-    (RetrievalError, Refusal(503, "no source of the search could answer", {"Retry-After": "1"})),
     (TimeoutError, Refusal(504, "the request took longer than the service allows")),
-    ((StoreError, TenantError), Refusal(500, "internal error")),
 ]
 
 
 def refusal_for(error: Exception) -> Refusal:
     """Return the refusal for an error of a request; it does not disclose unexpected errors.
 
-    >>> refusal_for(ConfigurationError("k must be an integer ≥ 0, got -1")).detail
+    >>> refusal_for(errors.ConfigurationError("k must be an integer ≥ 0, got -1")).detail
     [{'path': [], 'message': 'k must be an integer ≥ 0, got -1'}]
     >>> refusal_for(KeyError("secret")).status, refusal_for(KeyError("secret")).detail
     (500, 'internal error')
@@ -83,7 +74,7 @@ def refusal_for(error: Exception) -> Refusal:
     for kinds, refusal in _REFUSALS:
         if isinstance(error, kinds):
             return refusal
-    if isinstance(error, ConfigurationError | FilterError):
+    if isinstance(error, errors.ConfigurationError | errors.FilterError):
         return Refusal(422, [{"path": [], "message": str(error)}])
     return Refusal(500, "internal error")
 
@@ -96,7 +87,7 @@ def error_fields(error: BaseException) -> dict[str, Any]:
 
 
 class Event(NamedTuple):
-    """Event of a stream: ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
+    """Event of a stream: ``started``, ``hit``, ``answer`` or ``error``, with its data as a JSON object."""
 
     name: str
     data: dict[str, Any]
@@ -121,7 +112,7 @@ class ServedStore:
             if isinstance(store, HybridGraphSettings):
                 return store_from_settings(store.model_copy(update={"store_tenant": tenant} if tenant else {}))
             if tenant != own:
-                raise TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
+                raise errors.TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
             return store
 
         return cls(open_one, own, is_own=isinstance(store, HybridGraphSettings))
@@ -198,31 +189,33 @@ class Service:
 
     # -- searches -------------------------------------------------------------------------------------------
 
-    def read(self, body: Mapping[str, Any]) -> SearchRequest:
-        """Return the request in a JSON object. Raises InvalidRequestError, also for options beyond the limits."""
-        request, limits = read_request(body, self.models), self.limits
-        numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
+    def read(self, access: Access, body: Mapping[str, Any]) -> SearchRequest:
+        """Return the request in a JSON object.
+
+        Raises InvalidRequestError, also for options beyond the limits, and Refusal without the right to search.
+        """
+        if "read" not in access.rights:
+            raise Refusal(*FORBIDDEN)
+        request = read_request(body, self.models)
+        if request.options.get("tenant") not in (None, access.tenant):
+            raise Refusal(*FORBIDDEN)
+        limits = dict.fromkeys(_LIMITED, self.limits.k) | {"deadline_ms": int(self.limits.deadline * 1e3)}
+        values: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
         for name, group in request.options.items():
             if isinstance(group, OptionGroup):
-                numbers |= {(name, option): getattr(group, option) for option in group.model_fields_set}
-        for path, value in numbers.items():
-            if path[-1] in _LIMITED and isinstance(value, int) and value > limits.k:
-                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {limits.k} here, got {value}"))
-        deadline_ms = numbers.get(("deadline_ms",)) or 0
-        if deadline_ms > limits.deadline * 1e3:
-            message = f"deadline_ms must be at most {limits.deadline * 1e3:g} here, got {deadline_ms:g}"
-            raise InvalidRequestError(Problem(("deadline_ms",), message))
+                values |= {(name, option): value for option, value in group.own_options().items()}
+        for path, value in values.items():
+            most = limits.get(path[-1])
+            if most is not None and isinstance(value, int | float) and value > most:
+                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {most} here, got {value}"))
         return request
 
     async def search(
         self, access: Access, request: SearchRequest, hand_out: HandOut | None = None
     ) -> RetrievalResult[Document]:
         """Return the answer. ``hand_out`` receives Documents as soon as they are certain to be in it."""
-        if "read" not in access.rights:
-            raise Refusal(*FORBIDDEN)
         options = request.options
-        if options.pop("tenant", None) not in (None, access.tenant):
-            raise Refusal(*FORBIDDEN)
+        options.pop("tenant", None)
         if access.filter is not None:
             own = options.get("filter")
             options["filter"] = access.filter if own is None else access.filter & own
@@ -234,11 +227,11 @@ class Service:
             async with asyncio.timeout(self.limits.deadline):
                 result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
                 return result
-        except EmbeddingMismatchError as error:
-            raise InvalidRequestError(Problem(("vector",), str(error))) from error
+        except (errors.ConfigurationError, errors.FilterError, errors.EmbeddingMismatchError) as error:
+            raise InvalidRequestError(request.problem(str(error))) from error
 
     async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:
-        """Yield each hit as soon as it is certain, and then the answer; an error is an event.
+        """Yield ``started`` at once, each hit as soon as it is certain, and then the answer; an error is an event.
 
         ``answer`` has the ids in the final ``order``, and the hits that have ``changed`` since they were sent: their
         rank, or the score that a reranker gave them. Closing the generator cancels the search.
@@ -249,6 +242,7 @@ class Service:
             results.append(await self.search(access, request, hand_out))
             return results[0]
 
+        yield Event("started", {"retriever": request.retriever})
         sent_documents: dict[str | None, Any] = {}
         try:
             async with aclosing(stream_documents(search)) as parts:

@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Chunk, Vector
     from langchain_hybridgraph.records import Query, Scope
     from langchain_hybridgraph.stores.bm25 import KeywordIndex
-    from langchain_hybridgraph.stores.row_table import Rows
 
 logger = logging.getLogger(__name__)
 
@@ -79,26 +79,22 @@ class Reader:
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that are valid and pass the filter (see ``stores.protocols.ReadsChunks``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             stored_rows = self._stored(ids, scope.known_at)
-        undamaged = self._undamaged(stored_rows)
-        return {entry.id: chunk for entry in undamaged if (chunk := chunk_in(entry, scope)) is not None}
+        is_damaged = self._index.catalog.has_undecodable_texts
+        chunks: dict[str, Chunk] = {}
+        for entry in stored_rows:
+            chunk = None if is_damaged and entry.has_replacements else chunk_in(entry, scope)
+            if chunk is not None:
+                chunks[entry.id] = chunk
+        return chunks
 
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
-        reasons = {
-            "commits-lost": self._index.loss is not None,
-            "texts-damaged": self._index.catalog.has_undecodable_texts,
-        }
-        return tuple(reason for reason, applies in reasons.items() if applies)
-
-    def _undamaged(self, entries: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
-        """Return the entries without those that cannot be decoded."""
-        if not self._index.catalog.has_undecodable_texts:
-            return entries
-        return [entry for entry in entries if not entry.has_replacements]
+        reasons = () if self._index.loss is None else ("commits-lost",)
+        return (*reasons, "texts-damaged") if self._index.catalog.has_undecodable_texts else reasons
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         rows = self._index.rows.rows(ids)
@@ -114,10 +110,11 @@ class Reader:
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
-        entries = self._undamaged(stored_rows)
+        is_damaged = self._index.catalog.has_undecodable_texts
+        entries = [entry for entry in stored_rows if not (is_damaged and entry.has_replacements)]
         return {entry.id: entry.chunk() for entry in entries if entry.valid(scope.as_of, scope.known_at)}
 
     @property
@@ -173,7 +170,7 @@ class Reader:
 
     def find(self, scope: Scope, n: int | None = None) -> list[str]:
         """Return the ids of the first ``n`` chunks in this scope, in the order in which they were added or changed."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             rows = self._index.snapshot().rows
             return rows.ids(np.flatnonzero(self._index.allowed_rows(rows, scope))[:n].tolist())
@@ -194,7 +191,7 @@ class Reader:
 
         Large scopes in a large index are searched approximately, by binary codes (see ``stores.vectors``).
         """
-        self._index.check_scope(query.scope)
+        query.scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             snapshot = self._index.snapshot()
             matrix = snapshot.generation.matrix
@@ -231,7 +228,8 @@ class Reader:
             if matrix is None:
                 return {}
             rows = table.rows(ids)
-            return dict(zip(table.ids(rows), matrix.scores(vector, rows).tolist(), strict=True))
+            present = ids if len(rows) == len(ids) else table.ids(rows)
+            return dict(zip(present, matrix.scores(vector, rows).tolist(), strict=True))
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
@@ -253,7 +251,7 @@ class Reader:
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks with the largest BM25 score; its statistics cover all tenants of the folder."""
-        self._index.check_scope(query.scope)
+        query.scope.check_tenant(self._index.settings.tenant)
         if query.text is None:
             return SourceResult([], reason="no-query-text")
         text, scope = query.text, query.scope
@@ -266,23 +264,20 @@ class Reader:
                 is_current = rows.full and index.applied_version == rows.version
                 is_all = scope.filter is None and scope.known_at is None and is_current
                 allowed_rows = None if is_all else self._index.allowed_rows(rows, scope)
-                reason = self._index.keywords.reason or self._lag(index, rows)
+                reason = self._index.keywords.reason
+                if reason is None and rows.living > 0 and not index.applied_version:
+                    reason = "no-keyword-index"
+                elif reason is None and index.applied_version < rows.version:
+                    reason = "keyword-behind" if self._index.catalog.age() > BEHIND_SECONDS else None
                 return index.result(text, n, allowed_rows, rows.ids, reason)
 
             return self._index.keywords.query(search)
-
-    def _lag(self, index: KeywordIndex, rows: Rows) -> str | None:
-        """Return why the keyword index may lack texts, or None."""
-        if rows.living > 0 and not index.applied_version:
-            return "no-keyword-index"
-        is_behind = index.applied_version < rows.version and self._index.catalog.age() > BEHIND_SECONDS
-        return "keyword-behind" if is_behind else None
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         with self._index.guard:
             table = self._index.rows
-            scores = self._index.keywords.query(lambda index: index.scores(text, table.rows(ids)))
+            scores = self._index.keywords.query(methodcaller("scores", text, table.rows(ids)))
             return dict(zip(table.ids(scores), scores.values(), strict=True))
 
 
@@ -408,7 +403,7 @@ class Writer(Reader):
         return count
 
     def _vectors_by_id(self, chunks: Sequence[Chunk], vectors: Any) -> dict[str, Vector]:
-        if isinstance(self._index.embedding, FittedEmbedding):
+        if isinstance(self._index.generation.embedding, FittedEmbedding):
             raise ValueError(
                 f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
                 "leave vectors= out, or open the store with the embedding that made them"
@@ -587,7 +582,7 @@ class Writer(Reader):
         The caller must hold the write lock, and the embedding must be one that is fitted to texts.
         """
         index, catalog = self._index, self._index.catalog
-        model = index.embedding
+        model = index.generation.embedding
         assert isinstance(model, FittedEmbedding), "only such an embedding can be fitted"
         chunks = catalog.count_rows()
         if not chunks:

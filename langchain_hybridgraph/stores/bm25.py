@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -72,26 +73,26 @@ class Question:
         text = text[:LONGEST_QUERY]
         self.text, self.analyzer, self.texts, self.idf = text, analyzer, texts, idf
         self._words = analyzer.words(text)
-        self._frequency = in_texts = {word: frequency("text", word) for word in dict.fromkeys(self._words)}
-        in_headings = {word: frequency("headings", word) for word in in_texts}
-        self.terms: Sequence[tuple[str, int]] = telling_terms(
-            self._words, lambda word: in_texts[word] or in_headings[word], texts
-        )
+        self._frequency: dict[str, float] = {}
+        indexed: dict[str, float] = {}
+        for word in self._words:
+            if word not in indexed:
+                self._frequency[word] = frequency("text", word)
+                indexed[word] = self._frequency[word] or frequency("headings", word)
+        self.terms: Sequence[tuple[str, int]] = telling_terms(self._words, indexed.__getitem__, texts)
         self.headings_weight = headings_weight(analyzer.count_words(text))
-        self._information = {
-            field: {word: count * idf(frequencies[word]) for word, count in self.terms if frequencies[word]}
-            for field, frequencies in (("text", in_texts), ("headings", in_headings))
-        }
-
-    def information(self, field: Field = "text") -> dict[str, float]:
-        """Return idf · count for each word of the question that the field of any row contains."""
-        return self._information[field]
+        self.information: dict[Field, dict[str, float]] = {"text": {}, "headings": {}}
+        """idf · count for each word of the question that the field of any row contains, by field."""
+        for field, information in self.information.items():
+            for word, count in self.terms:
+                if rows := frequency(field, word):
+                    information[word] = count * idf(rows)
 
     @property
     def bound(self) -> float:
         """Upper bound on any BM25 score: (k1 + 1) · Σ idf over texts, plus ``headings_weight`` · that over headings."""
-        headings = self.headings_weight * sum(self.information("headings").values())
-        return (K1 + 1) * (sum(self.information().values()) + headings)
+        headings = self.headings_weight * sum(self.information["headings"].values())
+        return (K1 + 1) * (sum(self.information["text"].values()) + headings)
 
     def words(self, best: float, texts: int) -> QuestionWords:
         """Return the number of different words (≤ 128), an upper bound on any text's score, and the score ``best``.
@@ -99,12 +100,14 @@ class Question:
         Words that no text contains count; headings do not.
         """
         counts = dict(islice(Counter(self._words).items(), MOST_WORDS))
-        idfs = (count * self.idf(self._frequency[word]) for word, count in counts.items())
-        return QuestionWords(len(counts), (K1 + 1) * sum(idfs), best, texts)
+        bound = 0.0
+        for word, count in counts.items():
+            bound += count * self.idf(self._frequency[word])
+        return QuestionWords(len(counts), (K1 + 1) * bound, best, texts)
 
     def exact_matches(self, rows_with: RowsWith) -> dict[int, float]:
         """Return the result of :func:`~langchain_hybridgraph.text.identifiers.exact_matches` for this question."""
-        return exact_matches(self.text, self.analyzer, self.information(), self.texts, rows_with)
+        return exact_matches(self.text, self.analyzer, self.information["text"], self.texts, rows_with)
 
 
 class KeywordIndex(ABC):
@@ -171,7 +174,7 @@ class KeywordIndex(ABC):
     def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
         """Return :meth:`Question.words` for ``text`` and these results of :meth:`search`."""
         question, scores = self.question(text), dict(hits)
-        if hits and question.information("headings"):
+        if hits and question.information["headings"]:
             scores = self.scores(text, list(scores), headings=False)
         return question.words(max(scores.values(), default=0.0), len(self))
 
@@ -182,7 +185,7 @@ class KeywordIndex(ABC):
         :func:`~langchain_hybridgraph.text.identifiers.exact_matches`.
         """
         question = self.question(text)
-        terms: list[Term] = [("text", word) for word in question.information()]
+        terms: list[Term] = [("text", word) for word in question.information["text"]]
         for form, is_compound in islice(forms(text).items(), MOST_FORMS):
             terms += [("name", form), ("compounds", form)] if is_compound else [("name", form)]
         postings = self.postings(terms)
@@ -208,8 +211,9 @@ class KeywordIndex(ABC):
         """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs."""
         question, hits = self.question(text), self.search(text, n, allowed_rows)
         exact = self.exact_matches(text, allowed_rows)
-        order = sorted(zip([-score for _, score in hits], ids_of([row for row, _ in hits]), strict=True))
-        entries = [ScoredId(id, -score) for score, id in order]
+        entries = list(map(ScoredId, ids_of(map(itemgetter(0), hits)), map(itemgetter(1), hits)))
+        entries.sort(key=itemgetter(0))
+        entries.sort(key=itemgetter(1), reverse=True)  # a stable sort
         return SourceResult(
             entries,
             bound=question.bound,

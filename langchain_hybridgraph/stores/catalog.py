@@ -8,12 +8,12 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import chunk_uri, context_type_of
-from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, ReadOnlyError, StoreError
 from langchain_hybridgraph.records import Edge, digest
 from langchain_hybridgraph.stores.catalog_writes import MEMORY_TABLES, OWNERLESS, STATELESS, trim_graph_changes
 from langchain_hybridgraph.stores.chunk_rows import (
@@ -28,11 +28,9 @@ from langchain_hybridgraph.stores.chunk_rows import (
     StoredChunk,
     StoredHashes,
     json_list,
-    number_list,
     parse_metadata,
     text_hash,
 )
-from langchain_hybridgraph.stores.writer_lock import gate
 
 # Number of the schema, which ``schema.sql`` stores in the database. A catalog with another number cannot be opened.
 FORMAT_VERSION = 6
@@ -88,6 +86,81 @@ class DamagedNode(NamedTuple):
     context_type: str | None = None
 
 
+class CallGate:
+    """Counts the threads inside, so that closing and forking can wait for them.
+
+    A thread that is inside one of several gates with the same ``calls`` may enter the others during a fork, so that it
+    can finish its call.
+    """
+
+    def __init__(self, calls: list[int] | None = None) -> None:
+        self.is_lost = False
+        """Whether this process was forked while another thread was inside, so that nothing may be used here."""
+        self._users: list[int] = []  # threads; an iterator may be closed by another thread than its own
+        self._calls = [] if calls is None else calls
+        self._forking: int | None = None
+        self._is_shut = False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Make closing and forks wait for the ``with`` block; before it, wait for the end of a fork."""
+        thread = threading.get_ident()
+        with self._changed:
+            while self._forking not in (None, thread) and thread not in self._calls:
+                self._changed.wait()
+            if self._is_shut:
+                raise errors.StoreError("the store is closed: open it again with HybridGraphStore(path)")
+            self._users.append(thread)
+            self._calls.append(thread)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._users.remove(thread)
+                self._calls.remove(thread)
+                if self._forking is not None or self._is_shut:
+                    self._changed.notify_all()
+
+    def shut(self, patience: float = 10.0) -> bool:
+        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
+        with self._changed:
+            if self._is_shut:
+                return False
+            self._is_shut = True
+            self._changed.wait_for(lambda: not self._users, patience)
+            return True
+
+    def hold(self, deadline: float) -> None:
+        """Let no other thread in, and wait for those inside until ``deadline`` (``time.monotonic()``)."""
+        thread = threading.get_ident()
+        with self._changed:
+            self._forking = thread
+            self._changed.wait_for(lambda: set(self._users) <= {thread}, max(0.0, deadline - time.monotonic()))
+
+    def let_in(self) -> None:
+        """Let threads in again after :meth:`hold`."""
+        with self._changed:
+            self._forking = None
+            self._changed.notify_all()
+
+    def begin_in_child(self) -> list[int]:
+        """Reset the gate in a forked child; return the threads that were inside during the fork."""
+        users, thread = self._users, threading.get_ident()
+        self._users = [each for each in users if each == thread]
+        self._calls[:] = [each for each in self._calls if each == thread]
+        self._forking, self._changed = None, threading.Condition()
+        return users
+
+
+gate = CallGate()
+"""Gate through which all connections to SQLite are opened, used and closed.
+
+A child inherits SQLite's locks and its list of open files: it would wait forever for a lock that another thread held,
+and write without a lock to a file that was open.
+"""
+
+
 class Catalog:
     """A pool of connections to the database: any number of reading threads, one writer.
 
@@ -98,7 +171,7 @@ class Catalog:
     def __init__(self, path: Path | None, *, create: bool = False) -> None:
         self._path = path
         self._uri = "" if path is None else path.resolve().as_uri()
-        self._mode = "rwc" if create else "rw"
+        self._address = f"{self._uri}?mode={'rwc' if create else 'rw'}"
         self._log = path and path.with_name(f"{path.name}-wal")
         self._opened: tuple[int, int] | None = None  # device and inode of the file
         self._pool: list[tuple[str, sqlite3.Connection]] = []
@@ -112,7 +185,7 @@ class Catalog:
             os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
         )
         if path is not None and not create and not path.exists():
-            raise NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
+            raise errors.NotAnIndexError(f"{path.parent} contains no index: there is no {path.name} in it")
         # A database in memory exists only in this connection.
         with gate.use():
             self._memory = self._connect(":memory:") if path is None else None
@@ -125,25 +198,25 @@ class Catalog:
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.OperationalError):
-                raise StoreError(f"the catalog {path} cannot be opened: {error}") from error
+                raise errors.StoreError(f"the catalog {path} cannot be opened: {error}") from error
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
                 raise self._damaged("its schema" if isinstance(error, UnicodeDecodeError) else str(error)) from None
             raise
-        self._opened = self._place()
+        self._opened = None if path is None else self._place()
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version == 0:
-            raise NotAnIndexError(f"{self._path} is a SQLite database, but not a catalog of this package")
+            raise errors.NotAnIndexError(f"{self._path} is a SQLite database, but not a catalog of this package")
         if version != FORMAT_VERSION:
-            raise FormatVersionError(
+            raise errors.FormatVersionError(
                 f"the index has format {version}, but this version of langchain-hybridgraph reads format "
                 f"{FORMAT_VERSION}: ingest the documents into a new folder, or read a newer format with "
                 'pip install --upgrade "langchain-hybridgraph"'
             )
 
-    def _damaged(self, cause: str) -> NotAnIndexError:
-        return NotAnIndexError(
+    def _damaged(self, cause: str) -> errors.NotAnIndexError:
+        return errors.NotAnIndexError(
             f"{self._path} is not a catalog or is damaged ({cause}): restore the index from a backup, or ingest into a "
             "new folder"
         )
@@ -162,7 +235,7 @@ class Catalog:
                     yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             cause = error if isinstance(error, sqlite3.Error) else "its schema is damaged"
-            raise StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {cause}") from error
+            raise errors.StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {cause}") from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -192,7 +265,7 @@ class Catalog:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
-                    raise StoreError(
+                    raise errors.StoreError(
                         f"none of this batch was written to {self._path or 'the index in memory'}: {error}; write it "
                         "again once the cause is fixed"
                     ) from error
@@ -201,7 +274,14 @@ class Catalog:
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return all rows of a SELECT statement, which reads the state of a single commit."""
         with self.reading() as connection:
-            return connection.execute(sql, values).fetchall()
+            connection.text_factory = str
+            try:
+                return connection.execute(sql, values).fetchall()
+            except sqlite3.OperationalError:  # a text is not valid UTF-8, or the same error is raised again
+                connection.text_factory = self._decode
+                return connection.execute(sql, values).fetchall()
+            finally:
+                connection.text_factory = self._decode
 
     def copy_to(self, path: Path) -> None:
         """Copy the database to a new file, while others may read and write it."""
@@ -209,7 +289,7 @@ class Catalog:
             with self._borrowed() as connection, closing(sqlite3.connect(path)) as copy:
                 connection.backup(copy)
         except sqlite3.Error as error:
-            raise StoreError(f"{path} cannot be written: {error}") from error
+            raise errors.StoreError(f"{path} cannot be written: {error}") from error
 
     def checkpoint(self, mode: str = "TRUNCATE") -> None:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
@@ -236,7 +316,7 @@ class Catalog:
     @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
         if gate.is_lost:
-            raise StoreError(
+            raise errors.StoreError(
                 f"{self._path or 'the index in memory'} cannot be used in process {os.getpid()}, which was forked "
                 "while another thread was using an index, or opening or closing one, so SQLite may fail here: start "
                 "workers with spawn or forkserver, or fork while no thread reads or writes"
@@ -245,9 +325,14 @@ class Catalog:
             with self._lock, gate.use():
                 yield self._memory
             return
+        assert self._path is not None
         with gate.use():
-            self._check_place()
-            address = self._address()
+            if self._opened not in (None, self._place()):
+                raise errors.StoreUnavailableError(
+                    f"the index {self._path.parent} was deleted or replaced while it was open: close this store and "
+                    "open the folder again"
+                )
+            address = self._address if self._is_writable else self._read_only_address()
             connection = self._pooled(address) or self._connect(address)
             try:
                 yield connection
@@ -268,26 +353,18 @@ class Catalog:
                 return connection
             connection.close()
 
-    def _check_place(self) -> None:
-        if self._path is not None and self._opened not in {None, self._place()}:
-            raise StoreError(
-                f"the index {self._path.parent} was deleted or replaced while it was open: close this store and open "
-                "the folder again"
-            )
-
     def _place(self) -> tuple[int, int] | None:
+        assert self._path is not None
         try:
-            status = None if self._path is None else self._path.stat()
+            status = os.stat(self._path)
         except OSError:
             return None
-        return None if status is None else (status.st_dev, status.st_ino)
+        return status.st_dev, status.st_ino
 
-    def _address(self) -> str:
-        """Return the URI of the database; in a folder without write permission, it changes with the file's state."""
+    def _read_only_address(self) -> str:
+        """Return the URI of a database in a folder without write permission, which changes with the file's state."""
         assert self._path is not None
         assert self._log is not None
-        if self._is_writable:
-            return f"{self._uri}?mode={self._mode}"
         # WAL needs a file for shared memory, which cannot be created in such a folder. The file exists if another user
         # is writing now or has left a log with commits. Without a log, the file is read as immutable; a connection
         # would not notice its changes, so each state of the file has another address.
@@ -303,7 +380,7 @@ class Catalog:
                 address, timeout=10.0, isolation_level=None, check_same_thread=False, cached_statements=256, uri=True
             )
         except sqlite3.OperationalError as error:
-            raise ReadOnlyError(f"{self._path} cannot be opened: {error}") from error
+            raise errors.ReadOnlyError(f"{self._path} cannot be opened: {error}") from error
         connection.text_factory = self._decode
         connection.execute("PRAGMA temp_store = MEMORY")
         if self._is_writable:
@@ -351,7 +428,7 @@ class Catalog:
 
     def read_rows(self, rows: Iterable[int], known_at: float | None = None) -> list[StoredChunk]:
         """Return the existing chunks in these rows, unordered, with the validity known at ``known_at``."""
-        return self.select("row IN (SELECT value FROM json_each(?2))", known_at, number_list(rows))
+        return self.select("row IN (SELECT value FROM json_each(?2))", known_at, json.dumps(list(rows)))
 
     def read_ids(self, tenant: str, ids: Iterable[str], known_at: float | None = None) -> list[StoredChunk]:
         """Return the chunks and parents with these ids, with their validity as known at ``known_at`` (None: now)."""
@@ -374,7 +451,7 @@ class Catalog:
         sql = f"SELECT {columns} FROM {_STORED} WHERE +tenant = ?1 AND row "
         pages: Iterable[list[Any]]
         if rows is not None:
-            pages = [self.query(f"{sql} IN (SELECT value FROM json_each(?2))", (tenant, number_list(rows)))]
+            pages = [self.query(f"{sql} IN (SELECT value FROM json_each(?2))", (tenant, json.dumps(list(rows))))]
         else:
             starts = range(0, end, _STATES_AT_ONCE)
             pages = (self.query(f"{sql} >= ?2 AND row < ?3", (tenant, n, n + _STATES_AT_ONCE)) for n in starts)
@@ -397,13 +474,13 @@ class Catalog:
         return self.query(
             "SELECT row, known_until, ifnull(valid_from, -9e999), ifnull(valid_until, 9e999) "
             f"FROM past_validity CROSS JOIN nodes USING (node) WHERE row NOT NULL {condition}",
-            () if rows is None else (number_list(rows),),
+            () if rows is None else (json.dumps(list(rows)),),
         )
 
     def select(self, where: str, known_at: float | None, *values: Any) -> list[StoredChunk]:
         """Return the chunks and parents for which a condition is true; in it, ``values`` are numbered from ?2."""
         what = f"{_COLUMNS} FROM {_STORED}" if known_at is None else f"{_COLUMNS_THEN} FROM {_STORED_THEN}"
-        return [StoredChunk(*row) for row in self.query(f"SELECT {what} WHERE {where}", (known_at, *values))]
+        return list(starmap(StoredChunk, self.query(f"SELECT {what} WHERE {where}", (known_at, *values))))
 
     def count(self, tenant: str) -> dict[str, int]:
         """Return a dict with the numbers of a tenant's chunks, parents, edges, entities, sessions and retractions."""

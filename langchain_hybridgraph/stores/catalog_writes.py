@@ -1,6 +1,7 @@
 """SQL statements for changes and memories in the catalog."""
 
 import dataclasses
+import json
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -18,7 +19,6 @@ from langchain_hybridgraph.stores.chunk_rows import (
     ChunkRow,
     json_list,
     mode_name,
-    number_list,
     parse_metadata,
 )
 
@@ -241,7 +241,7 @@ def delete_tenant(connection: sqlite3.Connection, tenant: str) -> list[int]:
 
 def _select(connection: sqlite3.Connection, sql: str, nodes: Iterable[int]) -> list[int]:
     """Run a statement with nodes as ?1, and return the first column of its result."""
-    return [row[0] for row in connection.execute(sql, (number_list(nodes),))]
+    return [row[0] for row in connection.execute(sql, (json.dumps(list(nodes)),))]
 
 
 def _delete_nodes(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:

@@ -294,7 +294,7 @@ class Maintenance:
 
         Raises ConfigurationError if the embedding cannot be fitted.
         """
-        if not isinstance(self._index.embedding, FittedEmbedding):
+        if not isinstance(self._index.generation.embedding, FittedEmbedding):
             raise ConfigurationError(
                 f"{self._index.settings.name} is pretrained, so it cannot be fitted to the texts of the index; "
                 "to use another embedding, create a new index"

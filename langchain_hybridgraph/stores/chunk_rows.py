@@ -157,11 +157,6 @@ def json_list(texts: Iterable[str]) -> str:
     return json.dumps([text for text in texts if "\0" not in text])
 
 
-def number_list(values: Iterable[int]) -> str:
-    """Encode numbers for SQLite's ``json_each``."""
-    return json.dumps(list(values))
-
-
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
     """Return chunks and parents in the form that the catalog writes, without row numbers.
 

@@ -11,7 +11,7 @@ import numpy as np
 from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import EDGE
-from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list, number_list
+from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list
 from langchain_hybridgraph.stores.graph import (
     MENTIONS_CODE,
     EdgeColumns,
@@ -76,7 +76,7 @@ class _IndexGraph(ScopedGraph):
         id_of: dict[int, str] = {}
         if (rows < 0).any():
             sql = "SELECT node, id FROM nodes WHERE node IN (SELECT value FROM json_each(?2))"
-            id_of = dict(self.index.query(sql, number_list(nodes[rows < 0].tolist())))
+            id_of = dict(self.index.query(sql, json.dumps(nodes[rows < 0].tolist())))
         chunks = iter(self.snapshot.rows.ids(rows[rows >= 0].tolist()))
         pairs = zip(nodes.tolist(), rows.tolist(), strict=True)
         return [next(chunks) if row >= 0 else id_of.get(node, "") for node, row in pairs]
@@ -129,7 +129,7 @@ class GraphView:
     def scoped(self, scope: Scope, edge_filter: EdgeFilter) -> ScopedGraph:
         """Return the part of the graph that a call with this scope may see (see ``stores.protocols.HasGraph``)."""
         index = self._index
-        index.check_scope(scope)
+        scope.check_tenant(index.settings.tenant)
         with index.guard:
             snapshot, graph = self._latest()
             visible_rows = np.append(index.allowed_rows(snapshot.rows, scope), False)
@@ -258,7 +258,7 @@ class DirectoryTree:
 
     def scoped(self, scope: Scope) -> Tree:
         """Return the tree that a call with this scope may see (see ``stores.protocols.HasTree``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             snapshot, state = self._latest()
             return Tree(state, _tree_rows(snapshot), self._index.allowed_rows(snapshot.rows, scope))

@@ -32,7 +32,7 @@ from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import check_name, filterable
 from langchain_hybridgraph.stores import catalog_writes
-from langchain_hybridgraph.stores.catalog import Catalog, hold_connections
+from langchain_hybridgraph.stores.catalog import CallGate, Catalog, gate, hold_connections
 from langchain_hybridgraph.stores.generations import (
     Embedding,
     FittedEmbedding,
@@ -41,9 +41,10 @@ from langchain_hybridgraph.stores.generations import (
     remove_others,
 )
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
+from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.stores.row_table import MetadataColumns, Rows
 from langchain_hybridgraph.stores.vectors import Packing, sync_path, unit
-from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, CallGate, WriterLock, check_locks, gate
+from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -336,11 +337,6 @@ class IndexFolder:
         """Vectors of the last :meth:`snapshot`."""
         return self._state.snapshot.generation
 
-    @property
-    def embedding(self) -> Embedding:
-        """Embedding of the current generation."""
-        return self.generation.embedding
-
     def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
         """Return the object of class ``kind`` that mirrors a part of the folder until it is closed."""
         mirrors = self._state.mirrors
@@ -428,12 +424,9 @@ class IndexFolder:
 
     def query(self, sql: str, *values: Any) -> list[Any]:
         """Return all rows of a SELECT statement, in which ?1 is the tenant and ``values`` are numbered from ?2."""
+        catalog, tenant = self.catalog, self.rows.tenant
         with self.guard:
-            return self.catalog.query(sql, (self.rows.tenant, *values))
-
-    def check_scope(self, scope: Scope) -> None:
-        """Raise TenantError if the scope belongs to another tenant."""
-        scope.check_tenant(self.settings.tenant)
+            return catalog.query(sql, (tenant, *values))
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
         if "embedding" not in facts or self._state.is_known_embedding:
@@ -590,8 +583,8 @@ class IndexFolder:
 
     def is_unfitted(self, generation: Generation) -> bool:
         """Return whether the embedding must still be fitted; fitting replaces the original with a copy."""
-        is_fitted = isinstance(self.settings.embedding, FittedEmbedding)
-        return is_fitted and generation.embedding is self.settings.embedding
+        original = self.settings.embedding
+        return generation.embedding is original and implements(original, FittedEmbedding)
 
     def embed(self, texts: Sequence[str], generation: Generation) -> NDArray[np.float32]:
         """Return the unit vectors of texts, of shape (len(texts), dimension).

@@ -120,13 +120,13 @@ class EmbeddedMemory:
 
     def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
         """Return the state of each of these chunks and parents (see ``catalog_writes.learned``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         with self._index.guard, self._index.catalog.reading() as connection:
             return catalog_writes.learned(connection, self._index.rows.tenant, ids, scope.known_at)
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
         """Return the states of these chunks as columns; parents have values only with ``known_at``."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         if scope.known_at is not None:
             memories = self.states(ids, scope)
             return MemoryColumns.of([memories.get(id, _NOTHING) for id in ids])
@@ -360,7 +360,7 @@ class MemoryIntake(Reader):
 
     def has_pretrained_model(self) -> bool:
         """Return whether the vectors come from a model that was not fitted to the texts of this index."""
-        return not isinstance(self._index.embedding, FittedEmbedding)
+        return not isinstance(self._index.generation.embedding, FittedEmbedding)
 
     def unknown_word_share(self, text: str, other: str) -> float:
         """Return the share of words in ``text`` that neither the fitted model nor ``other`` contains; 0 if not fitted.
@@ -389,7 +389,7 @@ class MemoryIntake(Reader):
         batch = catalog_rows(chunks, [], self._index.rows.tenant)
         vectors_by_id = None
         # A model fitted to the corpus may have been fitted again since the vectors were computed.
-        if vectors is not None and not isinstance(self._index.embedding, FittedEmbedding):
+        if vectors is not None and not isinstance(self._index.generation.embedding, FittedEmbedding):
             vectors_by_id = {chunk.id: vector for chunk, vector in zip(chunks, vectors, strict=True)}
         with self._index.writer():
             undated = [entry.id for entry in batch if entry.metadata_values.created_at is None]

@@ -55,7 +55,10 @@ class AwaitsVectors(SearchesVectors, Protocol):
 
 @runtime_checkable
 class SearchesKeywords(Protocol):
-    """A store that searches chunks by keywords."""
+    """A store that searches chunks by keywords.
+
+    If ``has_fast_keyword_search`` is present and true, a search takes no longer than starting a thread.
+    """
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the ``n`` chunks in the query's scope with the largest BM25 scores, best first, ties by id.
@@ -65,15 +68,6 @@ class SearchesKeywords(Protocol):
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
-
-
-@runtime_checkable
-class HasFastKeywords(Protocol):
-    """A store that reports whether its keyword search takes no longer than starting a thread."""
-
-    @property
-    def has_fast_keyword_search(self) -> bool:
-        """Whether a keyword search currently takes no longer than starting a thread."""
 
 
 class HybridResult(NamedTuple):
@@ -147,15 +141,6 @@ class FindsContents(Protocol):
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Map each known (text, source) pair to the id of its chunk; a missing source is ""."""
-
-
-@runtime_checkable
-class HasFastLookups(Protocol):
-    """A store that reports whether its look-ups by id take well under a millisecond."""
-
-    @property
-    def has_fast_lookups(self) -> bool:
-        """Whether look-ups take well under a millisecond, so that the caller need not start a thread for them."""
 
 
 @runtime_checkable

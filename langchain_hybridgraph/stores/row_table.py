@@ -6,8 +6,9 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -125,7 +126,8 @@ class Rows:
 
     def rows(self, ids: Iterable[str]) -> list[int]:
         """Return the rows of these ids, in the same order; ids without a row are left out."""
-        return [row for id in ids if (row := self._row_of.get(id)) is not None]
+        rows = list(map(self._row_of.get, ids))
+        return [row for row in rows if row is not None] if None in rows else cast("list[int]", rows)
 
     def places(self, ids: Iterable[str]) -> list[int]:
         """Return the row of each of these ids, or -1 for an id without a row."""
@@ -133,12 +135,14 @@ class Rows:
 
     def ids(self, rows: Iterable[int]) -> list[str]:
         """Return the ids of these rows."""
-        return [self._ids[row] for row in rows]
+        return list(map(self._ids.__getitem__, rows))
 
     def scored_ids(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
         """Return the ids of these rows with their scores, best first, ties by id."""
-        ordered = sorted((-score, self._ids[row]) for row, score in zip(rows, scores, strict=True))
-        return [ScoredId(id, -score) for score, id in ordered]
+        entries = list(map(ScoredId, self.ids(rows), scores))
+        entries.sort(key=itemgetter(0))
+        entries.sort(key=itemgetter(1), reverse=True)  # a stable sort
+        return entries
 
     def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float]]) -> None:
         rows, times = np.array(row_list, np.int64), np.array(time_lists, np.float64)

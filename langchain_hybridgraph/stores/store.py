@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
-from langchain_hybridgraph.records import FileRecord, check_name
+from langchain_hybridgraph.records import SESSION, FileRecord, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.chunk_rows import chunk_in
@@ -57,7 +57,7 @@ class Sessions:
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return up to ``n`` turns of a session in the scope, newest first (see ``stores.protocols.HasSessions``)."""
-        self._index.check_scope(scope)
+        scope.check_tenant(self._index.settings.tenant)
         order = "tenant = ?2 AND session = ?3 ORDER BY turn DESC, created_at DESC, row DESC LIMIT ?4 OFFSET ?5"
         name, turns, page = (self._index.rows.tenant, reference(session_id)), list[Chunk](), 0
         with self._index.guard:
@@ -97,7 +97,7 @@ class Sessions:
             for number, (role, text) in enumerate(turns, last + 1):
                 one = {**about, "role": role, "turn": number, "created_at": iso_time(created)}
                 ParsedMetadata.check(one)
-                chunks.append(Chunk(f"session:{session_id}#{number}", text, one, f"session:{session_id}"))
+                chunks.append(Chunk(f"{SESSION}{session_id}#{number}", text, one, f"{SESSION}{session_id}"))
             self._writer.upsert(chunks)
             if chunks:
                 self._writer.flush()
@@ -229,7 +229,7 @@ class EmbeddedStore(Writer):
     @property
     def embedding(self) -> Embedding:
         """Embedding that the store uses; for an embedding such as LSA, this is the latest fitted model."""
-        return self._index.embedding
+        return self._index.generation.embedding
 
     @property
     def clock(self) -> Callable[[], float]:

@@ -297,13 +297,13 @@ class TantivyIndex(KeywordIndex):
         question, searcher = self.question(text), self._open_searcher()
         with tantivy_errors("the keyword scores failed"):
             query = self._query_of(question, headings=headings)
-            row_set = {int(row) for row in rows}
+            row_set = set(map(int, rows))
             if query is None or not row_set:
                 return {}
-            most = searcher.num_docs
-            if _ROW_COST * len(row_set) <= most:
-                query, most = self._among(query, row_set), len(row_set)
-            hit_rows, scores = ranked_rows(searcher, query, most)
+            if _ROW_COST * len(row_set) <= searcher.num_docs:
+                hit_rows, scores = ranked_rows(searcher, self._among(query, row_set), len(row_set))
+                return dict(zip(hit_rows.tolist(), scores.tolist(), strict=True))
+            hit_rows, scores = ranked_rows(searcher, query, searcher.num_docs)
             every = zip(hit_rows.tolist(), scores.tolist(), strict=True)
             return {row: score for row, score in every if row in row_set}
 
@@ -313,8 +313,11 @@ class TantivyIndex(KeywordIndex):
 
         with tantivy_errors("the search for identifiers failed"):
             searcher = self._open_searcher()
-            few = [term for term in terms if 0 < self._frequency(*term) <= _MOST_POSTINGS]
-            postings: dict[Term, list[int]] = {term: [] for term in few}
+            postings: dict[Term, list[int]] = {}
+            for term in terms:
+                if 0 < self._frequency(*term) <= _MOST_POSTINGS:
+                    postings[term] = []
+            few = list(postings)
             for start in range(0, len(few), _TERMS_PER_SEARCH):
                 batch = few[start : start + _TERMS_PER_SEARCH]
                 bits = [
@@ -425,7 +428,7 @@ class TantivyIndex(KeywordIndex):
         weights: dict[Field, float] = {"text": 1.0, "headings": question.headings_weight} if headings else {"text": 1.0}
         clauses = []
         for field, weight in weights.items():
-            weights_of_terms = question.information(field)
+            weights_of_terms = question.information[field]
             for term, count in question.terms:
                 if term in weights_of_terms:
                     query = tantivy.Query.term_query(self._schema, field, term, "freq")

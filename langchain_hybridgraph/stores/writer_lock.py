@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError
+from langchain_hybridgraph.errors import ReadOnlyError, StoreError, StoreLockedError, StoreUnavailableError
 from langchain_hybridgraph.execution.threads import at_fork
 
 try:
@@ -149,6 +149,8 @@ class FileLock:
     def _open(self) -> int:
         try:
             return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError as error:
+            raise StoreUnavailableError(f"{self.path.parent} was moved or deleted: put it back") from error
         except OSError as error:
             raise ReadOnlyError(
                 f"{self.path.parent} cannot be written to ({error.strerror}): searches work, but changes need a "
@@ -206,79 +208,6 @@ class WriterLock:
             f"waited {timeout:g} s to write to {folder}, which {holder} is writing to: wait longer with "
             "write_timeout=…, or write in smaller batches there; reading is still possible"
         )
-
-
-class CallGate:
-    """Counts the threads inside, so that closing and forking can wait for them.
-
-    A thread that is inside one of several gates with the same ``calls`` may enter the others during a fork, so that it
-    can finish its call.
-    """
-
-    def __init__(self, calls: list[int] | None = None) -> None:
-        self.is_lost = False
-        """Whether this process was forked while another thread was inside, so that nothing may be used here."""
-        self._users: list[int] = []  # threads; an iterator may be closed by another thread than its own
-        self._calls = [] if calls is None else calls
-        self._forking: int | None = None
-        self._is_shut = False
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def use(self) -> Iterator[None]:
-        """Make closing and forks wait for the ``with`` block; before it, wait for the end of a fork."""
-        thread = threading.get_ident()
-        with self._changed:
-            self._changed.wait_for(lambda: self._forking in {None, thread} or thread in self._calls)
-            if self._is_shut:
-                raise StoreError("the store is closed: open it again with HybridGraphStore(path)")
-            self._users.append(thread)
-            self._calls.append(thread)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._users.remove(thread)
-                self._calls.remove(thread)
-                self._changed.notify_all()
-
-    def shut(self, patience: float = 10.0) -> bool:
-        """Reject new calls and wait up to ``patience`` seconds for running ones; return False if already shut."""
-        with self._changed:
-            if self._is_shut:
-                return False
-            self._is_shut = True
-            self._changed.wait_for(lambda: not self._users, patience)
-            return True
-
-    def hold(self, deadline: float) -> None:
-        """Let no other thread in, and wait for those inside until ``deadline`` (``time.monotonic()``)."""
-        thread = threading.get_ident()
-        with self._changed:
-            self._forking = thread
-            self._changed.wait_for(lambda: set(self._users) <= {thread}, max(0.0, deadline - time.monotonic()))
-
-    def let_in(self) -> None:
-        """Let threads in again after :meth:`hold`."""
-        with self._changed:
-            self._forking = None
-            self._changed.notify_all()
-
-    def begin_in_child(self) -> list[int]:
-        """Reset the gate in a forked child; return the threads that were inside during the fork."""
-        users, thread = self._users, threading.get_ident()
-        self._users = [each for each in users if each == thread]
-        self._calls[:] = [each for each in self._calls if each == thread]
-        self._forking, self._changed = None, threading.Condition()
-        return users
-
-
-gate = CallGate()
-"""Gate through which all connections to SQLite are opened, used and closed.
-
-A child inherits SQLite's locks and its list of open files: it would wait forever for a lock that another thread held,
-and write without a lock to a file that was open.
-"""
 
 
 _locks: weakref.WeakSet[FileLock] = weakref.WeakSet()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,7 +114,7 @@ def _calls(manager: Any, trace: Trace) -> list[tuple[tuple[Any, ...], dict[str, 
         "degraded": list(trace.reasons),
         "remarks": dict(trace.remarks),
         "took_ms": round(trace.took_ms, 3),
-        "results": [{"id": id, "score": score} for id, score in trace.results],
+        "results": [{"id": id, "score": score} for id, score in trace.results()],
     }
     events: list[tuple[str, dict[str, Any]]] = [
         (
@@ -157,18 +156,14 @@ class RetrievalStatistics:
         with self._lock:
             self._answers += 1
             self._documents += documents
-            self._degraded.update(trace.reasons)
+            for reason in trace.reasons:
+                self._degraded[reason] += 1
             self._took_ms.append(trace.took_ms)
 
-    @contextmanager
-    def count_errors(self) -> Iterator[None]:
-        """Return a context manager for a call. If it raises, the call and the class of its error are counted."""
-        try:
-            yield
-        except Exception as error:
-            with self._lock:
-                self._errors[type(error).__name__] += 1
-            raise
+    def record_error(self, error: Exception) -> None:
+        """Count a call that raised an error, and the class of the error."""
+        with self._lock:
+            self._errors[type(error).__name__] += 1
 
     def report(self) -> dict[str, Any]:
         """Return the numbers of calls, errors and degradations, the mean number of Documents, and latency percentiles.

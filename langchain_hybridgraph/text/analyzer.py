@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import heapq
 import logging
 import math
 import re
@@ -82,7 +81,9 @@ def function_words(words: Iterable[str]) -> FunctionWords:
     True
     """
     languages_of = _languages_of_words()
-    votes = Counter(code for word in words if word in languages_of for code in languages_of[word])
+    votes: Counter[str] = Counter()
+    for word in words:
+        votes.update(languages_of.get(word, ()))
     if not votes:
         return FunctionWords(frozenset(), frozenset())
     return _languages()[max(votes, key=lambda code: (votes[code], code == "en", code))]
@@ -232,7 +233,7 @@ class Analyzer:
 
     def words(self, text: str) -> list[str]:
         """Return all words except stop words, or the stop words if there are no others, in order, with repetitions."""
-        return self._telling.words(text) or self._every.words(text)
+        return self._telling.join_words(text).split() or self._every.join_words(text).split()
 
     def count_words(self, text: str) -> int:
         """Return the number of different words in a text, without stop words unless there are no others.
@@ -243,16 +244,18 @@ class Analyzer:
         (2, 2)
         """
         forms = dict.fromkeys(_surface_forms(text))
-        telling = [form for form in forms if self._telling[form]] or forms
-        return sum(math.ceil(len(form) / 2) if _UNSPACED.search(form) else 1 for form in telling)
+        count = 0
+        for form in list(filter(self._telling.__getitem__, forms)) or forms:
+            count += math.ceil(len(form) / 2) if _UNSPACED.search(form) else 1
+        return count
 
     def has_telling_words(self, text: str) -> bool:
         """Return whether a question contains at least one word that is not a stop word."""
-        return bool(self._telling.words(text))
+        return bool(self._telling.join_words(text).strip())
 
     def all_words(self, text: str) -> list[str]:
         """Return all words of a text, including stop words, as an index stores them."""
-        return self._every.words(text)
+        return self._every.join_words(text).split()
 
     def joined_words(self, text: str) -> str:
         """Return the words of :meth:`all_words` as one string, separated by spaces."""
@@ -302,9 +305,6 @@ class _Vocabulary(dict[str, str]):
         super().__init__()
         self._stem, self._keep, self._lower, self._fold = stem, keep, lower, fold
 
-    def words(self, text: str) -> list[str]:
-        return self.join_words(text).split()
-
     def join_words(self, text: str) -> str:
         return " ".join(map(self.__getitem__, _surface_forms(text)))
 
@@ -313,7 +313,10 @@ class _Vocabulary(dict[str, str]):
             return " ".join(map(self._run, _SCRIPT_RUNS.findall(form)))
         if len(form) > _LONGEST:
             return self[form[:_LONGEST]]
-        matching = " ".join(map(self._word, [form, *_parts(form)]))
+        parts = _HUMPS.split(form)
+        # A word with single letters, such as "iPhone" or "IPv6", is not divided.
+        forms = [form, *parts] if len(parts) > 1 and min(map(len, parts)) > 1 else [form]
+        matching = " ".join(map(self._word, forms))
         if len(self) >= _CACHE_SIZE:
             self.clear()
         self[form] = matching
@@ -384,12 +387,6 @@ def _surface_forms(text: str) -> list[str]:
     return _any_word().findall(_CONTRACTION.sub("", text).replace("_", " "))
 
 
-def _parts(form: str) -> list[str]:
-    """Return the parts of a CamelCase word, or [] for any other word and for single letters ("iPhone", "IPv6")."""
-    parts = _HUMPS.split(form)
-    return parts if len(parts) > 1 and min(map(len, parts)) > 1 else []
-
-
 @functools.cache
 def _any_word() -> re.Pattern[str]:
     return re.compile(f"\\w[\\w{combining_marks()}]*")
@@ -446,8 +443,9 @@ def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts
     [('ada', 2), ('lovelace', 1)]
     """
     counts = Counter(words)
-    weights = {
-        word: count * math.log(1 + texts / matching) for word, count in counts.items() if (matching := frequency(word))
-    }
-    best = heapq.nsmallest(MOST_WORDS, weights, key=lambda word: (-weights[word], word))
-    return sorted((word, counts[word]) for word in best)
+    weights: dict[str, float] = {}
+    for word in sorted(counts):
+        if matching := frequency(word):
+            weights[word] = counts[word] * math.log(1 + texts / matching)
+    best = sorted(weights, key=weights.__getitem__, reverse=True)[:MOST_WORDS]  # a stable sort
+    return sorted(zip(best, map(counts.__getitem__, best), strict=True))

@@ -11,7 +11,7 @@ import functools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from math import log1p
 from typing import Literal
@@ -75,8 +75,7 @@ def exact_matches(
     # "What is the capital of Mongolia?" does not refer to the only text with "capitalize" if no text contains
     # "Mongolia".
     unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(texts)
-    question_forms = list(_forms(question))
-    times = Counter(form.lower() for form in question_forms)
+    times = Counter(map(str.lower, chain.from_iterable(map(_split, question.split()))))
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, word_information in information.items():
@@ -84,7 +83,7 @@ def exact_matches(
         is_rare = share > _EVERYTHING or RARE * len(rows) <= texts
         for row in rows if is_rare else ():
             by_word[row] += CONTENT_SCORE * share**2 / len(rows)
-    for form, is_compound in islice(_kinds(question_forms).items(), MOST_FORMS):
+    for form, is_compound in islice(forms(question).items(), MOST_FORMS):
         with_form, with_name = rows_with("compounds", form) if is_compound else (), rows_with("name", form)
         if not with_form and not with_name:
             continue
@@ -111,11 +110,7 @@ def forms(text: str) -> dict[str, bool]:
     >>> forms("Ada's well-known bug is E-4711.")
     {'ada': False, 'well-known': True, 'bug': False, 'is': False, 'e-4711': True}
     """
-    return _kinds(_forms(text))
-
-
-def _kinds(forms: Iterable[str]) -> dict[str, bool]:
-    return {form.lower(): _is_compound(form) for form in forms}
+    return {form.lower(): _is_compound(form) for form in chain.from_iterable(map(_split, text.split()))}
 
 
 def compounds(text: str) -> list[str]:
@@ -126,7 +121,7 @@ def compounds(text: str) -> list[str]:
 def name_of(text: str) -> str | None:
     """Return the name of a text, or None if the text begins with a sentence or with several words."""
     match = _NAME.match(text.lstrip()[: 4 * _LONGEST].partition("\n")[0])
-    split = [] if match is None else list(_split(match[1]))
+    split = [] if match is None else _split(match[1])
     return split[0].lower() if len(split) == 1 else None
 
 
@@ -134,9 +129,7 @@ class _Compounds(dict[str, tuple[str, ...]]):
     """Cache that maps a run of characters between spaces to the compounds in it."""
 
     def __missing__(self, run: str) -> tuple[str, ...]:
-        word = run.strip(AROUND)
-        forms: Iterable[str] = (word,) if word.isascii() and word.isalnum() and len(word) <= _LONGEST else _split(run)
-        compounds = tuple(form.lower() for form in forms if _is_compound(form))
+        compounds = tuple(form.lower() for form in _split(run) if _is_compound(form))
         if len(self) >= _CACHE_SIZE:
             self.clear()
         if len(run) <= _LONGEST:
@@ -147,17 +140,15 @@ class _Compounds(dict[str, tuple[str, ...]]):
 _COMPOUNDS = _Compounds()
 
 
-def _forms(text: str) -> Iterator[str]:
-    return chain.from_iterable(map(_split, text.split()))
-
-
-def _split(run: str) -> Iterator[str]:
+def _split(run: str) -> list[str]:
+    """Return the forms in a run of characters without spaces."""
     if not run.isascii():
         run = unicodedata.normalize("NFKC", run).translate(_HYPHENS)
-    for part in _BREAKS.split(run):
-        form = _edges().sub("", _CONTRACTION.sub("", part))
-        if 0 < len(form) <= _LONGEST:
-            yield form
+    word = run.rstrip(".,:;!?")
+    if word.isascii() and word.isalnum():
+        return [word] if len(word) <= _LONGEST else []
+    parts = [_edges().sub("", _CONTRACTION.sub("", part)) for part in _BREAKS.split(run)]
+    return [form for form in parts if 0 < len(form) <= _LONGEST]
 
 
 @functools.cache

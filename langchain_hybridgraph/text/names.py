@@ -4,6 +4,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import chain
 from typing import NamedTuple
 
 from langchain_hybridgraph.text.analyzer import FunctionWords, Unaccented, combining_marks, function_words
@@ -41,18 +42,20 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     >>> [name.text for name in reading.names]
     ['Ada Lovelace', 'Charles Babbage', 'London']
     """
-    pieces = [_pieces(text) for text in texts]
+    pieces = list(map(_pieces, texts))
     vocabulary = {word for text in pieces for _, word in text}
     language = function_words(vocabulary.union(title[:MOST_LETTERS].lower().split()))
     runs = [list(_runs(text, language)) for text in pieces]
-    certain = {
-        word for text_runs in runs for run in text_runs for word in run.words[run.at_start :]
-    }  # capitalised inside a sentence
-    names = [
-        [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
-        for text, text_runs in zip(texts, runs, strict=True)
-    ]
-    return [TextNames(text_names, _words(text), language) for text_names, text in zip(names, pieces, strict=True)]
+    certain: set[str] = set()  # words that are capitalised inside a sentence
+    for run in chain.from_iterable(runs):
+        certain.update(run.words[run.at_start :])
+    readings = []
+    for text, text_pieces, text_runs in zip(texts, pieces, runs, strict=True):
+        names = list(_quoted(text))
+        for run in text_runs:
+            names += run.names(vocabulary, certain, language)
+        readings.append(TextNames(names, _words(text_pieces), language))
+    return readings
 
 
 # -- normal forms ------------------------------------------------------------------------------------------------------
@@ -386,7 +389,7 @@ def names_in(text: str) -> list[str]:
     """
     (reading,) = read([text])
     names = [entity_name(name.text, reading.language) for name in reading.names]
-    return list(dict.fromkeys(name for name in (*names, *possible_titles(reading.words)) if name))
+    return list(dict.fromkeys(filter(None, (*names, *possible_titles(reading.words)))))
 
 
 def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:

@@ -268,7 +268,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     @property
     def embeddings(self) -> Embeddings:
         """Embedding that the store uses."""
-        model = self.embedding
+        model = self._index.generation.embedding
         assert isinstance(model, Embeddings)
         return model
 

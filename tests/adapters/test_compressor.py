@@ -12,10 +12,7 @@ from langchain_hybridgraph.search.rerankers import ScoreReranker, TextReranker, 
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset
-    from langchain_classic.retrievers.document_compressors import (
-        CrossEncoderReranker,
-        LLMChainExtractor,
-    )
+    from langchain_classic.retrievers.document_compressors import CrossEncoderReranker, LLMChainExtractor
     from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
 
 QUERY = "red car"
@@ -24,12 +21,7 @@ TEXTS = {"a": "a blue boat", "b": "a red car", "c": "a red boat", "d": "cars"}
 
 def hits(texts=TEXTS, metadata=None):
     return [
-        Hit(
-            Chunk(id, text, metadata or {"source": f"{id}.md"}),
-            0.9 - i / 10,
-            "vector",
-            {"vector": 0.9 - i / 10},
-        )
+        Hit(Chunk(id, text, metadata or {"source": f"{id}.md"}), 0.9 - i / 10, "vector", {"vector": 0.9 - i / 10})
         for i, (id, text) in enumerate(texts.items())
     ]
 
@@ -69,10 +61,7 @@ def test_llm_chain_extractor_drops_and_shortens():
     extractor = LLMChainExtractor.from_llm(FakeListLLM(responses=["NO_OUTPUT", "red car", "red", "NO_OUTPUT"]))
     reranker = CompressorReranker(extractor)
     reranked_hits = apply_scores(candidates, reranker.rerank(QUERY, candidates), reranker)
-    assert [(h.id, h.chunk.text, h.score) for h in reranked_hits] == [
-        ("b", "a red car", 1.0),
-        ("c", "a red boat", 0.5),
-    ]
+    assert [(h.id, h.chunk.text, h.score) for h in reranked_hits] == [("b", "a red car", 1.0), ("c", "a red boat", 0.5)]
 
 
 # -- scores
@@ -82,12 +71,7 @@ def test_a_stored_relevance_score_is_ignored():
     """A ``relevance_score`` stored in a chunk's metadata is not mistaken for the compressor's score."""
     unchanged = Compressor(of=lambda documents: documents)
     candidates = hits(metadata={"relevance_score": 0.01})
-    assert reranked(unchanged, candidates) == {
-        "a": 1,
-        "b": 0.75,
-        "c": 0.5,
-        "d": 0.25,
-    }
+    assert reranked(unchanged, candidates) == {"a": 1, "b": 0.75, "c": 0.5, "d": 0.25}
 
 
 def test_the_best_of_several_scores():

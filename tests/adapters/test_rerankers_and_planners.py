@@ -66,33 +66,22 @@ def test_a_model_by_name_needs_langchain(tmp_path, store, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("form", "kind"),
+    ("option", "form", "kind"),
     [
-        ("rules", "RulePlanner"),
-        ("{type: llm, model: 'my_application:model'}", "QueryPlanner"),
-        ("'my_application:planner'", "function"),
+        ("planner", "rules", "RulePlanner"),
+        ("planner", "{type: llm, model: 'my_application:model'}", "QueryPlanner"),
+        ("planner", "'my_application:planner'", "function"),
+        ("expander", "{type: llm, model: 'my_application:model', turns: 3}", "LLMRewrite"),
+        ("expander", "'my_application:shout'", "function"),
     ],
 )
-def test_a_planner_by_name(tmp_path, store, form, kind):
-    """A planner can be rules, a chat model or a factory function of the application."""
-    settings = configured(tmp_path, f"tree: {{planner: {form}}}")
-    assert type(HierarchicalRetriever.from_settings(settings, store=store).planner).__name__ == kind
-
-
-@pytest.mark.parametrize(
-    ("form", "kind"),
-    [
-        ("history_terms", "HistoryTerms"),
-        ("{type: append_history, turns: 2}", "AppendHistory"),
-        ("{type: llm, model: 'my_application:model', turns: 3}", "LLMRewrite"),
-        ("'my_application:shout'", "function"),
-    ],
-)
-def test_an_expander_by_name(tmp_path, store, form, kind):
-    """An expander can be one of the package's, a chat model or a factory function of the application."""
-    (tmp_path / "settings.yaml").write_text(f"advanced: {{expander: {form}}}", encoding="utf-8")
-    retriever = AdvancedRetriever.from_config(tmp_path / "settings.yaml", store=store)
-    assert type(retriever.expander).__name__ == kind
+def test_a_planner_or_expander_by_name(tmp_path, store, option, form, kind):
+    """A planner or expander can be one of the package's, a chat model or a factory function of the application."""
+    section, retriever = {"planner": ("tree", HierarchicalRetriever), "expander": ("advanced", AdvancedRetriever)}[
+        option
+    ]
+    (tmp_path / "settings.yaml").write_text(f"{section}: {{{option}: {form}}}", encoding="utf-8")
+    assert type(getattr(retriever.from_config(tmp_path / "settings.yaml", store=store), option)).__name__ == kind
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,12 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
 from pydantic import BaseModel, Field
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    ingest,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, format_documents
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 PAGES = {"trains.md": "Trains carry coal in winter.", "ships.md": "Ships carry coal, too.", "salt.md": "Salt is white."}
-KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +29,7 @@ def call_tool(tool, **arguments):
     return tool.invoke({"name": tool.name, "args": arguments, "id": "1", "type": "tool_call"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS[:3])
 def test_the_answer_has_text_and_documents(store, kind):
     """The tool's message contains ids, scores and texts, and its artifact the Documents."""
     message = call_tool(kind(store).as_tool(), query="coal trains", k=2)
@@ -75,7 +68,7 @@ def test_invalid_arguments_in_a_tool_node(store):
         assert graph.invoke({"messages": [call]})["messages"][-1].status == "error"
 
 
-@pytest.mark.parametrize("kind", [*KINDS, MemoryRetriever])
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 def test_capabilities_that_the_store_lacks_are_not_reported(kind):
     """An answer is not reported as incomplete because the store has no edges, directories or model."""
     with HybridGraphStore(None) as plain:

@@ -5,18 +5,14 @@ import shutil
 
 import pytest
 
-pytest.importorskip("typer")
-
-from typer.testing import CliRunner
-
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.app import app
+from tests.cli.commands import hybridgraph
 
 LINES = '{"id": "p1", "text": "A grinder."}\n{"text": "A kettle."}\n{"text": "A filter."}\n'
 
 
 def ingest(*arguments, code=0):
-    done = CliRunner().invoke(app, ["ingest", *map(str, arguments), "--json", "--embedding", "lsa"])
+    done = hybridgraph("ingest", *arguments, "--json", "--embedding", "lsa")
     assert done.exit_code == code, done.stderr
     return json.loads(done.stdout) if not code else done.stderr
 
@@ -87,7 +83,7 @@ def test_a_folder_that_is_gone(here):
     """--prune deletes the documents of a deleted folder below a path, and reports how many it deleted."""
     shutil.rmtree(here / "docs" / "sub")
     assert "path 'docs/sub' does not exist" in ingest("docs/sub", "--index", "index", "--prune", code=2)
-    done = CliRunner().invoke(app, ["ingest", "docs", "--index", "index", "--prune"])
+    done = hybridgraph("ingest", "docs", "--index", "index", "--prune")
     assert done.exit_code == 0
     assert "deleted 2 documents whose files are gone: docs/sub/b.md, docs/sub/c.md\n" in done.stdout
 

@@ -7,19 +7,9 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-from typer.testing import CliRunner
-
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.stores.check import list_tenants
-
-
-def hybridgraph(*arguments, **options):
-    """Run the command line in this process."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+from tests.cli.commands import answer, hybridgraph
 
 
 @pytest.fixture
@@ -33,13 +23,12 @@ def index(tmp_path):
 def test_tenants_are_listed(index):
     """tenants prints one line per tenant, or one JSON object with --json."""
     assert hybridgraph("tenants", "--index", index).stdout == "ada  2 chunks\nbo  1 chunk\n"
-    assert json.loads(hybridgraph("tenants", "--index", index, "--json").stdout) == {"tenants": {"ada": 2, "bo": 1}}
+    assert answer("tenants", "--index", index) == {"tenants": {"ada": 2, "bo": 1}}
 
 
 def test_a_tenant_is_dropped(index):
     """tenants drop --yes drops a tenant without asking and reports what it deleted."""
-    done = hybridgraph("tenants", "drop", "ada", "--index", index, "--yes", "--json")
-    assert json.loads(done.stdout)["dropped"]["chunks"] == 2
+    assert answer("tenants", "drop", "ada", "--index", index, "--yes")["dropped"]["chunks"] == 2
     assert list_tenants(index) == {"bo": 1}
 
 
@@ -66,9 +55,7 @@ def test_dropping_asks_first(index):
 def test_dropping_with_closed_input(index):
     """Without standard input, drop deletes nothing and asks for --yes."""
     command = [sys.executable, "-m", "langchain_hybridgraph.cli", "tenants", "drop", "ada", "--index", str(index)]
-    done = subprocess.run(
-        ["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=600, check=False
-    )
+    done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "hybridgraph: nothing was deleted: answer y, or pass --yes\n"
     assert list_tenants(index) == {"ada": 2, "bo": 1}
@@ -78,17 +65,14 @@ def test_dropping_with_closed_input(index):
 def test_all_tenants_are_checked_at_once(index, verb):
     """check and repair cover the texts of all tenants without --tenant."""
     with sqlite3.connect(index / "catalogue.sqlite") as catalog:
-        catalog.execute(
-            "DELETE FROM learned WHERE node = (SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph')"
-        )
+        of_bo = "SELECT node FROM nodes WHERE tenant = 'bo' AND kind <> 'graph'"
+        catalog.execute(f"DELETE FROM learned WHERE node = ({of_bo})")
     done = hybridgraph(verb, "--index", index, "--json")
     result = json.loads(done.stdout)
     assert result["counts"]["chunks"] == 3
     if verb == "check":
         assert done.exit_code == 1
-        assert result["problems"] == [
-            "1 chunks have no learned values, so searches miss them; hybridgraph repair restores initial ones"
-        ]
+        assert "1 chunks have no learned values, so searches miss them" in result["problems"][0]
     else:
         assert (done.exit_code, result["problems"]) == (0, [])
 

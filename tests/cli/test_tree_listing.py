@@ -4,29 +4,14 @@ import json
 
 import pytest
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-from typer.testing import CliRunner
-
 from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.cli.app import app
+from tests.cli.commands import answer, hybridgraph
 
 FILES = {
     "my docs/über/cats.md": "# Cats\n\nCats purr when they are content.",
     "my docs/dogs.md": "Dogs bark at strangers.",
     "api/get.md": "GET /pets lists all pets.",
 }
-
-
-def hybridgraph(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def answer(*arguments):
-    done = hybridgraph(*arguments, "--json")
-    assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -72,20 +57,15 @@ def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
 def test_a_deleted_text_is_not_shown(index):
     """After a document is deleted, neither find nor tree prints its text."""
     hybridgraph("delete", "--index", index, "--document", "lib/my docs/dogs.md")
-    outputs = (
-        hybridgraph("find", "Dogs bark at strangers", "--index", index),
-        hybridgraph("tree", "--index", index, "--no-update"),
-    )
-    assert not any("strangers." in done.stdout for done in outputs)
-    assert "layers-stale: texts have changed" in " ".join(outputs[0].stdout.split())
+    find = hybridgraph("find", "Dogs bark at strangers", "--index", index).stdout
+    assert "strangers." not in find + hybridgraph("tree", "--index", index, "--no-update").stdout
+    assert "layers-stale: texts have changed" in " ".join(find.split())
 
 
 MESSAGES = [{"role": "user", "content": "Tell me about cats."}, {"role": "assistant", "content": "Cats purr."}]
 
 
-@pytest.mark.parametrize(
-    "conversation", [MESSAGES, {"messages": MESSAGES}, {"messages": MESSAGES, "summary": "About pets."}]
-)
+@pytest.mark.parametrize("conversation", [MESSAGES, {"messages": MESSAGES, "summary": "About pets."}])
 def test_find_in_a_conversation(index, tmp_path, conversation):
     """With --history, find plans up to five queries from the conversation and prints them."""
     (tmp_path / "chat.json").write_text(json.dumps(conversation, indent=1))

@@ -56,28 +56,22 @@ def random_lists(seed):
     ]
 
 
-def fused_by(ranx, lists, **settings):
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("fusion", "weights", "settings"),
+    [
+        (RAW, (1.0, 1.0), {"norm": None, "method": "rrf", "params": {"k": 60}}),
+        (ConvexCombination(normalize="max"), (0.7, 0.3), {"norm": "max", "method": "wsum"}),
+    ],
+    ids=["reciprocal ranks", "convex combination"],
+)
+def test_scores_are_those_of_ranx(ranx, fusion, weights, settings, seed):
+    """Reciprocal ranks with the constant 60, and a weighted sum of scores divided by the best, equal those of ranx."""
+    lists = random_lists(seed)
     runs = [ranx.Run({"q": scores}) for scores in lists]
-    return dict(ranx.fuse(runs, **settings).run["q"])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_reciprocal_ranks_are_those_of_ranx(ranx, seed):
-    """Unweighted reciprocal rank fusion with the constant 60 gives the same scores as ranx."""
-    lists = random_lists(seed)
-    theirs = fused_by(ranx, lists, norm=None, method="rrf", params={"k": 60})
-    ours = RAW([ranked(n, 1.0, ids) for n, ids in enumerate(lists)])
-    assert {one.id: one.score for one in ours} == pytest.approx(theirs)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_convex_combination_is_that_of_ranx(ranx, seed):
-    """The convex combination of scores divided by each list's best, with weights .7 and .3, equals that of ranx."""
-    lists = random_lists(seed)
-    theirs = fused_by(ranx, lists, norm="max", method="wsum", params={"weights": (0.7, 0.3)})
+    theirs = dict(ranx.fuse(runs, **{"params": {"weights": weights}} | settings).run["q"])
     rankings = [
         Ranking(f"source {n}", weight, [ScoredId(id, score) for id, score in scores.items()], scores)
-        for n, (weight, scores) in enumerate(zip((0.7, 0.3), lists, strict=True))
+        for n, (weight, scores) in enumerate(zip(weights, lists, strict=True))
     ]
-    ours = ConvexCombination(normalize="max")(rankings)
-    assert {one.id: one.score for one in ours} == pytest.approx(theirs)
+    assert {one.id: one.score for one in fusion(rankings)} == pytest.approx(theirs)

@@ -6,7 +6,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.display import draw, explain_result
+from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.display.explanation import excerpt, matches, quote, title
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge
@@ -20,12 +20,8 @@ def test_the_search_comes_first():
     """
     expansion = {"traversal": "bfs", "score": "hop_decay"}
     plan = {"weights": {"vector": 0.7, "keyword": 0.3}, "fusion": "max", "walk": expansion, "method": "graph"}
-    paragraph = explain_result(
-        answer(
-            search_hit("a", 0.9), degraded=("unknown-relation",), remarks={"unknown-relation": "no edge has it"}, **plan
-        )
-    ).split("\n\n")[0]
-    assert paragraph.split("\n") == [
+    plan |= {"degraded": ("unknown-relation",), "remarks": {"unknown-relation": "no edge has it"}}
+    assert explain_result(answer(search_hit("a", 0.9), **plan)).split("\n\n")[0].split("\n") == [
         "Who wrote it?",
         "1 hit in 2.0 ms, searched by vector (weight 0.7) and keyword (weight 0.3), fusion max, "
         "then expanded through edges (traversal bfs, score hop_decay).",
@@ -64,11 +60,7 @@ def test_every_hit_has_a_paragraph():
     """The explanation of a hit has its rank, title, id, text, reasons and seed."""
     hits = search_hit("a", 0.9), graph_hit(("a", "b"), 0.5, ("entity:ada", 0.8), title="The engine")
     _, _, second = explain_result(answer(*hits)).split("\n\n")
-    assert second.split("\n   ") == [
-        "2. The engine (b)",
-        "“Text of b.”",
-        hits[1].explain(),
-    ]
+    assert second.split("\n   ") == ["2. The engine (b)", "“Text of b.”", hits[1].explain()]
 
 
 def test_titles_and_quotes():
@@ -82,11 +74,7 @@ def test_titles_and_quotes():
     assert quote(hit, 20) == "She wrote the first …"
 
 
-TEXTS = {
-    "ada": "Ada wrote the first program.",
-    "engine": "A machine of brass and steam.",
-    "tea": "How to brew tea.",
-}
+TEXTS = {"ada": "Ada wrote the first program.", "engine": "A machine of brass and steam.", "tea": "How to brew tea."}
 QUESTION = "Who wrote the first program?"
 
 
@@ -97,19 +85,9 @@ def store():
     return vector_store
 
 
-def test_the_plan_names_the_traversal(store):
-    """``plan`` names the traversal and the score, and has None for a search without a traversal."""
-    expansion = (
-        GraphRetriever(store, graph={"traversal": "bfs", "score": lambda visited: visited.seed})
-        .retrieve(QUESTION)
-        .plan["walk"]
-    )
-    assert expansion == {"traversal": "bfs", "score": "<lambda>"}
-    assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
-
-
 def test_the_plan_uses_the_names_of_the_settings(store):
     """``plan`` names the fusion and both parts of a combined traversal as settings do, and explain says the same."""
+    assert HybridRetriever(store).retrieve(QUESTION).plan["walk"] is None
     plan = MemoryRetriever(store).retrieve(QUESTION).plan
     walk = {"traversal": "evidence and water_circle", "score": "noisy_or"}
     assert (plan["fusion"], plan["walk"]) == ("convex", walk)
@@ -118,16 +96,6 @@ def test_the_plan_uses_the_names_of_the_settings(store):
     assert explanation.startswith(f"{QUESTION}\n2 hits in ")
     assert "then expanded through edges (traversal bfs, score hop_decay)." in explanation
     assert "1 hop from ada to engine: references (weight 0.80, “For which machine she wrote.”)" in explanation
-
-
-def test_a_picture_shows_the_hits(store):
-    """A picture of a result has the k hits with their ranks, at the requested width."""
-    pytest.importorskip("matplotlib")
-    retriever = GraphRetriever(store, graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1})
-    figure = draw(retriever.retrieve(QUESTION, k=2), width=8)
-    labels = [text.get_text().replace("\n", " ").partition("   ")[0] for text in figure.axes[0].texts]
-    assert {"1\xa0\xa0Ada wrote the first program.", "2\xa0\xa0A machine of brass and steam."} <= {*labels}
-    assert figure.get_figwidth() == 8
 
 
 def words(text, query, language="english"):
@@ -164,8 +132,40 @@ def test_another_language():
 def test_the_passage_has_the_most_matches():
     """The passage of a long text has the most words of the query and starts at a word, else at the beginning."""
     text = "parcel " + "filler " * 100 + "the lost parcel came back " + "filler " * 100
-    passage = "".join(piece for piece, _ in excerpt(text, "lost parcel", "english", 100))
-    assert passage.startswith("… filler")
-    assert "lost parcel" in passage
-    assert len(passage) < 110
+    best = passage(text, 100, "lost parcel")
+    assert best.startswith("… filler")
+    assert "lost parcel" in best
+    assert len(best) < 110
     assert excerpt("word " * 100, "parcel", "english", 10) == [("word word", False), (" …", False)]
+
+
+def passage(text, size, query="quokkas"):
+    return "".join(piece for piece, _ in excerpt(text, query, "english", size))
+
+
+CODE = "results = store.search(k=5) " * 20 + "name = 'quokka' " + "print(results) " * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A quokka sleeps. It eats leaves.", "A quokka sleeps. …"),
+        ("It eats leaves. A quokka sleeps.", "… A quokka sleeps."),
+        ("It has long ears.", "It has long ears."),
+    ],
+)
+def test_a_passage_begins_with_a_sentence(text, expected):
+    """The passage begins with the sentence that contains the words, or with the first one."""
+    assert passage(text, 18) == expected
+
+
+def test_a_word_inside_a_long_sentence_is_shown():
+    """A word far from the beginning of its sentence, as in a block of code, is shown with its surroundings."""
+    text = f"It searches the store. {CODE}"
+    assert passage(text, 60) == "… = store.search(k=5) name = 'quokka' print(results) …"
+    assert [piece for piece, is_match in excerpt(text, "quokkas", "english", 60) if is_match] == ["quokka"]
+
+
+def test_a_word_inside_a_text_without_blanks_is_shown():
+    """In a text without blanks, the passage begins with the word."""
+    assert "quokka" in passage(f"{'x-' * 500}quokka", 60)

@@ -2,10 +2,8 @@
 
 import json
 import math
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,12 +12,12 @@ from hypothesis import strategies as st
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
-from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings import lsa
 from langchain_hybridgraph.embeddings.lsa import NotFittedError
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
+from tests.support.python_process import output_of_python
 
 TEXTS = [
     "The cat purrs on the sofa.",
@@ -148,15 +146,8 @@ def test_a_fit_is_the_same_in_another_process(fitted):
         "import json, sys; from langchain_hybridgraph.embeddings import lsa; lsa.FEW_TEXTS = 0\n"
         "texts = json.load(sys.stdin); print(json.dumps(lsa.LSAModel().fit(texts).embed_documents(texts)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps(TEXTS),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(lsa.__file__).parents[2],
-    )
-    assert json.loads(done.stdout) == fitted.embed_documents(TEXTS)
+    output = output_of_python("-c", code, input=json.dumps(TEXTS))
+    assert json.loads(output) == fitted.embed_documents(TEXTS)
 
 
 def test_many_texts_are_sampled(monkeypatch):
@@ -175,17 +166,11 @@ def test_the_most_common_words_are_used(monkeypatch):
     assert vectors.any(axis=1).tolist() == [True, False, False, True]
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda model: model.embed_query("cat"),
-        lambda model: model.save("never written"),
-    ],
-)
+@pytest.mark.parametrize("use", ["embed_query", "save"])
 def test_an_unfitted_model_raises(use):
     """Every use of a model before its first fit raises NotFittedError, which explains how to fit it."""
     with pytest.raises(NotFittedError, match=r"\.fit\(texts\)"):
-        use(LSAEmbeddings())
+        getattr(LSAEmbeddings(), use)("cat")
 
 
 @pytest.mark.parametrize(("unknown", "due"), [(2, False), (3, True)])
@@ -289,17 +274,3 @@ def test_fitting_returns_the_vectors(count, monkeypatch):
     texts = [" ".join(random.choice(words, 12)) for _ in range(count)]
     model = LSAEmbeddings()
     assert np.array_equal(model.fit_transform(texts), model.vectors(texts))
-
-
-def test_an_index_analyses_each_text_once(monkeypatch):
-    """Indexing texts with an unfitted LSA model analyses each text only once."""
-    analysed = []
-    terms = lsa._terms
-    monkeypatch.setattr(
-        lsa, "_terms", lambda analyzer, has_topics, text: analysed.append(text) or terms(analyzer, has_topics, text)
-    )
-    texts = [f"Text {number} about cats." for number in range(40)]
-    with HybridGraphStore(None, "lsa") as store:
-        store.add_texts(texts)
-        assert sorted(analysed) == sorted(texts)
-        assert store.similarity_search("text 7 about cats", k=1)[0].page_content == texts[7]

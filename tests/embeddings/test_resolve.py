@@ -42,19 +42,14 @@ def mine(monkeypatch):
 
 
 def test_names_and_objects():
-    """A factory can be a function, a class or an attribute of an object in the module; an object is not changed."""
+    """A factory, which gets the options, can be a function, a class or an attribute; an object is not changed."""
     for spec in ("mine:make", "mine:NamedEmbeddings", "mine:inner.make"):
-        assert isinstance(resolve_embedding(spec), NamedEmbeddings)
+        assert resolve_embedding(spec, model="m").model == "m"
     assert repr(resolve_embedding("lsa", language="french")) == "LSAEmbeddings(language='french', not fitted)"
     embedding = DeterministicFakeEmbedding(size=4)
     assert resolve_embedding(embedding) is embedding
     with pytest.raises(ConfigurationError, match="size"):
         resolve_embedding(embedding, size=4)
-
-
-def test_options_go_to_the_factory():
-    """Keyword options are passed to a user's factory."""
-    assert resolve_embedding("mine:make", model="m").model == "m"
 
 
 @pytest.mark.parametrize(

@@ -240,14 +240,8 @@ def test_each_inner_search_has_a_context_of_its_own(run):
 
     def set_name(value):
         NAME.set(value)
-        return (
-            yield [
-                Effect("inline", NAME.get),
-                Effect("worker", NAME.get),
-                Effect("quick", NAME.get, quick=True),
-                Effect("awaited", NAME.get, name),
-            ]
-        )
+        calls = [Effect("worker", NAME.get), Effect("quick", NAME.get, quick=True), Effect("awaited", NAME.get, name)]
+        return (yield [Effect("inline", NAME.get), *calls])
 
     before = NAME.get()
     assert run(together([set_name("a"), set_name("b")])) == [["a"] * 4, ["b"] * 4]
@@ -274,10 +268,8 @@ def test_a_search_that_raises_closes_the_others():
     with pytest.raises(OSError, match="gone"):
         drive(together([waiting(), failing(error)]))
     assert closed == [True]
-    assert drive(together([attempt("a", failing(error)), attempt("b", steps_of(lambda: 1))])) == [
-        Failure("a", error),
-        [1],
-    ]
+    attempts = [attempt("a", failing(error)), attempt("b", steps_of(lambda: 1))]
+    assert drive(together(attempts)) == [Failure("a", error), [1]]
 
 
 def test_the_deadline_of_an_inner_search_applies_only_to_its_calls(run, gate):

@@ -10,7 +10,8 @@ the index must contain exactly the chunks that the writers have not deleted, and
 Before the first row, a quarter of the chunks are replaced in the same steps, because a new index has no rows of deleted
 chunks, so its files grow until they are packed for the first time. Memory is measured after the C library has returned
 freed pages to the system, and Python allocates with it as well: pools of Python's own allocator stay in memory as long
-as one small object in them lives, so they grow until they hold the largest state of any moment, and hide a leak.
+as one small object in them lives, so they grow until they hold the largest state of any moment, and hide a leak. All
+texts consist of the same 25,000 words, so that the caches of words, which are limited, have their final size early.
 
 The state is flat if the median of the last three rows is at most 10 % above that of the three rows after the first.
 Latency is also given in processor time, because the time of day depends on what else the machine does.
@@ -19,16 +20,15 @@ Latency is also given in processor time, because the time of day depends on what
 import argparse
 import ctypes
 import gc
-import json
+import multiprocessing
 import os
+import queue
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,21 +38,26 @@ from langchain_hybridgraph.records import Edge, Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
 from tests.support.stores.words import open_words
 
-ROOT = Path(__file__).parents[2]
 WRITERS, READERS, ROWS, BATCH = 2, 3, 12, 20
 PAUSE = {"write": 0.5, "read": 0.1}
 STEPS_PER_OPENING = 50
 LIMIT = 1.1
 LIBC = ctypes.CDLL(None)
-ENVIRONMENT = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "2"}
+ENVIRONMENT = {"PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "2"}
 COLUMNS = ("memory_mb", "handles", "processor_ms", "p50_ms", "p95_ms", "index_mb", "chunks", "steps")
 FLAT = ("memory_mb", "handles", "processor_ms", "index_mb")
 
 
+def name_of(id):
+    """Return two words that only the text of this chunk contains together."""
+    owner, _, number = id.rpartition("x") if "x" in id else ("stays", "", id.removeprefix("stays"))
+    return f"{owner}high{int(number) // 1000} {owner}low{int(number) % 1000}"
+
+
 def text_of(id):
-    """Return the text of a chunk: twenty words that depend on its id, and the id."""
+    """Return the text of a chunk: twenty words that depend on its id, and its name."""
     dice = random.Random(id)
-    return " ".join(f"word{int(dice.paretovariate(0.3)) % 20_000}" for _ in range(20)) + f" {id}"
+    return " ".join(f"word{int(dice.paretovariate(0.3)) % 20_000}" for _ in range(20)) + f" {name_of(id)}"
 
 
 def add(store, ids):
@@ -97,17 +102,16 @@ class Reader:
         retriever = (HybridRetriever, GraphRetriever, MemoryRetriever)[number % 3](store, k=5)
         id = f"stays{random.randrange(100)}"
         result = retriever.retrieve(text_of(id))
-        assert not result.degraded, result.degraded
+        # On a busy machine, a writer may be interrupted between its commit and that of the keyword index.
+        assert set(result.degraded) <= {"keyword-behind"}, result.degraded
         assert result[0].id == id, f"{result[0].id} instead of {id}"
 
     def state(self):
         return {}
 
 
-def work(folder, verb, name, seconds, chunks):
-    """Write or read until the time is over, and print a row of figures in each twelfth of it."""
-    age, share = age_of(chunks), chunks // WRITERS
-    worker = Writer(name, age, age + share) if verb == "write" else Reader()
+def work(figures, folder, verb, worker, seconds):
+    """Write or read until the time is over, and send a row of figures in each twelfth of it."""
     store = open_words(folder, read_only=verb == "read")
     begin, times, processor, row, number = time.monotonic(), [], [], 1, 0
     while row <= ROWS:
@@ -121,8 +125,8 @@ def work(folder, verb, name, seconds, chunks):
             store = open_words(folder, read_only=verb == "read")
         time.sleep(PAUSE[verb])
         if time.monotonic() - begin > row * seconds / ROWS:
-            figures = {"verb": verb, "row": row, "times": times, "processor": processor, **own_size(), **worker.state()}
-            print(json.dumps(figures), flush=True)
+            about = {"verb": verb, "row": row, "times": times, "processor": processor}
+            figures.put({**about, **own_size(), **worker.state()})
             times, processor, row = [], [], row + 1
     store.close()
 
@@ -189,7 +193,7 @@ def missing_or_wrong(folder, figures):
         vectors = unit(store.embedding.embed_documents([text_of(id) for id in sample]))
         problems += ["vectors"] if abs(store.vectors(sample) - vectors).max() > 1e-5 else []
         for id in sample[:200]:
-            entries = store.keyword_search(Query(id, 1), 1).entries
+            entries = store.keyword_search(Query(name_of(id), 1), 1).entries
             problems += [f"keywords of {id}"] if [entry.id for entry in entries] != [id] else []
         return problems + list(map(str, store.admin.check().problems))
 
@@ -213,35 +217,32 @@ def build(folder, chunks):
                 writer.replace_oldest(store)
 
 
-def listen(process, figures):
-    figures.extend(map(json.loads, process.stdout))
-
-
 def soak(folder, seconds, chunks):
     """Run the soak, print its table, and return whether the state is flat and nothing is lost."""
     build(folder, chunks)
     print(f"{chunks} chunks built; {seconds} s of {WRITERS} writers and {READERS} readers", flush=True)
-    processes, threads, figures = [], [], []
-    for verb, name in [("write", n) for n in range(WRITERS)] + [("read", n) for n in range(READERS)]:
-        command = [sys.executable, "-m", "tests.faults.soak", str(seconds), "--chunks", str(chunks)]
-        worker = [*command, "--folder", str(folder), "--work", verb, "--name", str(name)]
-        processes.append(subprocess.Popen(worker, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT))
-        threads.append(threading.Thread(target=listen, args=(processes[-1], figures), daemon=True))
-        threads[-1].start()
+    os.environ |= ENVIRONMENT
+    context, figures = multiprocessing.get_context("spawn"), []
+    sent, processes = context.Queue(), []
+    age, share = age_of(chunks), chunks // WRITERS
+    workers = [("write", Writer(name, age, age + share)) for name in range(WRITERS)] + [("read", Reader())] * READERS
+    for verb, worker in workers:
+        processes.append(context.Process(target=work, args=(sent, folder, verb, worker, seconds)))
+        processes[-1].start()
     table = {"write": [], "read": []}
     print(f"{'':<12}" + "".join(f"{name:>14}" for name in COLUMNS), flush=True)
     for row in range(1, ROWS + 1):
         while len(part := [each for each in figures if each["row"] == row]) < len(processes):
-            assert all(process.poll() in (None, 0) for process in processes), "a process has failed"
-            time.sleep(0.2)
+            assert all(process.exitcode in (None, 0) for process in processes), "a process has failed"
+            with suppress(queue.Empty):
+                figures.append(sent.get(timeout=1))
         for verb, values in zip(table, summary(part, folder), strict=True):
             table[verb].append(values)
             cells = "".join(f"{values[name]:>14.1f}" for name in COLUMNS)
             print(f"{row * seconds / ROWS:>6.0f} {verb:<5}{cells}", flush=True)
     for process in processes:
-        assert process.wait() == 0
-    for thread in threads:
-        thread.join()
+        process.join()
+        assert process.exitcode == 0
     return judge(table, missing_or_wrong(folder, figures))
 
 
@@ -260,13 +261,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("seconds", type=float, nargs="?", default=3600)
     options.add_argument("--chunks", type=int, default=100_000, help="number of chunks in the index")
-    options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    options.add_argument("--work", choices=["write", "read"], help=argparse.SUPPRESS)
-    options.add_argument("--name", type=int, help=argparse.SUPPRESS)
     arguments = options.parse_args()
-    if arguments.work:
-        work(arguments.folder, arguments.work, arguments.name, arguments.seconds, arguments.chunks)
-        return
     with tempfile.TemporaryDirectory() as place:
         sys.exit(0 if soak(Path(place) / "index", arguments.seconds, arguments.chunks) else 1)
 

@@ -2,12 +2,9 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,9 @@ from langchain_hybridgraph import HybridGraphStore, build_layers
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
+from tests.support.python_process import start_python
 from tests.support.stores.words import open_words
 
-ROOT = Path(__file__).parents[2]
 WRITER = """
 import sys
 from pathlib import Path
@@ -58,8 +55,7 @@ class Writing:
         self._threads = [threading.Thread(target=self._listen, args=(process,)) for process in self._writers]
 
     def _start(self, script, *arguments):
-        command = [sys.executable, "-c", script, str(self._folder), *arguments]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        return start_python("-c", script, self._folder, *arguments)
 
     def _listen(self, process):
         for line in process.stdout:
@@ -83,21 +79,6 @@ class Writing:
             thread.join()
 
 
-def back_up(folder, backups, *, count, readers):
-    with closing(open_words(folder)) as store:
-        store.add_texts(["text seed"], ids=["seed"])
-    with Writing(folder, 3, readers) as writing, closing(open_words(folder)) as store:
-        for number in range(count):
-            before = len(writing.added)
-            while len(writing.added) < before + 6:
-                time.sleep(0.01)
-            added = set(writing.added)
-            backup = store.admin.backup(backups / str(number))
-            judge(backup, added, writing.deleted)
-            if number > 2:
-                shutil.rmtree(backup)
-
-
 def judge(backup, added, deleted):
     """Assert that a backup needs no repair, and contains all texts added before it."""
     with closing(open_words(backup, read_only=True)) as store:
@@ -112,15 +93,22 @@ def judge(backup, added, deleted):
         assert {entry.id for entry in store.keyword_search(Query("text", 10**5), 10**5).entries} == ids
 
 
-def test_backups_during_writes(tmp_path):
-    """Backups taken while three processes write and two read contain all earlier texts, and need no repair."""
-    back_up(tmp_path / "index", tmp_path / "backups", count=3, readers=2)
-
-
-@pytest.mark.faults
-def test_a_hundred_backups_during_writes(tmp_path):
-    """A hundred backups taken while three processes write and five read contain all earlier texts."""
-    back_up(tmp_path / "index", tmp_path / "backups", count=100, readers=5)
+@pytest.mark.parametrize(("count", "readers"), [(3, 2), pytest.param(100, 5, marks=pytest.mark.faults)])
+def test_backups_during_writes(tmp_path, count, readers):
+    """Backups taken while three processes write and others read contain all earlier texts, and need no repair."""
+    folder = tmp_path / "index"
+    with closing(open_words(folder)) as store:
+        store.add_texts(["text seed"], ids=["seed"])
+    with Writing(folder, 3, readers) as writing, closing(open_words(folder)) as store:
+        for number in range(count):
+            before = len(writing.added)
+            while len(writing.added) < before + 6:
+                time.sleep(0.01)
+            added = set(writing.added)
+            backup = store.admin.backup(tmp_path / "backups" / str(number))
+            judge(backup, added, writing.deleted)
+            if number > 2:
+                shutil.rmtree(backup)
 
 
 def test_a_restored_backup(tmp_path):

@@ -3,11 +3,8 @@
 import contextlib
 import multiprocessing.connection
 import random
-import subprocess
-import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,9 @@ from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
 from tests.faults import busy_writer
 from tests.faults.busy_writer import IDS, open_store
+from tests.support.python_process import start_python
 
 WRITER = "tests.faults.busy_writer"
-ROOT = Path(__file__).parents[2]
 
 
 class Model:
@@ -142,8 +139,7 @@ def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
     """Every acknowledged text is found after the writer is killed, often during Tantivy's commit."""
     dice, accepted = random.Random(3), []
     for _ in range(15):
-        command = [sys.executable, "-c", ADDER, str(tmp_path / "index"), str(len(accepted))]
-        writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        writer = start_python("-c", ADDER, tmp_path / "index", len(accepted))
         accepted += [int(writer.stdout.readline()) for _ in range(dice.randint(1, 4))]
         time.sleep(0.1 * dice.random())
         writer.kill()

@@ -3,9 +3,7 @@
 import os
 import signal
 import subprocess
-import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +11,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Query, Scope
 from tests.faults.busy_writer import open_store
+from tests.support.python_process import start_python
 
 KINDS = ["words", "fitted"]
 ADD_AND_DIE = """
@@ -111,10 +110,7 @@ def test_a_folder_without_the_right_to_write(folder, forbidden, read_only):
 def test_commits_of_a_killed_writer_are_read(folder, locked):
     """On a read-only file system, the last commits of a killed writer are read from SQLite's log."""
     fill(folder, "words")
-    done = subprocess.run(
-        [sys.executable, "-c", ADD_AND_DIE, folder, "words"], cwd=Path(__file__).parents[2], check=False
-    )
-    assert done.returncode == -signal.SIGKILL
+    assert start_python("-c", ADD_AND_DIE, folder, "words").wait() == -signal.SIGKILL
     assert (folder / "catalogue.sqlite-wal").stat().st_size > 0
     with closing(open_store(locked(), "words")) as store:
         assert store.get(["late"])[0].text == "late red zebra"

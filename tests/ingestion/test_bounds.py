@@ -2,9 +2,7 @@
 
 import resource
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from itertools import product
 
 import pytest
 from langchain_core.documents import Document
@@ -15,6 +13,7 @@ from langchain_hybridgraph.chunks import LONGEST_TITLE
 from langchain_hybridgraph.ingestion import bounded, ingest, markdown, read_files
 from langchain_hybridgraph.ingestion.markdown import find_links, front_matter, outline
 from langchain_hybridgraph.text.names import read
+from tests.support.python_process import output_of_python
 
 BODY = "The boiler is descaled every month. " * 300
 
@@ -51,40 +50,30 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
         "print(int(pathlib.Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) >> 10)"
     )
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))  # noqa: E731
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=limit, cwd=Path.cwd())
-    pieces, megabytes = map(int, done.stdout.split())
+    pieces, megabytes = map(int, output_of_python("-c", script, tmp_path, preexec_fn=limit).split())
     assert pieces > depth // 100
     assert megabytes < 600
 
 
-@pytest.mark.parametrize("error", [RecursionError, MemoryError, KeyError("page")])
-def test_a_reader_that_fails_does_not_stop_the_folder(folder, monkeypatch, error):
-    """Whatever a reader raises, the file is skipped and named, and the others are stored."""
-    (folder / "b.md").write_text("HOSTILE")
-    work = markdown.front_matter
-
-    def read(text):
-        if "HOSTILE" in text:
-            raise error
-        return work(text)
-
-    monkeypatch.setattr(markdown, "front_matter", read)
-    report, sources = ingested(folder)
-    assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
-
-
-@pytest.mark.parametrize("error", [RecursionError, MemoryError])
-def test_a_text_that_cannot_be_split_does_not_stop_the_folder(folder, error):
-    """A file whose text is nested too deeply for a splitter is skipped and named, and the others are stored."""
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))],
+)
+def test_a_file_that_cannot_be_read_or_split_does_not_stop_the_folder(folder, monkeypatch, fails, error):
+    """If the reader or the splitter fails, the file is skipped and named, and the others are stored."""
     (folder / "b.md").write_text("HOSTILE")
 
-    def split(text):
-        if "HOSTILE" in text:
-            raise error
-        return [text]
+    def failing(work):
+        def check(text):
+            if "HOSTILE" in text:
+                raise error
+            return work(text)
 
-    report, sources = ingested(folder, split=split)
+        return check
+
+    if fails == "reader":
+        monkeypatch.setattr(markdown, "front_matter", failing(markdown.front_matter))
+    report, sources = ingested(folder, split="flat" if fails == "reader" else failing(lambda text: [text]))
     assert (list(report.unread), len(sources)) == ([str(folder / "b.md")], 2)
 
 

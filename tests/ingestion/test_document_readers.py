@@ -106,38 +106,25 @@ def where(documents, *keys):
     return [tuple(document.metadata.get(key) for key in keys) for document in documents]
 
 
-@pytest.mark.parametrize(
-    ("name", "texts", "keys", "places"),
-    [
-        (
-            "report.pdf",
-            ["One.", "Three."],
-            ("page", "section_heading", "title"),
-            [(1, "Intro", "Annual report"), (3, "Figures", "Annual report")],
-        ),
-        (
-            "manual.docx",
-            [
-                "# Pumps\n\nA pump moves water.",
-                "| Part | Price |\n| --- | --- |\n| valve | 3\\|4 |",
-                "After the table.",
-            ],
-            ("table", "section_heading", "title"),
-            [(None, None, "Manual"), (1, "Pumps", "Manual"), (None, "Pumps", "Manual")],
-        ),
-        (
-            "talk.pptx",
-            ["## Results\n\nSales rose.\n\nSay it slowly."],
-            ("page", "section_heading"),
-            [(2, "Results")],
-        ),
+TABLE = "| Part | Price |\n| --- | --- |\n| valve | 3\\|4 |"
+PARTS = {
+    "report.pdf": [("One.", 1, None, "Intro", "Annual report"), ("Three.", 3, None, "Figures", "Annual report")],
+    "manual.docx": [
+        ("# Pumps\n\nA pump moves water.", None, None, None, "Manual"),
+        (TABLE, None, 1, "Pumps", "Manual"),
+        ("After the table.", None, None, "Pumps", "Manual"),
     ],
-)
-def test_parts_have_their_text_and_location(read, name, texts, keys, places):
+    "talk.pptx": [("## Results\n\nSales rose.\n\nSay it slowly.", 2, None, "Results", "talk")],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_have_their_text_and_location(read, name):
     """Pages with text, tables and the text between them, and slides with notes are Documents with their locations."""
     documents, messages = read
-    assert [part.page_content.strip() for part in documents[name]] == texts
-    assert where(documents[name], *keys) == places
+    places = where(documents[name], "page", "table", "section_heading", "title")
+    texts = [part.page_content.strip() for part in documents[name]]
+    assert [(text, *place) for text, place in zip(texts, places, strict=True)] == PARTS[name]
     assert messages["report.pdf"] == "1 of its 3 pages, which have no text"
 
 

@@ -40,13 +40,8 @@ def one(path):
 
 def test_files_are_read_in_the_order_of_their_names(folder):
     """Files of a folder are read in the order of their names, and unknown suffixes are left out."""
-    folder(
-        docs__b_DOT_md="b",
-        docs__a__z_DOT_txt="z",
-        docs__a__c_DOT_html="c",
-        docs__x_DOT_png=b"\x89PNG",
-        docs__y_DOT_yz="y",
-    )
+    names = ("docs__b_DOT_md", "docs__a__z_DOT_txt", "docs__a__c_DOT_html", "docs__x_DOT_png", "docs__y_DOT_yz")
+    folder(**dict.fromkeys(names, "text"))
     assert sources("docs") == ["docs/a/c.html", "docs/a/z.txt", "docs/b.md"]
 
 
@@ -120,20 +115,10 @@ def test_deeply_nested_folders_are_read(folder):
 
 def test_links_out_of_the_folder_are_reported(folder):
     """Links out of a folder are followed only on request; links inside it are always followed, even to hidden files."""
-    root = folder(
-        docs__a_DOT_md="a",
-        docs___DOT_data__b_DOT_md="b",
-        docs___DOT_more__d_DOT_md="d",
-        out__c_DOT_md="c",
-        e_DOT_md="e",
-    )
-    for name, target in {
-        "b.md": ".data/b.md",
-        "more": ".more",
-        "out": "../out",
-        "e.md": "../e.md",
-        "z.png": "/",
-    }.items():
+    names = ("docs__a_DOT_md", "docs___DOT_data__b_DOT_md", "docs___DOT_more__d_DOT_md", "out__c_DOT_md", "e_DOT_md")
+    root = folder(**dict.fromkeys(names, "text"))
+    links = {"b.md": ".data/b.md", "more": ".more", "out": "../out", "e.md": "../e.md", "z.png": "/"}
+    for name, target in links.items():
         (root / "docs" / name).symlink_to(target)
     messages = []
     inside = ["docs/a.md", "docs/b.md", "docs/more/d.md"]
@@ -187,15 +172,9 @@ def test_a_broken_link_is_skipped(folder):
 
 def test_files_have_title_and_uri(folder):
     """The title of a file is its first heading, its HTML title, or its name."""
-    folder(
-        a_DOT_md="# Guide\n\nx",
-        b_DOT_html="<title>Page</title>x",
-        c_DOT_rst="Rest\n====\n\nx",
-        d_DOT_txt="x",
-        e_DOT_md="x",
-    )
+    folder(a_DOT_md="# Guide\n\nx", b_DOT_html="<title>Page</title>x", c_DOT_rst="Rest\n====\n\nx", d_DOT_txt="x")
     titles = [(document.metadata["title"], document.metadata["uri"]) for document in read_files(".")]
-    assert titles == [("Guide", "a.md"), ("Page", "b.html"), ("Rest", "c.rst"), ("d", "d.txt"), ("e", "e.md")]
+    assert titles == [("Guide", "a.md"), ("Page", "b.html"), ("Rest", "c.rst"), ("d", "d.txt")]
 
 
 def test_front_matter_is_metadata(folder):
@@ -216,9 +195,8 @@ def test_front_matter_is_metadata(folder):
 
 def test_ids_of_headings_are_removed(folder):
     """Ids that equal their heading are removed from the text; others, and those in code, are not."""
-    folder(
-        a_DOT_md="# Use `it` { #use-it }\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End {#end}"
-    )
+    source = "# Use `it` { #use-it }\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End {#end}"
+    folder(a_DOT_md=source)
     text = "# Use `it`\r\n\r\nx\n\n```\n# Run { #run }\n```\n\n## Recap {#more}\n\n> ### End"
     assert one("a.md").page_content == text
 

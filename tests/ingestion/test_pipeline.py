@@ -1,22 +1,26 @@
 """Ingestion into a store in memory and into the embedded store."""
 
+import io
+import sys
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
+import langchain_hybridgraph.execution.processes as progress_module
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.execution.processes import Step
+from langchain_hybridgraph.execution.processes import Step, report, showing
+from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
-from langchain_hybridgraph.records import Query, Scope
+from langchain_hybridgraph.records import Query
 from tests.support.stores.memory_store import MemoryStore, PlainStore
-from tests.support.stores.words import open_named
+from tests.support.stores.words import open_words
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 
@@ -34,15 +38,6 @@ def counts(report):
 
 def content(store):
     return store.chunks, store.parents, store.edges
-
-
-def test_an_insertion_at_the_top_moves_without_embedding():
-    """Sections that only move get their new chunk_index, not a new vector."""
-    store = MemoryStore()
-    ingest([page(GUIDE, "a.md")], store)
-    report = ingest([page(GUIDE.replace("## Install", "## New\n\nnew\n\n## Install"), "a.md")], store)
-    assert counts(report) == (1, 2, 1, 0, 1)
-    assert store.chunks["a.md#use"].metadata["chunk_index"] == 3
 
 
 def test_vanished_chunks_are_removed_after_the_new_are_written():
@@ -83,7 +78,8 @@ def test_parts_of_a_document_may_be_scattered():
 def test_the_last_version_of_a_document_is_stored():
     """If a document occurs twice in an ingest, no chunk of its first version is left."""
     store = MemoryStore()
-    ingest([page(GUIDE, "a.md", id="a"), page("new", "a.md", id="a")], store)
+    report = ingest([page(GUIDE, "a.md", id="a"), page("new", "a.md", id="a")], store)
+    assert report.warnings == ("several documents have the id 'a': the last one counts",)
     assert {id: chunk.text for id, chunk in store.chunks.items()} == {"a#0": "new"}
 
 
@@ -164,18 +160,6 @@ def settings_of(size):
     return {"split": RecursiveSplitter(size, 1), "batch_size": size}
 
 
-@given(corpus, corpus, st.integers(3, 9))
-def test_the_result_depends_only_on_the_last_ingest(before, after, size):
-    """After pruning, a store equals a new one with the same documents, for any earlier contents."""
-    larger_store, fresh = MemoryStore(), MemoryStore()
-    ingest(documents_of(before), larger_store, **settings_of(size))
-    ingest(documents_of(after), larger_store, prune_documents=True, **settings_of(size))
-    ingest(documents_of(after), fresh, **settings_of(size))
-    assert larger_store.chunks == fresh.chunks
-    for relation in ("sequence", "references"):
-        assert larger_store.links(relation) == fresh.links(relation)
-
-
 @given(corpus, corpus, st.integers(3, 9), st.integers(0, 6))
 def test_an_ingest_can_be_repeated_after_a_crash(before, after, size, writes):
     """A second run after a failed write gives the same store as an uninterrupted run and embeds no text twice."""
@@ -193,61 +177,74 @@ def test_an_ingest_can_be_repeated_after_a_crash(before, after, size, writes):
     assert sorted(broken.embedded) == sorted(whole.embedded)
 
 
-class Counting(Embeddings):
-    """Embedding whose vectors depend on the length of a text; it records the texts."""
-
-    def __init__(self):
-        self.texts = []
-
-    def embed_documents(self, texts):
-        self.texts += texts
-        return np.eye(8)[[len(text) % 8 for text in texts]].tolist()
-
-    def embed_query(self, text):
-        return np.eye(8)[len(text) % 8].tolist()
-
-
-@pytest.fixture(params=["memory", "folder"])
-def store(request, tmp_path):
-    path = None if request.param == "memory" else tmp_path / "index"
-    store = open_named(path, Counting(), "counting")
-    yield store
-    store.close()
-
-
-def edges(store, *ids):
-    return {(edge.source, edge.relation, edge.target) for edge in store.edges(ids)}
-
-
-def hit_ids(store, text):
-    return [entry.id for entry in store.keyword_search(Query(text, 5, Scope()), 5).entries]
-
-
-def test_an_unchanged_ingest_writes_nothing(store):
-    """Ingesting an unchanged document again embeds nothing and writes no row."""
-    first = ingest([page(GUIDE, "a.md")], store, split="parent_child")
-    version = store.admin.stats()["version"]
-    again = ingest([page(GUIDE, "a.md")], store, split="parent_child")
-    assert (first.added, first.embedded, first.parents) == (4, 3, 1)
-    assert (again.added, again.updated, again.unchanged, again.embedded) == (0, 0, 4, 0)
-    assert len(store.embedding.texts) == 3
-    assert store.admin.stats()["version"] == version
-
-
-def test_an_edit_is_found_and_the_old_text_is_not(store):
+def test_an_edit_is_found_and_the_old_text_is_not():
     """After an edit, new words are found, deleted words are not, and the engines agree with the catalog."""
+    store = open_words()
     ingest([page(GUIDE, "a.md")], store)
     report = ingest([page(GUIDE.replace("## Use\n\nask anything", "## Ask\n\nquestions"), "a.md")], store)
     assert (report.added, report.removed, report.embedded) == (1, 1, 1)
-    assert hit_ids(store, "questions") == ["a.md#ask"]
-    assert hit_ids(store, "anything") == []
+    assert [entry.id for entry in store.keyword_search(Query("questions", 5), 5).entries] == ["a.md#ask"]
+    assert not store.keyword_search(Query("anything", 5), 5).entries
     assert store.admin.check().ok
 
 
-def test_parents_are_deleted_with_their_children(store):
-    """Shortening a document deletes its old chunks and their parents."""
-    ingest([page(GUIDE + " word" * 1_000, "a.md")], store, split="parent_child")
-    assert len(store.document_chunks(["a.md"])["a.md"]) > 6
-    ingest([page("short", "a.md")], store, split="parent_child")
-    assert len(store.document_chunks(["a.md"])["a.md"]) == 2
-    assert store.has_parents
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+
+LINE = "reading: 3,000 of 7,000 files, 1 s, about 1 s left"
+
+
+@pytest.mark.parametrize(("is_terminal", "expected"), [(True, f"\r\033[K{LINE}\r\033[K"), (False, f"{LINE}\n")])
+def test_the_line_goes_to_stderr(monkeypatch, capsys, is_terminal, expected):
+    """A line with the phase and counts is printed to stderr; on a terminal, it is replaced and deleted at the end."""
+    stream, times = io.StringIO(), iter([0.0, 0.1, 0.6])
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.5)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(times))
+    with showing(True):
+        report("reading", 2_000, 7_000, "files")
+        report("reading", 3_000, 7_000, "files")
+    assert (capsys.readouterr().out, stream.getvalue()) == ("", expected)
+
+
+def test_the_share_grows_with_the_number_of_files(tmp_path):
+    """If the embedding is fitted at the end, half of the ingest is done when all files are written."""
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text("word " * 100)
+    steps = []
+    ingest_documents(read_files(tmp_path), HybridGraphStore(None, "lsa"), progress=steps.append, batch_size=1)
+    shares = [step.share for step in steps]
+    assert shares == sorted(shares)
+    assert {0.25, 0.5, 0.75} <= {round(share, 6) for share in shares if share is not None}
+
+
+def test_embedded_chunks_are_measured(tmp_path):
+    """While chunks are embedded, the share grows with their number, and not while files are only read."""
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text("".join(f"# {name} {n}\n\n{'word ' * 150}\n\n" for n in range(200)))
+    steps = []
+    ingest_documents(
+        read_files(tmp_path), HybridGraphStore(None, DeterministicFakeEmbedding(size=8)), progress=steps.append
+    )
+    embedded = [
+        (step.done, step.total, step.share) for step in steps if step.unit == "chunks" and step.phase == "embedding"
+    ]
+    assert embedded == [(n, 400, pytest.approx(0.9 * n / 400)) for n in (0, 100, 200, 300, 400)]
+    assert [step.share for step in steps if step.phase == "reading"] == [0, 0]
+    assert 0.9 <= steps[-1].share <= 1
+
+
+def test_the_remaining_time_does_not_grow_while_chunks_are_embedded(monkeypatch):
+    """With an embedding of constant speed, the estimate falls by the time that has passed since the last one."""
+    seconds = [0.0, 0, 30, 40, 50, 60, 70]
+    times, stream = iter(seconds), io.StringIO()
+    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(sys, "stderr", stream)
+    with showing(True):
+        for embedded in (0, 0, 100, 200, 300, 400):
+            listener = progress_module._listener.get()
+            listener(Step("embedding", embedded, 400, "chunks", embedded / 400))
+    left = [line.partition(" s")[2] for line in stream.getvalue().splitlines()]
+    assert left == ["", "", *(f", about {n} s left" for n in (30, 20, 10, 0))]

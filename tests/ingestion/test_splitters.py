@@ -121,16 +121,6 @@ def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
     assert not any(0 < e < len(text) and not text[e - 1].isspace() and not text[e].isspace() for e in edges)
 
 
-@given(prose, prose, st.integers(4, 40))
-def test_a_section_does_not_depend_on_the_text_before_it(before, text, size):
-    """The pieces of a section do not depend on the text above its heading."""
-    section = f"## Here\n\n{text}".replace("```", "")
-    splitter = RecursiveSplitter(size, 2, join_sections=False)
-    alone = texts(splitter, section)
-    below = texts(splitter, before.replace("```", "") + "\n\nend of it\n" + section)
-    assert below[-len(alone) :] == alone
-
-
 # -- parents and children --------------------------------------------------------------------------------------------
 
 
@@ -310,16 +300,6 @@ def test_chunks_inherit_metadata():
         "document_id": "a.md",
         "chunk_index": 0,
     }
-
-
-def test_the_last_document_with_an_id_is_used():
-    """A second Document with the same id replaces the first and gives a warning."""
-    notes = []
-    cutter = Cutter(RecursiveSplitter(), notes.append)
-    first, second = (cutter.cut(document(text, "x")) for text in ("old", "new"))
-    assert (first.chunks[0].id, second.chunks[0].id) == ("x#0", "x#0")
-    assert not second.continues
-    assert notes == ["several documents have the id 'x': the last one counts"]
 
 
 def test_without_a_splitter_documents_stay_as_they_are():

@@ -10,36 +10,11 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from langchain_hybridgraph.errors import FilterError
-from langchain_hybridgraph.filters.expressions import has_labels, parse_filter
 from langchain_hybridgraph.llama_index import filter_from
 
 
 def one(key, operator, value):
     return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
-
-
-@pytest.mark.parametrize(
-    ("operator", "value", "ours"),
-    [
-        ("==", "a", {"key": {"$eq": "a"}}),
-        ("!=", 1, {"key": {"$ne": 1}}),
-        (">", 1, {"key": {"$gt": 1}}),
-        (">=", 1.5, {"key": {"$gte": 1.5}}),
-        ("<", 1, {"key": {"$lt": 1}}),
-        ("<=", 1, {"key": {"$lte": 1}}),
-        ("in", ["a", "b"], {"key": {"$in": ["a", "b"]}}),
-        ("nin", [1], {"key": {"$nin": [1]}}),
-        ("contains", "a", {"key": {"$contains": "a"}}),
-        ("text_match", "a", {"key": {"$contains": "a"}}),
-        ("any", ["a", "b"], has_labels(["a", "b"], key="key")),
-        ("all", ["a", "b"], has_labels(all_of=["a", "b"], key="key")),
-        ("any", [], {"key": {"$in": []}}),
-        ("all", [], {"key": {"$exists": True}}),
-    ],
-)
-def test_operators(operator, value, ours):
-    """Each of LlamaIndex's operators is translated to the equivalent filter."""
-    assert filter_from(one("key", operator, value)) == parse_filter(ours)
 
 
 def test_nested():

@@ -31,6 +31,7 @@ from langchain_hybridgraph.search.scores import Propagation
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, HybridGraphSettings, StoreFields
 from tests.support.samples.option_values import GOOD
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",
@@ -82,7 +83,7 @@ def write(tmp_path, folder):
 def test_every_option_is_a_key():
     """Every option of a retriever and of its groups has a key, unless it takes an object."""
     of_langchain = {"name", "tags", "metadata", "vector_store"}
-    for kind in (HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever):
+    for kind in STORE_RETRIEVERS:
         groups = groups_of(kind)
         options = kind.model_fields.keys() - groups.keys() - of_langchain - IN_CODE_ONLY
         grouped = {name for group in groups.keys() - {"telemetry"} for name in groups[group].model_fields}
@@ -117,14 +118,7 @@ CONVERTED = {
     "memory_novelty": Novelty(floor=1),
 }
 # Settings of a keyword index that accompanies another vector store.
-OTHER_STORE = {
-    "index_engine",
-    "index_language",
-    "index_id_key",
-    "index_equal_texts",
-    "index_path",
-    "index_refresh",
-}
+OTHER_STORE = {"index_engine", "index_language", "index_id_key", "index_equal_texts", "index_path", "index_refresh"}
 
 
 @pytest.mark.parametrize(
@@ -155,9 +149,7 @@ def test_a_value_from_the_file_or_the_environment_reaches_the_retriever(key, wri
 # -- the retrievers --
 
 
-@pytest.mark.parametrize(
-    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever]
-)
+@pytest.mark.parametrize("kind", [*STORE_RETRIEVERS, AdvancedRetriever])
 def test_a_retriever_from_a_file_opens_its_index_and_answers(kind, write):
     """Each retriever opens the store of the file, and its answer has the k of the file."""
     documents = kind.from_config(write(retriever={"k": 2})).invoke(QUESTION)
@@ -186,13 +178,7 @@ def test_one_weight_overrides_both_of_a_lower_source(write, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("hybrid", HybridRetriever),
-        ("graph", GraphRetriever),
-        ("hierarchical", HierarchicalRetriever),
-        ("memory", MemoryRetriever),
-    ],
+    ("name", "kind"), zip(("hybrid", "graph", "hierarchical", "memory"), STORE_RETRIEVERS, strict=True)
 )
 def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, name, kind):
     """The file selects the inner retriever of an AdvancedRetriever, which reads its own section."""

@@ -20,9 +20,9 @@ from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError
 from langchain_hybridgraph.options.models import GraphOptions
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 TEXTS = ["The cat sleeps.", "A dog barks."]
-STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
 
 
 @pytest.fixture(scope="module")
@@ -51,33 +51,17 @@ def line_in(error):
         (AdvancedRetriever, {"sinks": 1}, "write AdvancedRetriever(retriever, telemetry={'sinks': 1})"),
         (HierarchicalRetriever, {"alpha": 0.3}, "write HierarchicalRetriever(vector_store, tree={'alpha': 0.3})"),
         (GraphRetriever, {"tau": 1.0}, "graph={'score': {'type': 'distance_decay', 'tau': 1.0}}"),
-        (
-            GraphRetriever,
-            {"graph": {"min_traversal_score": 0.5}},
-            "write {'traversal': {'type': 'bfs', 'min_weight': 0.5}}",
-        ),
+        (GraphRetriever, {"graph": {"min_traversal_score": 0.5}}, "write {'traversal': {'type': 'bfs', 'min_weight': "),
         (HybridRetriever, {"score_threshold": 0.2}, "write HybridRetriever(vector_store, min_score=0.2)"),
         (HybridRetriever, {"tau": 1.0}, "no option 'tau'; the options are"),
         (GraphRetriever, {"on_error": "degraded"}, "must be degrade, empty or raise, got 'degraded'; did you mean"),
-        (
-            HybridRetriever,
-            {"selection": {"budget": "x"}},
-            "an integer ≥ 1, or a mapping of max_tokens and fill, got 'x'",
-        ),
+        (HybridRetriever, {"selection": {"budget": "x"}}, "or a mapping of max_tokens and fill, got 'x'"),
         (MemoryRetriever, {"memory": {"novelty": 1}}, "must be a mapping of above, slope and floor, got 1"),
         (HybridRetriever, {"reranker": "llm"}, 'needs model; write {type: llm, model: "openai:'),
-        (
-            HybridRetriever,
-            {"reranker": "rerank"},
-            "reranker 'rerank' is unknown; expected one of score, ",
-        ),
+        (HybridRetriever, {"reranker": "rerank"}, "reranker 'rerank' is unknown; expected one of score, "),
         (HybridRetriever, {"fusion": {"rank_constant": 3}}, "has no 'type'; expected one of rrf, "),
         (HybridRetriever, {"fusion": ReciprocalRankFusion}, "ReciprocalRankFusion'>; expected one of rrf, "),
-        (
-            GraphRetriever,
-            {"graph": {"traversal": {"type": "bfs", "max_hop": 1}}},
-            "no parameter 'max_hop'; did you mean 'max_hops'? expected ",
-        ),
+        (GraphRetriever, {"graph": {"traversal": {"type": "bfs", "max_hop": 1}}}, "did you mean 'max_hops'? expected "),
         (GraphRetriever, {"graph": {"traversal": {"type": "bfs", "relations": 3}}}, "bfs' cannot use {'relations': 3}"),
     ],
 )
@@ -113,21 +97,13 @@ def test_an_option_of_another_library_is_answered_with_a_line_that_works(store, 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (
-            {"max_hops": 1},
-            TypeError,
-            "write retriever.invoke(query, graph={'traversal': {'type': 'bfs', 'max_hops': 1}})",
-        ),
+        ({"max_hops": 1}, TypeError, "write retriever.invoke(query, graph={'traversal': {'type': 'bfs', 'max_hops': "),
         ({"seed_k": 1}, TypeError, "write retriever.invoke(query, graph={'seed_k': 1})"),
         ({"semantic_wieght": 1}, TypeError, "did you mean 'semantic_weight'?"),
         ({"on_error": "raise"}, TypeError, "on_error is an option of the constructor"),
         ({"min_score": "0.5"}, ConfigurationError, "min_score must be a number from 0 to 1, got '0.5'"),
         ({"max_tokens": 0}, ConfigurationError, "max_tokens must be an integer ≥ 1"),
-        (
-            {"selection": {"mmr": 1}},
-            ConfigurationError,
-            "SelectionOptions has no option 'mmr'; did you mean 'mmr_lambda'?",
-        ),
+        ({"selection": {"mmr": 1}}, ConfigurationError, "has no option 'mmr'; did you mean 'mmr_lambda'?"),
         ({"selection": 3}, ConfigurationError, "expected SelectionOptions or a mapping of its options, got 3"),
         ({"graph": {"traversal": "dfs"}}, ConfigurationError, "traversal 'dfs' is unknown; did you mean 'bfs'"),
     ],
@@ -170,11 +146,7 @@ def test_an_empty_value_of_another_type_is_not_the_empty_list_of_labels(store, v
         (AdvancedRetriever, HybridGraphStore(), r"class HybridGraphStore; write AdvancedRetriever.from_store\(store\)"),
         (HybridRetriever, "notes", r"got an object of the class str; write HybridRetriever\(store\)"),
         (HybridRetriever, [Document("cat")], r"class list; write .*, or HybridRetriever.from_documents\(documents\)"),
-        (
-            HybridRetriever,
-            HybridRetriever(HybridGraphStore()),
-            r"class HybridRetriever; write HybridRetriever\(store, keyword_retriever=retriever\)",
-        ),
+        (HybridRetriever, HybridRetriever(HybridGraphStore()), r"write HybridRetriever\(store, keyword_retriever=retr"),
     ],
 )
 def test_the_error_for_the_first_argument_shows_what_to_write(kind, argument, message):
@@ -199,12 +171,8 @@ def test_retrievers_of_an_ensemble_are_answered_with_their_places(foreign):
     retrievers, weights = [keyword, foreign.as_retriever()], [0.4, 0.6]
     with pytest.raises(TypeError, match="needs its first argument, vector_store") as error:
         HybridRetriever(retrievers=retrievers, weights=weights)
-    line = line_in(error)
-    assert line == (
-        "HybridRetriever(retrievers[1].vectorstore, keyword_retriever=retrievers[0], "
-        "semantic_weight=0.6, keyword_weight=0.4)"
-    )
-    built = eval(line, {"HybridRetriever": HybridRetriever, "retrievers": retrievers})
+    assert "keyword_retriever=retrievers[0], semantic_weight=0.6, keyword_weight=0.4)" in line_in(error)
+    built = eval(line_in(error), {"HybridRetriever": HybridRetriever, "retrievers": retrievers})
     assert (built.vector_store, built.keyword_retriever) == (foreign, keyword)
     with pytest.raises(ValidationError, match=re.escape("write HybridRetriever(retrievers[1]")):
         HybridRetriever(retrievers)

@@ -7,18 +7,12 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.base import bounds_of, groups_of, is_number
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
-KINDS = (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)
 # LangChain's own options, the first argument, and options that take any object.
 NOT_TESTED = {"name", "tags", "metadata", "vector_store", "session"}
 
@@ -32,7 +26,7 @@ def store():
 def options():
     """Yield each option of each retriever once: the retriever, the group or None, the name and the field."""
     names = set()
-    for kind in KINDS:
+    for kind in STORE_RETRIEVERS:
         own = [(kind, None, name, field) for name, field in kind.model_fields.items()]
         grouped = [
             (kind, group, name, field)
@@ -58,13 +52,8 @@ def identify(option):
 def out_of_range(field):
     """Return an invalid number next to each bound of a field."""
     bounds = bounds_of(field.metadata)
-    outside = {
-        "ge": bounds.get("ge", 0) - 1,
-        "gt": bounds.get("gt"),
-        "le": bounds.get("le", 0) + 1,
-        "lt": bounds.get("lt"),
-    }
-    return [outside[name] for name in bounds]
+    steps = {"ge": -1, "gt": 0, "le": 1, "lt": 0}
+    return [bound + steps[name] for name, bound in bounds.items()]
 
 
 def message_of(store, option, value):
@@ -80,8 +69,7 @@ def test_numbers_out_of_range(store, option):
     """The error for a number out of range has the option, the range and the number."""
     for value in out_of_range(option[3]):
         assert re.match(
-            rf"{option[2]} must be (an integer|a number) (≥|>|from) .*, got {value}",
-            message_of(store, option, value),
+            rf"{option[2]} must be (an integer|a number) (≥|>|from) .*, got {value}", message_of(store, option, value)
         )
 
 
@@ -127,9 +115,7 @@ def test_k_of_an_advanced_retriever(store, k):
         AdvancedRetriever(HybridRetriever(store)).retrieve("cat", k=k)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("k", -1), ("min_score", 7), ("on_error", "ignore"), ("selection", {"overfetch": 0})]
-)
+@pytest.mark.parametrize(("name", "value"), [("k", -1), ("on_error", "ignore"), ("selection", {"overfetch": 0})])
 def test_assignments_reject_what_constructors_reject(store, name, value):
     """Assigning an invalid value raises the constructor's error and leaves the retriever unchanged."""
     with pytest.raises(ValidationError) as constructed:

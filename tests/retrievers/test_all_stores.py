@@ -5,7 +5,6 @@ import pickle
 from contextlib import ExitStack
 
 import pytest
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -18,39 +17,19 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.clock import PATIENCE
-from tests.support.stores.suite import HashedWords
+from tests.support.stores.words import Words
 
 pytest.importorskip("milvus_lite")
 
 
-class Words(HashedWords, Embeddings):
-    """LangChain embedding of hashed words."""
-
-
 TOPICS = {
-    "coffee": (
-        "Descale the boiler every three months.",
-        "A finer grind makes stronger espresso.",
-        "Warm the cups first.",
-    ),
-    "garden": (
-        "Roses need pruning in early spring.",
-        "Water tomatoes at the root.",
-        "Compost improves heavy clay soil.",
-    ),
+    "coffee": ("Descale the boiler every month.", "A finer grind makes stronger espresso.", "Warm the cups first."),
+    "garden": ("Roses need pruning in early spring.", "Water tomatoes at the root.", "Compost improves clay soil."),
     "travel": ("The night train to Vienna leaves at nine.", "Book the ferry a week ahead.", "Visas take ten days."),
-    "music": (
-        "The drummer keeps a steady beat.",
-        "Tune the strings before the concert.",
-        "The choir rehearses on Mondays.",
-    ),
+    "music": ("The drummer keeps a steady beat.", "Tune the strings first.", "The choir rehearses on Mondays."),
 }
 CHUNKS = [
-    Chunk(
-        f"{topic}-{n}",
-        text,
-        {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "labels": [topic], "year": 2020 + n},
-    )
+    Chunk(f"{topic}-{n}", text, {"source": f"{topic}.md", "uri": f"notes/{topic}/{n}.md", "year": 2020 + n})
     for topic, texts in TOPICS.items()
     for n, text in enumerate(texts)
 ]
@@ -90,18 +69,12 @@ def ids_of_hits(retriever, **options):
 
 
 @pytest.mark.parametrize("name", RETRIEVERS)
-def test_hits_equal_those_of_the_store_in_memory(stores, name):
-    """A store in a folder gives the same hits as a store in memory, in the same order."""
-    expected = ids_of_hits(RETRIEVERS[name](stores["memory"]))
+@pytest.mark.parametrize("other", ["folder", "milvus"])
+def test_every_store_gives_the_same_hits(stores, name, other):
+    """Every store gives the hits of the store in memory, awaited or not, and every filtered hit matches the filter."""
+    retriever, expected = RETRIEVERS[name](stores[other]), ids_of_hits(RETRIEVERS[name](stores["memory"]))
     assert expected[0][0].startswith("garden-0") or name == "hierarchical"
-    assert ids_of_hits(RETRIEVERS[name](stores["folder"])) == expected
-
-
-@pytest.mark.parametrize("name", RETRIEVERS)
-def test_milvus_gives_the_same_hits(stores, name):
-    """Milvus gives the same hits as the store in memory, awaited or not, and every filtered hit matches the filter."""
-    retriever = RETRIEVERS[name](stores["milvus"])
-    assert ids_of_hits(retriever) == ids_of_hits(RETRIEVERS[name](stores["memory"]))
+    assert ids_of_hits(retriever) == expected
     assert asyncio.run(retriever.ainvoke(QUESTION)) == retriever.invoke(QUESTION)
     filtered = ids_of_hits(retriever, filter={"year": {"$gte": 2021}})
     assert filtered
@@ -116,12 +89,9 @@ def test_a_store_in_milvus_can_be_pickled(stores):
 
 def test_the_graph_leads_to_the_same_chunks(stores):
     """A chunk that can be reached only through an edge is found in every store."""
-    ids_by_store = {}
-    for name, store in stores.items():
+    for store in stores.values():
         retriever = GraphRetriever(store, k=3, graph={"seed_k": 1, "candidates": "reached"}, preset="hop_decay")
-        ids_by_store[name] = {document.id for document in retriever.invoke(QUESTION)}
-    assert ids_by_store["memory"] == {"garden-0", "garden-1", "garden-2"}
-    assert set(map(frozenset, ids_by_store.values())) == {frozenset(ids_by_store["memory"])}
+        assert {each.id for each in retriever.invoke(QUESTION)} == {"garden-0", "garden-1", "garden-2"}
 
 
 @pytest.mark.parametrize("name", RETRIEVERS)
@@ -129,9 +99,7 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     """Searching an index without texts reports empty-index, in a folder and in Milvus."""
     from langchain_hybridgraph import MilvusStore
 
-    for store in (
-        HybridGraphStore(tmp_path / "index"),
-        MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE),
-    ):
+    milvus = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE)
+    for store in (HybridGraphStore(tmp_path / "index"), milvus):
         with store:
             assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded

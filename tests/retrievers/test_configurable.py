@@ -5,17 +5,10 @@ from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 TEXTS = {
     "cars/roadster.md": "The roadster is a fast red car, and costs a lot of money.",
@@ -23,20 +16,13 @@ TEXTS = {
     "trains/slow.md": "A slow train stops at every village on the river.",
     "trains/fast.md": "The express is a fast train, and stops nowhere.",
 }
-KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever]
 
 
 @pytest.fixture(scope="module")
 def store():
     vector_store = HybridGraphStore(None, "lsa")
-    ingest(
-        [
-            Document(text, metadata={"uri": uri, "source": uri, "kind": uri.split("/")[0]}, id=uri)
-            for uri, text in TEXTS.items()
-        ],
-        vector_store,
-        split=None,
-    )
+    pages = [Document(text, metadata={"uri": uri, "kind": uri.split("/")[0]}, id=uri) for uri, text in TEXTS.items()]
+    ingest(pages, vector_store, split=None)
     build_layers(vector_store)
     return vector_store
 
@@ -45,35 +31,25 @@ def fields(*names):
     return {name: ConfigurableField(id=name) for name in names}
 
 
-def in_chain(retriever):
-    """Return a chain of the retriever and a function that lists the hits' sources."""
-    return retriever | (lambda documents: [document.metadata["source"] for document in documents])
-
-
 def configured(chain, **settings):
     return chain.with_config(configurable=settings)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 def test_k_weights_and_filter_at_run_time(kind, store):
-    """k, the weights and the filter can be configured at run time; otherwise the constructor's values apply."""
-    chain = in_chain(kind(store, k=2).configurable_fields(**fields("k", "semantic_weight", "keyword_weight", "filter")))
-    question = "fast train"
-    usual = chain.invoke(question)
+    """k, the weights and the filter can be configured at run time; otherwise the constructor's values apply.
+
+    A k given in the call overrides a configured one.
+    """
+    names = ("k", "semantic_weight", "keyword_weight", "filter")
+    chain = kind(store, k=2).configurable_fields(**fields(*names))
+    usual = chain.invoke("fast train")
     assert len(usual) == 2
-    assert len(configured(chain, k=4).invoke(question)) > 2
-    assert configured(chain, k=1).invoke(question) == usual[:1]
-    assert set(configured(chain, filter={"kind": "cars"}).invoke(question)) <= {"cars/roadster.md", "cars/van.md"}
-    assert chain.invoke(question) == usual
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_call_overrides_configurable_which_overrides_the_constructor(kind, store):
-    """A k given in the call overrides a configured k, which overrides the constructor's k."""
-    retriever = kind(store, k=4).configurable_fields(**fields("k"))
-    assert len(retriever.invoke("fast train")) > 2
-    assert len(configured(retriever, k=2).invoke("fast train")) == 2
-    assert len(configured(retriever, k=2).invoke("fast train", k=1)) == 1
+    assert len(configured(chain, k=4).invoke("fast train")) > 2
+    assert configured(chain, k=4).invoke("fast train", k=1) == configured(chain, k=1).invoke("fast train") == usual[:1]
+    cars = configured(chain, filter={"kind": "cars"}).invoke("fast train")
+    assert {document.metadata["kind"] for document in cars} <= {"cars"}
+    assert chain.invoke("fast train") == usual
 
 
 def test_the_index_over_documents_is_the_same():
@@ -83,9 +59,8 @@ def test_the_index_over_documents_is_the_same():
     documents = [Document(text, metadata={"source": uri}, id=uri) for uri, text in TEXTS.items()]
     collection = Chroma.from_documents(documents, model, collection_name="configurable")
     retriever = GraphRetriever(collection, documents, k=3)
-    configured_retriever, _ = retriever.configurable_fields(**fields("keyword_weight")).prepare(
-        {"configurable": {"keyword_weight": 1.0}}
-    )
+    configurable = retriever.configurable_fields(**fields("keyword_weight"))
+    configured_retriever, _ = configurable.prepare({"configurable": {"keyword_weight": 1.0}})
     assert configured_retriever.index.adapter is retriever.index.adapter is not None
     assert configured_retriever.retrieve("fast train", k=1)[0].metadata["source"] == "trains/fast.md"
     assert configured_retriever.retrieve("fast train").plan["weights"] == {"keyword": 1.0}
@@ -94,10 +69,8 @@ def test_the_index_over_documents_is_the_same():
 def test_preset_and_graph_options_at_run_time(store):
     """The preset and the graph options can be set at run time."""
     retriever = GraphRetriever(store, k=2).configurable_fields(**fields("preset", "graph"))
-    assert retriever.prepare({"configurable": {"preset": "beam"}})[0].retrieve("train").plan["walk"] == {
-        "traversal": "beam",
-        "score": "hop_decay",
-    }
+    beam, _ = retriever.prepare({"configurable": {"preset": "beam"}})
+    assert beam.retrieve("train").plan["walk"] == {"traversal": "beam", "score": "hop_decay"}
     graph = {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}
     configured_retriever, _ = retriever.prepare({"configurable": {"graph": graph}})
     assert (configured_retriever.graph.traversal.max_hops, configured_retriever.graph.seed_k) == (1, 1)
@@ -112,10 +85,8 @@ def test_an_advanced_retriever_and_the_one_below(store):
     assert len(configured(chain, k=1).invoke(input)) == 1
     configured_retriever, _ = chain.prepare({"configurable": {"expander": "strip_question", "fuse_raw": False}})
     assert configured_retriever.retriever is below
-    assert (
-        configured_retriever.retrieve_with_context("what is its price?", ["red cars"]).plan["expanded_query"]
-        == "its price"
-    )
+    result = configured_retriever.retrieve_with_context("what is its price?", ["red cars"])
+    assert result.plan["expanded_query"] == "its price"
 
 
 def test_a_wrong_value_at_run_time_is_an_error(store):

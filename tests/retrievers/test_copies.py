@@ -127,10 +127,8 @@ def test_random_changes_keep_the_index_equal_to_a_new_one():
         else:
             store.add_documents([note.model_copy(update={"id": chance.choice(ids)})])
         retriever.refresh()
-        chunks = retriever.index.adapter.texts.chunks
-        assert sorted(chunk.text for chunk in chunks.values()) == sorted(
-            {each["text"] for each in store.store.values()}
-        )
+        chunks, stored_texts = retriever.index.adapter.texts.chunks, {each["text"] for each in store.store.values()}
+        assert sorted(chunk.text for chunk in chunks.values()) == sorted(stored_texts)
         assert all(store.store[id]["text"] == chunk.text for id, chunk in chunks.items())
 
 

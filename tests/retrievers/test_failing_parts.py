@@ -1,4 +1,4 @@
-"""Every part of a search may raise, hang or return rubbish; the search still answers, and says so."""
+"""Every part of a search may raise, hang or return rubbish; the search still answers in time, and says so."""
 
 import asyncio
 import threading
@@ -16,7 +16,9 @@ from tests.support.samples.clock import PATIENCE, make_late
 
 QUESTION = "Which red car is fast?"
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
+DEADLINE_MS = 1_000 * PATIENCE  # only the sources of make_late are late
 KEY = "sk-live-0123456789abcdef"
+BOTH_WAYS = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 RUBBISH = (None, "rubbish", float("nan"), [["a"], None], object())
 CHUNKS = [
     Chunk(f"c{n}", f"The {color} car number {n} is fast.", {"source": f"cars/{n}.md"}, parent_id="p")
@@ -28,11 +30,11 @@ class Part:
     """Part that raises, hangs until the end of the test, or returns rubbish once it is broken."""
 
     def __init__(self, how, rubbish=None):
-        self.how, self.rubbish, self.is_broken, self.is_called = how, rubbish, False, False
-        self.released = threading.Event()
+        self.how, self.rubbish = how, rubbish
+        self.has_call, self.released = threading.Event(), threading.Event()
 
     def __call__(self, *arguments, **options):
-        self.is_called = True
+        self.has_call.set()
         if self.how == "raises":
             raise RuntimeError(f"the provider refused api_key={KEY}")
         if self.how == "hangs":
@@ -45,9 +47,10 @@ class Words(DeterministicFakeEmbedding):
 
     size: int = 16
     part: object = None
+    text_without_part: str = ""
 
     def embed_query(self, text):
-        return super().embed_query(text) if self.part is None else self.part()
+        return super().embed_query(text) if self.part is None or text == self.text_without_part else self.part()
 
 
 class Keywords(BaseRetriever):
@@ -85,8 +88,8 @@ class SlowStore(HybridGraphStore):
         return self.part()
 
 
-def new_store(kind=HybridGraphStore, part=None):
-    store = kind(None, Words(part=part))
+def new_store(kind=HybridGraphStore, **options):
+    store = kind(None, Words(**options))
     parent = Chunk("p", "All cars.", {"source": "cars/all.md"})
     store.upsert(CHUNKS, parents=[parent], edges=[Edge("c0", "c1", "cites", 0.9)])
     store.flush()
@@ -118,6 +121,10 @@ def over_another_store(part):
     return HybridRetriever(store), {}
 
 
+def advanced(**options):
+    return AdvancedRetriever(HybridRetriever(new_store()), **options)
+
+
 # For each part: the source of its calls, and the retriever with the options of the call.
 PARTS = {
     "embedding": ("vector", lambda part: (HybridRetriever(new_store(part=part)), {})),
@@ -127,58 +134,22 @@ PARTS = {
     "reranker": ("rerank", lambda part: (HybridRetriever(new_store(), reranker=lambda query, texts: part()), {})),
     "parents": ("parents", over_slow_store),
     "traversal": ("graph", lambda part: (GraphRetriever(new_store(), graph={"traversal": Traversal(part)}), {})),
-    "planner": (
-        "planner",
-        lambda part: (
-            HierarchicalRetriever(new_store(), planner=lambda summary, messages, query: part()),
-            {"session": HISTORY},
-        ),
-    ),
+    "planner": ("planner", lambda part: (HierarchicalRetriever(new_store(), planner=part), {"session": HISTORY})),
     "session": ("session", lambda part: (HierarchicalRetriever(new_store()), {"session": History(part)})),
-    "expander": (
-        "expander",
-        lambda part: (
-            AdvancedRetriever(HybridRetriever(new_store()), expander=lambda query, turns: part()),
-            {"conversation_history": HISTORY},
-        ),
-    ),
-    "history": (
-        "history",
-        lambda part: (
-            AdvancedRetriever(HybridRetriever(new_store()), get_session_history=lambda session_id: part()),
-            {},
-        ),
-    ),
-    "messages": (
-        "history",
-        lambda part: (AdvancedRetriever(HybridRetriever(new_store())), {"conversation_history": History(part)}),
-    ),
-    "sink": (
-        None,
-        lambda part: (HybridRetriever(new_store(), telemetry={"sinks": [part]}), {}),
-    ),
+    "expander": ("expander", lambda part: (advanced(expander=part), {"conversation_history": HISTORY})),
+    "history": ("history", lambda part: (advanced(get_session_history=part), {})),
+    "messages": ("history", lambda part: (advanced(), {"conversation_history": History(part)})),
+    "sink": (None, lambda part: (HybridRetriever(new_store(), telemetry={"sinks": [part]}), {})),
 }
 
 
-def answer(retriever, options, *, is_async):
-    """Return the result of a search on another thread; fail if the caller's thread or event loop is blocked."""
-
-    async def beside_a_clock():
-        search = asyncio.create_task(retriever.aretrieve(QUESTION, **options))
-        longest = before = asyncio.get_running_loop().time()
-        longest = 0.0
-        while not search.done():
-            await asyncio.sleep(0.01)
-            now = asyncio.get_running_loop().time()
-            longest, before = max(longest, now - before), now
-        assert longest < PATIENCE / 4, "the event loop was blocked"
-        return await search
-
+def in_time(work):
+    """Return the result of the work, which runs on another thread; fail if it does not finish in time."""
     answers = []
 
     def run():
         try:
-            answers.append(asyncio.run(beside_a_clock()) if is_async else retriever.retrieve(QUESTION, **options))
+            answers.append(work())
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
             answers.append(error)
 
@@ -191,7 +162,23 @@ def answer(retriever, options, *, is_async):
     return answers[0]
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def answer(retriever, query=QUESTION, *, is_async, **options):
+    """Return the result of a search; fail if the caller's thread or event loop is blocked."""
+
+    async def with_clock():
+        search = asyncio.create_task(retriever.aretrieve(query, **options))
+        before, longest = asyncio.get_running_loop().time(), 0.0
+        while not search.done():
+            await asyncio.sleep(0.01)
+            now = asyncio.get_running_loop().time()
+            longest, before = max(longest, now - before), now
+        assert longest < PATIENCE / 4, "the event loop was blocked"
+        return await search
+
+    return in_time(lambda: asyncio.run(with_clock()) if is_async else retriever.retrieve(query, **options))
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize(
     "how", ["raises", "hangs", *RUBBISH], ids=lambda how: how if how in ("raises", "hangs") else ""
 )
@@ -204,11 +191,11 @@ def test_a_search_with_a_broken_part_answers(monkeypatch, name, how, is_async):
         make_late(monkeypatch, source)
     retriever, options = make(part)
     try:
-        result = answer(retriever, options | {"deadline_ms": 1_000 * PATIENCE}, is_async=is_async)
+        result = answer(retriever, is_async=is_async, deadline_ms=DEADLINE_MS, **options)
     finally:
         part.released.set()
     assert len(result) > 0
-    assert part.is_called or how == "hangs"  # on a busy machine, its time may be over before its thread starts
+    assert part.has_call.is_set() or how == "hangs"  # on a busy machine, its time may be over before its thread starts
     assert KEY not in repr((result.plan, result.degraded))
     # A function may return None instead of a history, and any text is an expanded question.
     is_valid = (name == "history" and how is None) or (name == "expander" and how == "rubbish")
@@ -219,3 +206,70 @@ def test_a_search_with_a_broken_part_answers(monkeypatch, name, how, is_async):
     if source is not None and not is_valid:
         sources = (source, "planner") if name == "session" else (source,)  # a planner may refuse the messages
         assert any(each in reason for reason in result.degraded for each in sources), result.degraded
+
+
+# -- deadlines ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hanging():
+    part = Part("hangs")
+    yield part
+    part.released.set()
+
+
+@BOTH_WAYS
+def test_a_deadline_is_in_milliseconds(hanging, is_async):
+    """A search whose embedding hangs ends after ``deadline_ms`` milliseconds."""
+    retriever = HybridRetriever(new_store(part=hanging), deadline_ms=50, on_error="empty")
+    assert "deadline-exceeded:vector" in answer(retriever, is_async=is_async).degraded
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("by_call", [True, False], ids=["of the call", "of the retriever"])
+def test_an_embedding_that_hangs_after_a_conversation(monkeypatch, hanging, by_call, is_async):
+    """If the embedding hangs in a search with a conversation, only the keywords of the original question are searched
+    for, and the search ends.
+    """
+    make_late(monkeypatch, "expander", "vector")
+    below = HybridRetriever(new_store(part=hanging), deadline_ms=None if by_call else DEADLINE_MS)
+    options = {"deadline_ms": DEADLINE_MS} if by_call else {}
+    retriever = AdvancedRetriever(below, k=2)
+    result = answer(retriever, "is it green?", is_async=is_async, conversation_history=HISTORY, **options)
+    assert result.hits[0].child.id == "c2"
+    assert set(result.degraded) == {"expander-failed", "deadline-exceeded:vector"}
+
+
+@BOTH_WAYS
+def test_an_embedding_that_hangs_only_while_the_question_is_expanded(monkeypatch, hanging, is_async):
+    """Half of the deadline is left for the search when expansion hangs, so the search itself is complete."""
+    make_late(monkeypatch, "expander")
+    retriever = AdvancedRetriever(HybridRetriever(new_store(part=hanging, text_without_part="is it green?")))
+    options = {"conversation_history": HISTORY, "deadline_ms": DEADLINE_MS}
+    assert answer(retriever, "is it green?", is_async=is_async, **options).degraded == ("expander-failed",)
+
+
+@BOTH_WAYS
+def test_a_reranker_made_for_each_call_leaves_few_threads(monkeypatch, hanging, is_async):
+    """Forty hanging rerankers, one per call, leave fewer than thirty extra threads."""
+    make_late(monkeypatch, "rerank")
+    store, before = new_store(), threading.active_count()
+    for _ in range(40):
+        retriever = HybridRetriever(store, reranker=lambda query, texts: hanging(), deadline_ms=DEADLINE_MS)
+        assert "deadline-exceeded:rerank" in answer(retriever, is_async=is_async).degraded
+    assert threading.active_count() - before < 30
+
+
+def test_searches_that_hang_without_a_deadline_do_not_block_others(hanging):
+    """While forty searches hang in their embedding, a search in another store returns its hits."""
+    stuck, other = HybridRetriever(new_store(part=hanging)), HybridRetriever(new_store())
+
+    async def search():
+        hung = [asyncio.create_task(stuck.ainvoke(QUESTION)) for _ in range(40)]
+        await asyncio.to_thread(hanging.has_call.wait, PATIENCE)
+        documents = await other.ainvoke(QUESTION)
+        for task in hung:
+            task.cancel()
+        return documents
+
+    assert len(in_time(lambda: asyncio.run(search()))) == 1

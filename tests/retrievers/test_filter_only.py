@@ -4,15 +4,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.filters.expressions import by_meta
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.stores.real_stores import CLOSED, STORES, close
 
 TEXTS = [f"note {number} about {word}" for number, word in enumerate(["zebras", "ada", "engines", "cats", "ships"] * 3)]
@@ -31,11 +25,10 @@ class Refusing(Embeddings):
 
 
 def documents():
+    parities = ["even", "odd"]
     return [
-        Document(
-            text, id=f"n{number:02}", metadata={"parity": ["even", "odd"][number % 2], "uri": f"docs/{number:02}.md"}
-        )
-        for number, text in enumerate(TEXTS)
+        Document(text, id=f"n{n:02}", metadata={"parity": parities[n % 2], "uri": f"docs/{n:02}.md"})
+        for n, text in enumerate(TEXTS)
     ]
 
 
@@ -54,10 +47,7 @@ def store(request):
     return vector_store
 
 
-KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, AdvancedRetriever.from_store]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", RETRIEVERS)
 @pytest.mark.parametrize("blank", ["", "  \n"])
 async def test_a_blank_query_with_a_filter_lists_the_matching_documents(store, kind, blank):
     """A blank query with a filter returns the first k matches in insertion order, sync and async."""
@@ -75,9 +65,8 @@ async def test_a_blank_query_with_a_filter_lists_the_matching_documents(store, k
 def test_hits_report_the_filter_as_their_source(store):
     """In a filter-only search every hit has score 1 and "filter" as its only source."""
     result = HybridRetriever(store, k=2, filter=ODD).retrieve("")
-    assert [(hit.score, hit.found_by, dict(hit.parts)) for hit in result.hits] == [
-        (1.0, ("filter",), {"filter": 1.0})
-    ] * 2
+    expected = (1.0, ("filter",), {"filter": 1.0})
+    assert [(hit.score, hit.found_by, dict(hit.parts)) for hit in result.hits] == [expected] * 2
     assert result.plan["method"] == "filter"
     assert HybridRetriever(store, filter=ODD).explain("").startswith("(a filter, without words)\n7 hits in")
 
@@ -85,14 +74,12 @@ def test_hits_report_the_filter_as_their_source(store):
 def test_later_stages(store):
     """In a filter-only search min_score drops nothing, max_per_document applies, and no edge is traversed."""
     assert len(HybridRetriever(store, k=20, min_score=0.9).invoke("", filter=ODD)) == len(MATCHING)
-    assert len(
-        GraphRetriever(store, k=20, graph={"traversal": {"type": "bfs", "max_hops": 2}}).invoke("", filter=ODD)
-    ) == len(MATCHING)
+    graph = GraphRetriever(store, k=20, graph={"traversal": {"type": "bfs", "max_hops": 2}})
+    assert len(graph.invoke("", filter=ODD)) == len(MATCHING)
     grouped = HybridGraphStore()
     grouped.add_documents([Document(f"text {n}", id=str(n), metadata={"source": f"{n % 2}.md"}) for n in range(6)])
-    result = HybridRetriever(grouped, selection={"max_per_document": 1}).invoke(
-        "", filter={"source": {"$exists": True}}
-    )
+    retriever = HybridRetriever(grouped, selection={"max_per_document": 1})
+    result = retriever.invoke("", filter={"source": {"$exists": True}})
     assert [document.id for document in result] == ["0", "1"]
 
 

@@ -4,13 +4,10 @@ import itertools
 import json
 import random
 import re
-import warnings
 from contextlib import ExitStack
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -26,7 +23,8 @@ from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.times import parse_time
 from tests.support.samples.clock import PATIENCE
-from tests.support.stores.suite import HashedWords
+from tests.support.stores.document_stores import FOREIGN
+from tests.support.stores.words import Words
 
 WORDS = ("boiler", "grinder", "roses", "compost", "ferry", "visa", "drummer", "choir")
 TIMES = [f"20{year}-06-01T12:00:00Z" for year in range(20, 26)]
@@ -48,10 +46,7 @@ FILTERS += [(condition, lambda m: True) for condition in UNMET]
 CALLS = 100  # of each corpus; ten times as many in the long run
 OWN = ("memory", "folder", "tenants", "milvus")
 TENANTS = ("north", "south")
-
-
-class Words(HashedWords, Embeddings):
-    """LangChain embedding of hashed words."""
+NAMES = ("hybrid", "graph", "memory", "advanced", "hierarchical")
 
 
 class Corpus:
@@ -69,13 +64,10 @@ class Corpus:
         }
         self.parents_only = {id for id in self.ids if rng.random() < 0.2}
         pairs = rng.sample(list(itertools.permutations(range(len(self.ids)), 2)), k=len(self.ids))
+        both = "secret{}x, then secret{}x"
         self.edges = [
             Edge(
-                f"d{a}",
-                f"d{b}",
-                rng.choice(["cites", "next"]),
-                rng.random() or 1.0,
-                f"secret{first + a}x, then secret{first + b}x",
+                f"d{a}", f"d{b}", rng.choice(["cites", "next"]), rng.random() or 1.0, both.format(first + a, first + b)
             )
             for a, b in pairs
         ]
@@ -113,56 +105,29 @@ class Corpus:
         return is_valid and (tenant is None or metadata.get("tenant") == tenant)
 
 
-class Stores:
-    """Stores of each kind, created from a corpus."""
+def make_store(kind, corpus, folder, stack, **options):
+    """Return a new store of this kind with the texts, and the edges if the store can have edges.
 
-    def __init__(self, folder, stack, name):
-        self._place, self._stack, self._name = folder, stack, name
-
-    def make(self, kind, corpus, **options):
-        """Return a new store of this kind with the texts, and the edges if the store can have edges."""
-        store = getattr(self, kind)(corpus, self._name, **options)
-        if kind in OWN:
-            chunks = [Chunk(id, corpus.texts[id], corpus.metadata[id]) for id in corpus.ids]
-            # In this package's stores, a parent can also be a text that searches do not find.
-            searched = [chunk for chunk in chunks if chunk.id not in corpus.parents_only]
-            store.upsert(searched, parents=[chunk for chunk in chunks if chunk not in searched], edges=corpus.edges)
-            store.flush()
-            if kind != "milvus":
-                build_layers(store)
-        return store
-
-    def memory(self, corpus, name):
-        return self._stack.enter_context(HybridGraphStore(None, Words()))
-
-    def folder(self, corpus, name):
-        return self._stack.enter_context(HybridGraphStore(self._place / name, Words()))
-
-    def tenants(self, corpus, name, tenant):
-        """Return the store of one tenant; the tenants of a test share a folder."""
-        return self._stack.enter_context(HybridGraphStore(self._place / name, Words(), tenant=tenant))
-
-    def milvus(self, corpus, name):
+    The tenants of a test share a folder.
+    """
+    if kind not in OWN:
+        return FOREIGN[kind](corpus.documents(), folder)
+    if kind == "milvus":
         from langchain_hybridgraph import MilvusStore
 
-        return self._stack.enter_context(
-            MilvusStore(f"milvus:{self._place / 'lite.db'}", Words(), timeout=PATIENCE, collection=name)
-        )
-
-    def chroma(self, corpus, name):
-        from langchain_chroma import Chroma
-
-        # In memory, Chroma returns lists in the metadata of deleted collections with the texts of new ones.
-        return Chroma.from_documents(corpus.documents(), Words(), persist_directory=str(self._place / name))
-
-    def faiss(self, corpus, name):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from langchain_community.vectorstores.faiss import FAISS
-        return FAISS.from_documents(corpus.documents(), Words(), ids=corpus.ids)
-
-    def in_memory(self, corpus, name):
-        return InMemoryVectorStore.from_documents(corpus.documents(), Words())
+        folder.mkdir()
+        store = MilvusStore(f"milvus:{folder / 'lite.db'}", Words(), timeout=PATIENCE)
+    else:
+        store = HybridGraphStore(None if kind == "memory" else folder / "index", Words(), **options)
+    stack.enter_context(store)
+    chunks = [Chunk(id, corpus.texts[id], corpus.metadata[id]) for id in corpus.ids]
+    # In this package's stores, a parent can also be a text that searches do not find.
+    searched = [chunk for chunk in chunks if chunk.id not in corpus.parents_only]
+    store.upsert(searched, parents=[chunk for chunk in chunks if chunk not in searched], edges=corpus.edges)
+    store.flush()
+    if kind != "milvus":
+        build_layers(store)
+    return store
 
 
 def retriever_of(kind, store, rng, corpus, **settings):
@@ -177,9 +142,8 @@ def retriever_of(kind, store, rng, corpus, **settings):
             return HybridRetriever(store, **settings)
         case "graph":
             walk = {"candidates": rng.choice(["all", "reached"]), "seed_k": rng.randint(1, 3)}
-            return GraphRetriever(
-                store, **graph, graph=walk | ({"traversal": traversal} if traversal else {}), **settings
-            )
+            walk |= {"traversal": traversal} if traversal else {}
+            return GraphRetriever(store, **graph, graph=walk, **settings)
         case "memory":
             return MemoryRetriever(store, **graph, **settings)
         case "advanced":
@@ -232,16 +196,15 @@ def leaked_texts(output, visible):
     return set(re.findall(r"secret(\d+)x", json.dumps(output, default=str))) - visible
 
 
-def check_calls(kind, n, rng, stores):
+def check_calls(kind, n, rng, folder, stack):
     """Make n calls to retrievers over one store, and check the texts in their outputs."""
     # The tenants of a folder have texts with the same ids.
     options = [{"tenant": tenant} for tenant in TENANTS] if kind == "tenants" else [{}]
     corpora = [Corpus(rng, first=100 * place) for place in range(len(options))]
-    opened = [stores.make(kind, each, **option) for each, option in zip(corpora, options, strict=True)]
-    names = ["hybrid", "graph", "memory", "advanced", "hierarchical"]
+    opened = [make_store(kind, each, folder, stack, **option) for each, option in zip(corpora, options, strict=True)]
     found_texts = 0
     for _ in range(max(1, n // 25)):
-        name, (corpus, store) = rng.choice(names), rng.choice(list(zip(corpora, opened, strict=True)))
+        name, (corpus, store) = rng.choice(NAMES), rng.choice(list(zip(corpora, opened, strict=True)))
         as_of = parse_time(rng.choice(TIMES)) + rng.choice([-1, 0, 1])
         own, admits_own = rng.choice(FILTERS[: -len(UNMET)]) if rng.random() < 0.5 else FILTERS[0]
         retriever = retriever_of(name, store, rng, corpus, filter=own, as_of=as_of)
@@ -285,6 +248,6 @@ def test_every_text_is_in_the_scope(tmp_path, kind, is_long):
     each = 10 * CALLS if is_long else CALLS
     while calls < (KINDS[kind] if is_long else CALLS):
         with ExitStack() as stack:
-            found_texts += check_calls(kind, each, rng, Stores(tmp_path, stack, name=f"n{calls}"))
+            found_texts += check_calls(kind, each, rng, tmp_path / f"n{calls}", stack)
         calls += each
     assert found_texts > calls * 0.2

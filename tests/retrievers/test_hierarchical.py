@@ -9,7 +9,6 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
 from langchain_hybridgraph.errors import ConfigurationError
@@ -101,9 +100,8 @@ def test_a_document_that_is_a_start_keeps_its_score():
 
 def test_alpha_and_threshold():
     """With alpha=1, only a node's own score is used, and find returns only hits that exceed score_threshold."""
-    assert [each.score for each in pinned({"alpha": 1.0, "max_rounds": 9}).find("x")] == pytest.approx(
-        [0.99, 0.9], abs=1e-5
-    )
+    alone = pinned({"alpha": 1.0, "max_rounds": 9}).find("x")
+    assert [each.score for each in alone] == pytest.approx([0.99, 0.9], abs=1e-5)
     assert uris(pinned().find("x", score_threshold=0.82)) == ["A/a1"]
     assert uris(pinned().find("x", score_threshold=0.86)) == []
 
@@ -111,36 +109,25 @@ def test_alpha_and_threshold():
 # -- find -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_every_method_finds_the_same(shelf, is_async):
+def test_every_method_finds_the_same(shelf):
     """find, search, invoke and retrieve, and their async versions, return the matching document first."""
     retriever = HierarchicalRetriever(shelf, k=3, tree={"include_directories": False}, annotate="all")
-    question, target = "How much is the red roadster?", "lib"
+    target = {"target_uri": "lib"}
+    calls = {"find": target, "search": {"session": ["hello"]}, "invoke": target, "retrieve": target}
 
-    async def awaited():
-        return (
-            await retriever.afind(question, target),
-            await retriever.asearch(question, ["hello"]),
-            await retriever.ainvoke(question, target_uri=target),
-            await retriever.aretrieve(question, target_uri=target),
-        )
+    def results_of(call):
+        results = [call(name, "How much is the red roadster?", **options) for name, options in calls.items()]
+        return [uris(results[0]), uris(results[1])[0], list(results[2]), list(results[3])]
 
-    def called():
-        return (
-            retriever.find(question, target),
-            retriever.search(question, ["hello"]),
-            retriever.invoke(question, target_uri=target),
-            retriever.retrieve(question, target_uri=target),
-        )
-
-    result, planned_result, documents, retrieved_documents = asyncio.run(awaited()) if is_async else called()
-    first = result.contexts[0]
-    assert (first.uri, first.context_type, first.is_leaf) == ("lib/cars/roadster.md", "resource", True)
-    assert first.abstract == TEXTS["lib/cars/roadster.md"]
-    assert uris(planned_result)[0] == first.uri
-    assert [document.metadata["uri"] for document in documents] == uris(result)
+    found_uris, first, documents, retrieved_documents = results_of(
+        lambda name, *a, **b: getattr(retriever, name)(*a, **b)
+    )
+    awaited = results_of(lambda name, *a, **b: asyncio.run(getattr(retriever, f"a{name}")(*a, **b)))
+    assert awaited == [found_uris, first, documents, retrieved_documents]
+    assert found_uris[0] == first == "lib/cars/roadster.md"
+    assert [document.metadata["uri"] for document in documents] == found_uris
     names = ("is_leaf", "context_type", "retrieval_method", "abstract")
-    assert [documents[0].metadata[name] for name in names] == [True, "resource", "hierarchical", first.abstract]
+    assert [documents[0].metadata[name] for name in names] == [True, "resource", "hierarchical", TEXTS[first]]
     assert retrieved_documents == documents
 
 
@@ -271,9 +258,8 @@ def test_custom_types():
     own = {"uri": "ctx://resources/ticket.md", "context_type": "ticket"}
     ingest([Document("A ticket about the editor.", metadata=own, id="ticket")], store)
     roots = {"note": ["elsewhere/"], "memory": ["user/memories"]}
-    result = HierarchicalRetriever(store, k=20, tree={"roots": roots, "include_directories": False}).find(
-        "editor ticket"
-    )
+    retriever = HierarchicalRetriever(store, k=20, tree={"roots": roots, "include_directories": False})
+    result = retriever.find("editor ticket")
     assert uris(result.by_type["ticket"]) == ["ctx://resources/ticket.md"]
     assert "ctx://elsewhere/free.md" in uris(result.by_type["note"])
     assert "ctx://user/memories/editor.md" in uris(result.memories)
@@ -301,6 +287,9 @@ def test_a_session_is_planned():
     documents = retriever.invoke("x", session=session, annotate="all")
     assert {document.metadata["context_type"] for document in documents} == {"resource"}
     assert calls == [("s" * 30_000, [f"turn {n}" for n in range(9_995, 10_000)], "x")]
+    retriever.planner.reads_all_messages = True
+    retriever.search("x", session)
+    assert calls[1][1] == session["messages"]
 
 
 @pytest.mark.parametrize(
@@ -384,11 +373,9 @@ def test_a_planned_memory_is_found_among_better_resources():
 
 def test_each_type_is_limited_after_a_reranker_and_mmr():
     """A reranker, MMR and max_per_document each leave up to k hits of each type."""
-    for settings in (
-        {"reranker": counting(lambda text: 0.5)[0]},
-        {"selection": {"mmr_lambda": 0.5}},
-        {"selection": {"max_per_document": 1}},
-    ):
+    reranker, _ = counting(lambda text: 0.5)
+    diverse, capped = {"selection": {"mmr_lambda": 0.5}}, {"selection": {"max_per_document": 1}}
+    for settings in ({"reranker": reranker}, diverse, capped):
         result = crowded(**settings).search("editor manual key", ["hello"], k=3)
         assert (len(result.memories), len(result.resources)) == (1, 3), settings
 
@@ -540,10 +527,8 @@ def test_later_stages_work(shelf):
     scores = [document.metadata["score"] for document in retriever.retrieve("cats and dogs")]
     assert len(retriever.invoke("cats and dogs", min_score=scores[1])) == 2
     assert len(HierarchicalRetriever(shelf, k=3, selection={"mmr_lambda": 0.5}).invoke("cats and dogs")) == 3
-    assert (
-        len(HierarchicalRetriever(shelf, k=3, selection={"budget": TokenBudget(max_tokens=16)}).invoke("cats and dogs"))
-        == 1
-    )
+    small = HierarchicalRetriever(shelf, k=3, selection={"budget": TokenBudget(max_tokens=16)})
+    assert len(small.invoke("cats and dogs")) == 1
 
 
 # -- LangChain --------------------------------------------------------------------------------------------------
@@ -594,22 +579,6 @@ def test_a_full_traversal_equals_a_flat_search():
         assert np.allclose(scores, own, atol=1e-6)
 
 
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        return HierarchicalRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        return {"vector_store": library()}
-
-    @property
-    def retriever_query_example(self):
-        return "cats and dogs and cars"
-
-
 def _below(directory):
     return [uri for uri in TEXTS if uri.startswith(f"{directory}/")]
 
@@ -641,16 +610,6 @@ def test_no_summary_repeats_an_old_text(change):
     assert retriever.abstract("lib/cars")
 
 
-def test_the_rest_of_the_tree_is_as_it_was():
-    """Other directories are still found by their summaries, and rebuilding restores the changed one."""
-    retriever = changed_library(_changed)
-    assert "lib/cars" in uris(retriever.find("cars: roadster, van"))
-    build_layers(retriever.vector_store)
-    result = retriever.find("pets")
-    assert "layers-stale" not in result.degraded
-    assert "lib/pets" in uris(result)
-
-
 def test_summaries_outlive_the_model(tmp_path):
     """Summaries stay searchable after the model is fitted again, without being rebuilt."""
     store = library(path=tmp_path)
@@ -662,14 +621,3 @@ def test_summaries_outlive_the_model(tmp_path):
     assert "no-layers" not in result.degraded
     assert "lib/cars" in uris(result)
     store.close()
-
-
-def test_the_repr_of_find_is_short():
-    """The repr of the result of find has the uris, the time and the degradation reasons."""
-    with HybridGraphStore.from_texts(
-        ["Ada likes tea."] * 30, "lsa", [{"uri": f"a/{n:02}.md"} for n in range(30)]
-    ) as store:
-        text = repr(HierarchicalRetriever(store, k=30).find("tea"))
-    assert text.startswith("FindResult(['a/00.md', 'a/01.md', ")
-    assert text.endswith(" ms, degraded=['no-layers'])")
-    assert len(text) < 300

@@ -11,19 +11,13 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.records import ALL_TIME
+from tests.support.samples.retrievers import STORE_RETRIEVERS
 from tests.support.stores.bare_store import BareStore
 
 TEXTS = {
@@ -66,32 +60,6 @@ def ids(documents) -> list[str]:
     return [document.id for document in documents]
 
 
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers, over the package's store."""
-
-    @property
-    def retriever_constructor(self):
-        return HybridRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        store = HybridGraphStore()
-        store.add_documents(documents())
-        return {"vector_store": store, "k": 3}
-
-    @property
-    def retriever_query_example(self):
-        return "the pump needs water and the car new tyres"
-
-
-class TestStandardOverPlainStore(TestStandard):
-    """langchain-tests' suite for retrievers, over LangChain's in-memory store."""
-
-    @property
-    def retriever_constructor_params(self):
-        return {"vector_store": InMemoryVectorStore.from_documents(documents(), embedding()), "documents": documents()}
-
-
 # -- what is returned ---------------------------------------------------------------------------------------------
 
 
@@ -128,17 +96,6 @@ def test_documents_given_to_the_constructor_are_not_changed():
     retriever.invoke("alpha")[0].metadata["tags"].append("y")
     assert documents == before
     assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
-
-
-def test_retrieve_returns_documents_with_plan_and_time(retriever):
-    """retrieve returns a sequence of Documents with degradation reasons, duration and plan."""
-    result = retriever.retrieve("water pump", 2)
-    assert len(result) == 2
-    assert result == retriever.invoke("water pump", k=2, annotate="all")
-    assert result.degraded == ()
-    assert result.took_ms > 0
-    assert result.plan["k"] == 2
-    assert result.hits[0].explain().startswith("score ")
 
 
 async def test_sync_and_async_methods_agree(retriever):
@@ -220,15 +177,6 @@ def chroma(tmp_path):
     )
 
 
-def test_a_chroma_collection_alone_is_enough(chroma):
-    """A keyword index is built from the texts of a Chroma collection, and hits of both sources merge by id."""
-    retriever = HybridRetriever(chroma, k=2)
-    best = retriever.retrieve("water for the pump")[0]
-    assert best.id == "pump"
-    assert best.metadata["retrieval_source"] == "fused"
-    assert ids(retriever.invoke("E4711", keyword_weight=1.0)) == ["code"]
-
-
 def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
     """All 2,300 texts of a collection, which take three pages, are read into the keyword index."""
     store = Chroma(embedding_function=embedding(), persist_directory=str(tmp_path))
@@ -236,19 +184,6 @@ def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
     retriever = HybridRetriever(store, keyword_weight=1.0)
     assert len(retriever.index.adapter.texts.ids) == 2300
     assert ids(retriever.invoke("x2299")) == ["2299"]
-
-
-@pytest.mark.parametrize("space", ["l2", "ip"])
-def test_scores_are_cosines_in_every_space(tmp_path, space):
-    """Vector scores are cosines even if the collection measures l2 or inner-product distances."""
-    model = embedding()
-    store = Chroma.from_documents(
-        documents(), model, persist_directory=str(tmp_path), collection_configuration={"hnsw": {"space": space}}
-    )
-    question, best = "water pump", HybridRetriever(store, semantic_weight=1.0, k=1).retrieve("water pump")[0]
-    (vector,) = model.embed_documents([best.page_content])
-    cosine = sum(a * b for a, b in zip(model.embed_query(question), vector, strict=True))
-    assert best.metadata["vector_score"] == pytest.approx(cosine, abs=1e-4)
 
 
 def test_vectors_alone_when_there_are_no_texts():
@@ -465,7 +400,7 @@ def test_a_budget_keeps_its_counter():
     assert len(retriever.invoke("alpha", max_tokens=20)) == 2
 
 
-@pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever])
+@pytest.mark.parametrize("kind", STORE_RETRIEVERS)
 def test_another_vector_store_needs_another_retriever(kind):
     """Assigning a foreign vector store raises an error, because its texts are read only at construction."""
     embedding = DeterministicFakeEmbedding(size=8)

@@ -4,7 +4,6 @@ from operator import itemgetter
 from typing import Annotated, TypedDict
 
 import pytest
-from langchain.agents import create_agent
 from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
 from langchain_classic.retrievers import (
@@ -17,7 +16,7 @@ from langchain_classic.retrievers import (
 )
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.retrievers import BaseRetriever
@@ -30,16 +29,11 @@ from langchain_text_splitters import CharacterTextSplitter
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.samples.vehicles import TEXTS, documents, ids
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
@@ -88,6 +82,8 @@ def test_lcel_hands_on_the_conversation(store):
     """In an LCEL chain, a history-aware retriever receives the question and the conversation."""
     retriever = history_aware(HybridRetriever(store, k=1))
     assert (retriever | ids).invoke(FOLLOW_UP) == ["roadster"]
+    assert (RunnablePassthrough() | retriever.bound | ids).invoke(FOLLOW_UP) == ["roadster"]
+    assert "conversation_history" in retriever.as_tool().args
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
     assert chain.invoke(FOLLOW_UP) == ["roadster"]
     bound = retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"])
@@ -126,27 +122,11 @@ def test_a_node_of_langgraph_hands_on_the_conversation(store):
         assert ids(state["context"]) == ["roadster"]
 
 
-class Calling(GenericFakeChatModel):
-    def bind_tools(self, tools, **kwargs):
-        return self
-
-
-def test_an_agent_hands_on_the_conversation(store):
-    """An agent's model can pass the conversation to the retriever's tool."""
-    tool = history_aware(HybridRetriever(store, k=1)).as_tool(name="cars", description="Finds cars.")
-    arguments = {"query": "and its price?", "conversation_history": ["User: Which car is red?", "Assistant: Roadster"]}
-    call = AIMessage("", tool_calls=[{"name": "cars", "args": arguments, "id": "1"}])
-    agent = create_agent(Calling(messages=iter([call, AIMessage("200,000")])), [tool])
-    *_, tool_message, _ = agent.invoke({"messages": [("user", "and its price?")]})["messages"]
-    assert ids(tool_message.artifact) == ["roadster"]
-
-
 def test_settings_of_history_aware(store):
     """history_aware accepts the settings of AdvancedRetriever, but none if it receives an AdvancedRetriever."""
     inner = AdvancedRetriever(HybridRetriever(store), k=1)
-    assert (
-        len(history_aware(inner).invoke(FOLLOW_UP)) == len(history_aware(inner.retriever, k=1).invoke(FOLLOW_UP)) == 1
-    )
+    for retriever in (history_aware(inner), history_aware(inner.retriever, k=1)):
+        assert len(retriever.invoke(FOLLOW_UP)) == 1
     with pytest.raises(ConfigurationError, match="accepts no settings with an AdvancedRetriever, got k"):
         history_aware(inner, k=2)
     with pytest.raises(ValueError, match="fuse"):
@@ -155,10 +135,8 @@ def test_settings_of_history_aware(store):
 
 # -- Documents as they were stored ---------------------------------------------------------------------------------
 
-KINDS = [HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever]
 
-
-@pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
+@pytest.mark.parametrize("kind", RETRIEVERS)
 def test_documents_are_returned_as_they_were_stored(store, other, kind):
     """By default every retriever returns Documents equal to the stored ones, without added metadata."""
     stored = {document.id: document for document in documents()}
@@ -169,7 +147,7 @@ def test_documents_are_returned_as_they_were_stored(store, other, kind):
             assert result == [stored[document.id] for document in result]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, AdvancedRetriever.from_store])
+@pytest.mark.parametrize("kind", RETRIEVERS)
 async def test_scores_are_returned_on_request(store, kind):
     """Scores are added on request, by the setting or per call, and retrieve always adds them."""
     retriever = kind(store, k=2, as_of=AS_OF)
@@ -183,9 +161,8 @@ async def test_scores_are_returned_on_request(store, kind):
     ):
         assert result[0].metadata == {**plain, **scores}
     annotated = retriever.invoke("red roadster", annotate="all")
-    assert [document.metadata["relevance_score"] for document in annotated] == pytest.approx(
-        [hit.score for hit in hits]
-    )
+    relevance = [document.metadata["relevance_score"] for document in annotated]
+    assert relevance == pytest.approx([hit.score for hit in hits])
     assert annotated[0].metadata.keys() == retriever.retrieve("red roadster")[0].metadata.keys()
     noted = kind(store, k=2, annotate="all")
     assert noted.invoke("red roadster")[0].metadata.keys() == annotated[0].metadata.keys()
@@ -214,9 +191,7 @@ def test_create_retriever_tool(store):
     tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.")
     assert tool.invoke({"query": "red roadster"}) == TEXTS["roadster"][0]
     prompt = PromptTemplate.from_template("{source} ({year}): {page_content}")
-    tool = create_retriever_tool(
-        HybridRetriever(store, k=1), "cars", "Finds cars.", document_prompt=prompt, response_format="content"
-    )
+    tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.", document_prompt=prompt)
     assert tool.invoke({"query": "red roadster"}) == "roadster.md (2020): " + TEXTS["roadster"][0]
 
 

@@ -8,12 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
@@ -46,20 +45,6 @@ class Angles(Embeddings):
         # Texts with the same first letter are on one side of the question.
         side = math.sqrt(1 - cosine**2)
         return [cosine, side, 0.0] if text[0] < "n" else [cosine, 0.0, side]
-
-
-class History(BaseChatMessageHistory):
-    """Chat history of the given messages."""
-
-    def __init__(self, *messages):
-        self.stored = list(messages)
-
-    @property
-    def messages(self):
-        return self.stored
-
-    def clear(self):
-        self.stored.clear()
 
 
 def store(memories, edges=(), **settings):
@@ -116,6 +101,7 @@ class ReadsFirst(MemoryRetriever):
 @pytest.mark.parametrize("weights", [{"vector": 0.45, "graph": 0.4}, {"vector": 0.45}])
 def test_scoring_before_reading_is_scoring_after_it(weights):
     """Reading only the best memories changes neither hits nor score parts, with a filter and expired memories."""
+    memory = {"source_weights": weights, "hotness": 0.2}
     metadata = [
         {
             "confidence": n % 7 / 6,
@@ -127,12 +113,9 @@ def test_scoring_before_reading_is_scoring_after_it(weights):
     ]
     memories = {f"m{n}": (f"{'amz'[n % 3]}{n} {0.95 - n / 200:.3f}", metadata[n]) for n in range(150)}
     vector_store = store(memories, [Edge(f"m{n}", f"m{n + 1}", "sequence") for n in range(149)])
-    one, other = (
-        kind(vector_store, memory={"source_weights": weights, "hotness": 0.2}).retrieve(
-            "a3", k=20, filter={"kind": "even"}, as_of=NOW
-        )
-        for kind in (MemoryRetriever, ReadsFirst)
-    )
+    options = {"k": 20, "filter": {"kind": "even"}, "as_of": NOW}
+    retrievers = [kind(vector_store, memory=memory) for kind in (MemoryRetriever, ReadsFirst)]
+    one, other = (retriever.retrieve("a3", **options) for retriever in retrievers)
     assert ids(one) == ids(other)
     assert len(one) == 20
     for hit, read in zip(one.hits, other.hits, strict=True):
@@ -203,10 +186,10 @@ NO_HOPS = {"type": "bfs", "max_hops": 0}
 WALK = {"type": "bfs", "max_hops": 1, "direction": "out"}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"graph": {"traversal": NO_HOPS}}, {"mode": {"type": "general", "traversal": NO_HOPS}, "fusion": "rrf"}],
-)
+NO_HOPS_MODE = {"type": "general", "traversal": NO_HOPS}
+
+
+@pytest.mark.parametrize("settings", [{"graph": {"traversal": NO_HOPS}}, {"mode": NO_HOPS_MODE, "fusion": "rrf"}])
 def test_a_traversal_without_hops_follows_no_edge(settings):
     """If the traversal may not follow an edge, the answer is the same as in a store without edges."""
     memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
@@ -287,11 +270,8 @@ def test_earlier_beliefs_are_found_as_of_their_time():
 def test_a_superseded_fact_keeps_its_confidence():
     """A superseded fact has its full confidence if as_of is before the time it was superseded."""
     with HybridGraphStore(None, "lsa") as vector_store:
-        vector_store.add_texts(
-            ["Ada lives in Paris.", "Bo plays chess."],
-            [{"valid_from": "2020-01-01", "confidence": 0.9}] * 2,
-            ids=["a", "b"],
-        )
+        facts = [{"valid_from": "2020-01-01", "confidence": 0.9}] * 2
+        vector_store.add_texts(["Ada lives in Paris.", "Bo plays chess."], facts, ids=["a", "b"])
         vector_store.memory.supersede("a", "Ada lives in Rome.", at="2024-07-01")
         retriever = MemoryRetriever(vector_store, k=1, mode="belief_system", as_of="2024-06-30T23:00")
         [hit] = retriever.retrieve("Where does Ada live?").hits
@@ -383,7 +363,7 @@ def test_memories_that_repeat_the_session_are_down_weighted():
 
 def test_a_chat_history_is_a_session():
     """The messages of a chat history are returned as session hits, and memories that repeat them are down-weighted."""
-    history = History(HumanMessage("a 0.6"), AIMessage("b 0.2"))
+    history = InMemoryChatMessageHistory(messages=[HumanMessage("a 0.6"), AIMessage("b 0.2")])
     retriever = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})}))
     result = retriever.retrieve("?", session=history)
     sources = {document.page_content: document.metadata["retrieval_source"] for document in result}
@@ -403,7 +383,7 @@ def test_messages_must_match_the_filter():
 def test_a_history_that_cannot_be_read_is_left_out():
     """If a chat history cannot be read, the search runs without it and reports session-failed."""
 
-    class Broken(History):
+    class Broken:
         @property
         def messages(self):
             raise OSError("gone")
@@ -472,9 +452,8 @@ def test_all_labels_are_required():
 def test_a_tool_with_typed_time_and_labels():
     """A memory tool has arguments for the time, the labels and the session."""
     end = (NOW - 5 * DAY).isoformat()
-    vector_store = store(
-        {"old": ("old 0.9", {"valid_until": end, "labels": ["x"]}), "new": ("new 0.8", {"labels": ["x"]})}
-    )
+    old = ("old 0.9", {"valid_until": end, "labels": ["x"]})
+    vector_store = store({"old": old, "new": ("new 0.8", {"labels": ["x"]})})
     tool = MemoryRetriever(vector_store).as_tool(name="remember", description="Remembers.")
     assert {"query", "k", "filter", "as_of", "labels", "session_id"} <= tool.args.keys()
     assert "old 0.9" not in tool.invoke({"query": "?", "labels": ["x"]})
@@ -492,27 +471,9 @@ def test_any_store_provides_its_metadata():
     ]
     plain = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     plain.add_documents(documents)
-    retriever = MemoryRetriever(
-        plain, documents, mode="belief_system", memory={"source_weights": {"vector": 0, "keyword": 1}}
-    )
+    weights = {"source_weights": {"vector": 0, "keyword": 1}}
+    retriever = MemoryRetriever(plain, documents, mode="belief_system", memory=weights)
     assert ids(retriever.invoke("the code")) == ["trusted", "poison"]
-
-
-class TestStandard(RetrieversIntegrationTests):
-    """langchain-tests' suite for retrievers."""
-
-    @property
-    def retriever_constructor(self):
-        return MemoryRetriever
-
-    @property
-    def retriever_constructor_params(self):
-        texts = [f"memory number {n} of many" for n in range(6)]
-        return {"vector_store": HybridGraphStore.from_texts(texts, DeterministicFakeEmbedding(size=8))}
-
-    @property
-    def retriever_query_example(self):
-        return "memory of many"
 
 
 # -- nothing similar ----------------------------------------------------------------------------------------------
@@ -554,15 +515,9 @@ def test_excluded_memories_are_not_returned_if_nothing_is_similar():
     """
     retriever = MemoryRetriever(store_of_memories())
     assert ids(retriever.invoke(STRANGE, filter={"confidence": {"$lt": 0.3}})) == ["ada"]
-    for excluding in (
-        {"filter": {"confidence": {"$gt": 1}}},
-        {"as_of": "1999-01-01"},
-        {"labels": ["none"]},
-        {"min_score": 0.99},
-        {"k": 0},
-    ):
-        result = retriever.retrieve(STRANGE, **excluding)
-        assert list(result) == []
+    sure = {"filter": {"confidence": {"$gt": 1}}}
+    for excluding in (sure, {"as_of": "1999-01-01"}, {"labels": ["none"]}, {"min_score": 0.99}, {"k": 0}):
+        assert list(retriever.retrieve(STRANGE, **excluding)) == []
     with pytest.raises(HybridGraphError):
         retriever.invoke(STRANGE, tenant="another")
 

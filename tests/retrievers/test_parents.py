@@ -1,17 +1,15 @@
 """Parents named in the metadata, on every store."""
 
-import warnings
-
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.records import Scope
 from tests.support.samples.clock import PATIENCE
-from tests.support.stores.suite import HashedWords
+from tests.support.stores.document_stores import DOCUMENT_STORES
+from tests.support.stores.words import Words
 
 PARENT = Document("The boiler of the machine, in full.", id="machine", metadata={"owner": "bob"})
 CHILD = Document("Descale the boiler in spring.", id="spring", metadata={"owner": "ada", "parent_id": "machine"})
@@ -19,44 +17,10 @@ OTHER = Document("Roses need pruning.", id="roses", metadata={"owner": "ada"})
 QUESTION = "Descale the boiler"
 
 
-class Words(HashedWords, Embeddings):
-    """LangChain embedding of hashed words."""
-
-
-def faiss(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from langchain_community.vectorstores.faiss import FAISS
-    return FAISS.from_documents([OTHER], Words(), ids=[OTHER.id])
-
-
-def chroma(tmp_path):
-    from langchain_chroma import Chroma
-
-    return Chroma.from_documents([OTHER], Words(), persist_directory=str(tmp_path / "chroma"))
-
-
-def milvus(tmp_path):
-    pytest.importorskip("milvus_lite")
-    from langchain_hybridgraph import MilvusStore
-
-    return MilvusStore.from_documents([OTHER], Words(), uri=f"milvus:{tmp_path / 'lite.db'}")
-
-
-STORES = {
-    "memory": lambda tmp_path: HybridGraphStore.from_documents([OTHER], Words()),
-    "folder": lambda tmp_path: HybridGraphStore.from_documents([OTHER], Words(), path=tmp_path / "index"),
-    "milvus": milvus,
-    "chroma": chroma,
-    "faiss": faiss,
-    "in_memory": lambda tmp_path: InMemoryVectorStore.from_documents([OTHER], Words()),
-}
-
-
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=DOCUMENT_STORES)
 def store(request, tmp_path):
     """Return a store of each kind that contains one text."""
-    opened = STORES[request.param](tmp_path)
+    opened = DOCUMENT_STORES[request.param]([OTHER], tmp_path)
     yield opened
     if hasattr(opened, "close"):
         opened.close()

@@ -42,6 +42,7 @@ from langchain_hybridgraph.stores.graph import InMemoryGraph
 
 SECONDS = 120  # a deadlock ends the test
 COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}
+HOP_DECAY = {"preset": "hop_decay", "graph": {"seed_k": 2, "seed_keyword_weight": 0.0}}
 EDGES = [Edge("a", "d", "cites", 0.9), Edge("b", "e", "cites", 0.7), Edge("d", "f", "cites", 1.0)]
 
 
@@ -64,6 +65,12 @@ def stored(cosines=COSINES, edges=EDGES, **metadata):
     if edges:
         store.upsert([], edges=edges)
     return store
+
+
+@pytest.fixture(scope="module")
+def store():
+    with stored() as store:
+        yield store
 
 
 class Gate:
@@ -152,40 +159,32 @@ def parts_before_the_error(retriever, input="q"):
 @pytest.mark.parametrize(
     "preset", [None, "hop_decay", "distance_decay", "ring_decay", "pagerank", "propagation", "beam"]
 )
-def test_the_first_hit_comes_before_the_edges(preset):
+def test_the_first_hit_comes_before_the_edges(store, preset):
     """The first hit is streamed before the edges have been read, and the other hits follow."""
-    with stored() as store:
-        gate = Gate()
-        retriever = GraphRetriever(
-            store,
-            edges=SlowGraph(EDGES, gate),
-            preset=preset,
-            k=3,
-            graph={"seed_k": 2, "seed_keyword_weight": 0.0},
-            annotate="all",
-        )
-        stream = retriever.stream("q")
-        (first,) = next(stream)
-        assert (first.id, first.metadata["retrieval_rank"], first.metadata["hops"]) == ("a", 1, 0)
-        gate.opened.set()
-        parts = [[first], *stream]
-        assert by_rank(parts) == retriever.invoke("q")
-        assert len(parts) == 3
+    gate = Gate()
+    graph = {"seed_k": 2, "seed_keyword_weight": 0.0}
+    retriever = GraphRetriever(store, edges=SlowGraph(EDGES, gate), preset=preset, k=3, graph=graph, annotate="all")
+    stream = retriever.stream("q")
+    (first,) = next(stream)
+    assert (first.id, first.metadata["retrieval_rank"], first.metadata["hops"]) == ("a", 1, 0)
+    gate.opened.set()
+    parts = [[first], *stream]
+    assert by_rank(parts) == retriever.invoke("q")
+    assert len(parts) == 3
 
 
 @pytest.mark.parametrize(
     ("hop_decay", "tail", "early"),
     [((0.2, 0.1, 0.1), 0.0, ["a", "b"]), ((0.2, 0.1, 1.0), 0.0, ["a"]), ((0.2, 0.1, 0.1), 1.0, ["a"])],
 )
-def test_the_largest_decay_of_any_hop_decides_what_is_certain(hop_decay, tail, early):
+def test_the_largest_decay_of_any_hop_decides_what_is_certain(store, hop_decay, tail, early):
     """A seed is streamed early if no chunk of any number of hops can overtake it."""
-    with stored() as store:
-        score = {"type": "hop_decay", "hop_decay": hop_decay, "tail": tail}
-        graph = {"traversal": {"type": "bfs"}, "score": score, "seed_k": 2, "seed_keyword_weight": 0.0}
-        retriever = GraphRetriever(
-            store, edges=FailingGraph(), k=2, graph=graph, semantic_weight=1.0, annotate="all", on_error="raise"
-        )
-        assert ids(parts_before_the_error(retriever)) == early
+    score = {"type": "hop_decay", "hop_decay": hop_decay, "tail": tail}
+    graph = {"traversal": {"type": "bfs"}, "score": score, "seed_k": 2, "seed_keyword_weight": 0.0}
+    retriever = GraphRetriever(
+        store, edges=FailingGraph(), k=2, graph=graph, semantic_weight=1.0, annotate="all", on_error="raise"
+    )
+    assert ids(parts_before_the_error(retriever)) == early
 
 
 NOW = 1_700_000_000.0
@@ -213,94 +212,72 @@ def test_certain_memories_come_before_the_edges(settings, early):
 
 
 @pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever])
-def test_reranked_hits_come_before_the_edges(kind):
+def test_reranked_hits_come_before_the_edges(store, kind):
     """If all texts fit in k, reranked hits are streamed before the edges are read."""
-    with stored() as store:
-        gate = Gate()
-        reranker = TextReranker(lambda query, texts: [1 - float(text.split()[0]) for text in texts])
-        retriever = kind(store, edges=SlowGraph(EDGES, gate), k=6, reranker=reranker, annotate="all", as_of=NOW)
-        assert sorted(streamed_early(retriever, gate, len(COSINES))) == sorted(COSINES)
+    gate = Gate()
+    reranker = TextReranker(lambda query, texts: [1 - float(text.split()[0]) for text in texts])
+    retriever = kind(store, edges=SlowGraph(EDGES, gate), k=6, reranker=reranker, annotate="all", as_of=NOW)
+    assert sorted(streamed_early(retriever, gate, len(COSINES))) == sorted(COSINES)
 
 
-async def test_the_first_hit_comes_before_the_edges_awaited():
+async def test_the_first_hit_comes_before_the_edges_awaited(store):
     """astream yields the first hit before the edges have been read."""
-    with stored() as store:
-        gate = Gate()
-        retriever = GraphRetriever(
-            store, edges=SlowGraph(EDGES, gate), preset="hop_decay", k=3, graph={"seed_k": 2}, annotate="all"
-        )
-        stream = retriever.astream("q")
-        (first,) = await asyncio.wait_for(anext(stream), SECONDS)
-        assert first.id == "a"
-        gate.opened.set()
-        parts = [[first], *[part async for part in stream]]
-        assert by_rank(parts) == await retriever.ainvoke("q")
+    gate = Gate()
+    retriever = GraphRetriever(store, edges=SlowGraph(EDGES, gate), k=3, **HOP_DECAY, annotate="all")
+    stream = retriever.astream("q")
+    (first,) = await asyncio.wait_for(anext(stream), SECONDS)
+    assert first.id == "a"
+    gate.opened.set()
+    parts = [[first], *[part async for part in stream]]
+    assert by_rank(parts) == await retriever.ainvoke("q")
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(kind):
+def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(store, kind):
     """If all candidates fit in k, they are streamed before the reranker has finished, without ranks."""
-    with stored() as store:
-        gate = Gate()
-        retriever = kind(store, k=6, reranker=SlowReranker(gate), annotate="all")
-        stream = retriever.stream("q")
-        early = [next(stream) for _ in COSINES]
-        assert set(ids(early)) == set(COSINES)
-        assert {document.metadata["retrieval_rank"] for (document,) in early} == {None}
-        gate.opened.set()
-        assert list(stream) == []
-        gate.opened.set()
-        assert [document.id for document in by_rank(early)] == [document.id for document in retriever.invoke("q")]
+    gate = Gate()
+    retriever = kind(store, k=6, reranker=SlowReranker(gate), annotate="all")
+    stream = retriever.stream("q")
+    early = [next(stream) for _ in COSINES]
+    assert set(ids(early)) == set(COSINES)
+    assert {document.metadata["retrieval_rank"] for (document,) in early} == {None}
+    gate.opened.set()
+    assert list(stream) == []
+    assert [document.id for document in by_rank(early)] == [document.id for document in retriever.invoke("q")]
 
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"k": 3},
-        {"k": 6, "reranker": FailingReranker(filters=True)},
-        {"k": 6, "min_score": 0.1},
-        {"k": 6, "selection": {"max_per_document": 1}},
-    ],
+    [{"k": 3}, {"reranker": FailingReranker(filters=True)}, {"min_score": 0.1}, {"selection": {"max_per_document": 1}}],
 )
-def test_a_hit_that_a_reranker_may_drop_waits_for_it(settings):
+def test_a_hit_that_a_reranker_may_drop_waits_for_it(store, settings):
     """No hit is streamed before the reranker has finished if k, min_score, a cap or the reranker may drop it."""
-    with stored() as store:
-        options = {"reranker": FailingReranker(), "on_error": "raise"} | settings
-        assert parts_before_the_error(HybridRetriever(store, **options)) == []
+    options = {"k": 6, "reranker": FailingReranker(), "on_error": "raise"} | settings
+    assert parts_before_the_error(HybridRetriever(store, **options)) == []
 
 
 @pytest.mark.parametrize("annotate", ["none", "all"])
-def test_an_advanced_retriever_streams_hits_of_a_single_search_early(annotate):
+def test_an_advanced_retriever_streams_hits_of_a_single_search_early(store, annotate):
     """If only the rewritten question is searched, AdvancedRetriever streams the first hit before the edges are read."""
-    with stored() as store:
-        gate = Gate()
-        below = GraphRetriever(
-            store,
-            edges=SlowGraph(EDGES, gate),
-            preset="hop_decay",
-            k=3,
-            graph={"seed_k": 2, "seed_keyword_weight": 0.0},
-        )
-        retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
-        input = {"input": "and that?", "chat_history": ["User: q?"]}
-        stream = retriever.stream(input)
-        (first,) = next(stream)
-        assert (first.id, "retrieval_rank" in first.metadata) == ("a", annotate == "all")
-        gate.opened.set()
-        parts = [[first], *stream]
-        assert sorted(ids(parts)) == sorted(document.id for document in retriever.invoke(input))
-        assert len(parts) == 3
+    gate = Gate()
+    below = GraphRetriever(store, edges=SlowGraph(EDGES, gate), k=3, **HOP_DECAY)
+    retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
+    input = {"input": "and that?", "chat_history": ["User: q?"]}
+    stream = retriever.stream(input)
+    (first,) = next(stream)
+    assert (first.id, "retrieval_rank" in first.metadata) == ("a", annotate == "all")
+    gate.opened.set()
+    parts = [[first], *stream]
+    assert sorted(ids(parts)) == sorted(document.id for document in retriever.invoke(input))
+    assert len(parts) == 3
 
 
-def test_two_fused_searches_stream_nothing_early():
+def test_two_fused_searches_stream_nothing_early(store):
     """If two searches are fused, no hit is streamed before both are complete."""
-    with stored() as store:
-        below = GraphRetriever(
-            store, edges=FailingGraph(), preset="hop_decay", k=3, graph={"seed_k": 2}, on_error="raise"
-        )
-        assert ids(parts_before_the_error(below)) == ["a", "b"]
-        retriever = AdvancedRetriever(below, expander=lambda query, turns: "q", fuse_raw=True)
-        assert parts_before_the_error(retriever, {"input": "that?", "chat_history": ["User: q?"]}) == []
+    below = GraphRetriever(store, edges=FailingGraph(), k=3, **HOP_DECAY, on_error="raise")
+    assert ids(parts_before_the_error(below)) == ["a", "b"]
+    retriever = AdvancedRetriever(below, expander=lambda query, turns: "q", fuse_raw=True)
+    assert parts_before_the_error(retriever, {"input": "that?", "chat_history": ["User: q?"]}) == []
 
 
 # -- the parts and the answer -----------------------------------------------------------------------------------------
@@ -388,20 +365,19 @@ def chains(retriever):
     return [(retriever | ids_of, "q"), (in_mapping, {"query": "q"}), (spelt | retriever | ids_of, "anything")]
 
 
-async def test_a_chain_streams_in_the_order_of_its_answer():
+async def test_a_chain_streams_in_the_order_of_its_answer(store):
     """A chain streams documents in the order of its invoke result, even if the retriever alone streams in another
     order.
     """
-    with stored() as store:
-        gate = Gate()
-        gate.opened.set()
-        retriever = GraphRetriever(store, k=6, reranker=SlowReranker(gate))
-        assert ids(retriever.stream("q")) != [document.id for document in retriever.invoke("q")]
-        for chain, question in chains(retriever):
-            answer = chain.invoke(question)
-            assert answer == [document.id for document in retriever.invoke("q")]
-            assert [id for part in chain.stream(question) for id in part] == answer
-            assert [id async for part in chain.astream(question) for id in part] == answer
+    gate = Gate()
+    gate.opened.set()
+    retriever = GraphRetriever(store, k=6, reranker=SlowReranker(gate))
+    assert ids(retriever.stream("q")) != [document.id for document in retriever.invoke("q")]
+    for chain, question in chains(retriever):
+        answer = chain.invoke(question)
+        assert answer == [document.id for document in retriever.invoke("q")]
+        assert [id for part in chain.stream(question) for id in part] == answer
+        assert [id async for part in chain.astream(question) for id in part] == answer
 
 
 class Recorder(BaseCallbackHandler):
@@ -421,35 +397,31 @@ class Recorder(BaseCallbackHandler):
         self.events.append((name, data.get("stage")))
 
 
-async def test_callbacks_are_those_of_invoke():
+async def test_callbacks_are_those_of_invoke(store):
     """stream, ainvoke and astream send the same callback events as invoke."""
-    with stored() as store:
-        retriever = GraphRetriever(store, preset="hop_decay", k=3, graph={"seed_k": 2}, annotate="all")
-        recorders = [Recorder() for _ in range(4)]
-        retriever.invoke("q", {"callbacks": [recorders[0]]})
-        list(retriever.stream("q", {"callbacks": [recorders[1]]}))
-        await retriever.ainvoke("q", {"callbacks": [recorders[2]]})
-        _ = [part async for part in retriever.astream("q", {"callbacks": [recorders[3]]})]
-        assert recorders[0].events[0] == ("start", "q")
-        assert [each.events for each in recorders[1:]] == [recorders[0].events] * 3
+    retriever = GraphRetriever(store, k=3, **HOP_DECAY, annotate="all")
+    recorders = [Recorder() for _ in range(4)]
+    retriever.invoke("q", {"callbacks": [recorders[0]]})
+    list(retriever.stream("q", {"callbacks": [recorders[1]]}))
+    await retriever.ainvoke("q", {"callbacks": [recorders[2]]})
+    _ = [part async for part in retriever.astream("q", {"callbacks": [recorders[3]]})]
+    assert recorders[0].events[0] == ("start", "q")
+    assert [each.events for each in recorders[1:]] == [recorders[0].events] * 3
 
 
-async def test_an_error_comes_after_the_early_hits():
+async def test_an_error_comes_after_the_early_hits(store):
     """With on_error="raise", a failing graph ends the stream with an error after the early hits."""
-    with stored() as store:
-        retriever = GraphRetriever(
-            store, edges=FailingGraph(), preset="hop_decay", k=3, graph={"seed_k": 2}, on_error="raise"
-        )
-        recorder = Recorder()
-        stream = retriever.stream("q", {"callbacks": [recorder]})
-        assert next(stream)[0].id == "a"
-        with pytest.raises(RetrievalError, match="cannot be read"):
-            list(stream)
-        assert recorder.events[-1] == ("error", "RetrievalError")
-        awaited = retriever.astream("q")
-        assert (await anext(awaited))[0].id == "a"
-        with pytest.raises(RetrievalError, match="cannot be read"):
-            _ = [part async for part in awaited]
+    retriever = GraphRetriever(store, edges=FailingGraph(), k=3, **HOP_DECAY, on_error="raise")
+    recorder = Recorder()
+    stream = retriever.stream("q", {"callbacks": [recorder]})
+    assert next(stream)[0].id == "a"
+    with pytest.raises(RetrievalError, match="cannot be read"):
+        list(stream)
+    assert recorder.events[-1] == ("error", "RetrievalError")
+    awaited = retriever.astream("q")
+    assert (await anext(awaited))[0].id == "a"
+    with pytest.raises(RetrievalError, match="cannot be read"):
+        _ = [part async for part in awaited]
 
 
 def test_parents_come_in_place_of_their_children():
@@ -467,14 +439,13 @@ def test_parents_come_in_place_of_their_children():
         assert list(stream) == []
 
 
-def test_a_stream_that_is_closed_early_blocks_nothing():
+def test_a_stream_that_is_closed_early_blocks_nothing(store):
     """After a stream is closed early, the next search and the store's close are not blocked."""
-    with stored() as store:
-        retriever = GraphRetriever(store, k=3, graph={"seed_k": 2})
-        stream = retriever.stream("q")
-        next(stream)
-        stream.close()
-        assert len(retriever.invoke("q")) == 3
+    retriever = GraphRetriever(store, k=3, graph={"seed_k": 2})
+    stream = retriever.stream("q")
+    next(stream)
+    stream.close()
+    assert len(retriever.invoke("q")) == 3
 
 
 async def test_other_retrievers_stream_their_complete_answer():

@@ -1,79 +1,33 @@
 """Explanations of filters that match nothing."""
 
 import asyncio
-import warnings
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from tests.support.stores.suite import HashedWords
+from tests.support.samples.retrievers import RETRIEVERS
+from tests.support.stores.document_stores import DOCUMENT_STORES, FOREIGN
+from tests.support.stores.words import Words
 
 REASON = "filter-matches-nothing"
+COMMON = {"labels": ["home", "tea"], "tenant": "north"}
 NOTES = [
     Document(
         f"Note {n} about the boiler.",
         id=f"n{n}",
-        metadata={
-            "source": f"{'abc'[n % 3]}.md",
-            "year": 2020 + n,
-            "labels": ["home", "tea"],
-            "tenant": "north",
-            "uri": f"notes/{n}.md",
-        },
+        metadata={"source": f"{'abc'[n % 3]}.md", "year": 2020 + n, "uri": f"notes/{n}.md"} | COMMON,
     )
     for n in range(4)
 ]
 SECRET = Document("Salaries of the board.", id="s", metadata={"salary": 9, "source": "secret.md", "tenant": "south"})
 
 
-class Words(HashedWords, Embeddings):
-    """LangChain embedding of hashed words."""
-
-
-def faiss(documents, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from langchain_community.vectorstores.faiss import FAISS
-    return FAISS.from_documents(documents, Words(), ids=[each.id for each in documents])
-
-
-def chroma(documents, tmp_path):
-    from langchain_chroma import Chroma
-
-    return Chroma.from_documents(documents, Words(), persist_directory=str(tmp_path / "chroma"))
-
-
-def milvus(documents, tmp_path):
-    pytest.importorskip("milvus_lite")
-    from langchain_hybridgraph import MilvusStore
-
-    return MilvusStore.from_documents(documents, Words(), uri=f"milvus:{tmp_path / 'lite.db'}")
-
-
-STORES = {
-    "memory": lambda documents, tmp_path: HybridGraphStore.from_documents(documents, Words()),
-    "folder": lambda documents, tmp_path: HybridGraphStore.from_documents(documents, Words(), path=tmp_path / "index"),
-    "milvus": milvus,
-    "chroma": chroma,
-    "faiss": faiss,
-    "in_memory": lambda documents, tmp_path: InMemoryVectorStore.from_documents(documents, Words()),
-}
-
-
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=DOCUMENT_STORES)
 def retriever(request, tmp_path_factory):
     """Return a retriever over each kind of store, with the same notes."""
-    store = STORES[request.param](NOTES, tmp_path_factory.mktemp(request.param))
+    store = DOCUMENT_STORES[request.param](NOTES, tmp_path_factory.mktemp(request.param))
     yield HybridRetriever(store)
     if hasattr(store, "close"):
         store.close()
@@ -118,7 +72,7 @@ def test_an_answer_that_is_empty_for_another_reason_is_not_explained(retriever, 
     assert (len(result), REASON in result.degraded) == (0, False)
 
 
-@pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever, AdvancedRetriever.from_store, HierarchicalRetriever])
+@pytest.mark.parametrize("kind", RETRIEVERS)
 def test_every_retriever_explains_its_filter(kind):
     """Each kind of retriever names the unknown key."""
     with HybridGraphStore.from_documents(NOTES, Words()) as store:
@@ -135,18 +89,18 @@ def test_both_searches_of_a_conversation_are_explained():
         assert "did you mean 'source'?" in result.plan["remarks"][REASON]
 
 
-@pytest.mark.parametrize("name", ["chroma", "faiss", "in_memory"])
+@pytest.mark.parametrize("name", FOREIGN)
 def test_an_unknown_tenant_is_named(tmp_path, name):
     """In another library's store, a tenant that no text has is named, without any other tenant."""
-    result = HybridRetriever(STORES[name]([*NOTES, SECRET], tmp_path)).retrieve("boiler", tenant="nroth")
+    result = HybridRetriever(FOREIGN[name]([*NOTES, SECRET], tmp_path)).retrieve("boiler", tenant="nroth")
     assert result.plan["remarks"] == {REASON: "no text has the tenant 'nroth' in its metadata"}
 
 
-@pytest.mark.parametrize("name", ["chroma", "faiss", "in_memory"])
+@pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("condition", [{"salry": 9}, {"source": "secrt.md"}, {"unknown": 1}])
 def test_other_tenants_stay_secret(tmp_path, name, condition):
     """Keys and values of another tenant's texts do not occur in the explanation."""
-    retriever = HybridRetriever(STORES[name]([*NOTES, SECRET], tmp_path))
+    retriever = HybridRetriever(FOREIGN[name]([*NOTES, SECRET], tmp_path))
     explanation = retriever.explain("boiler", tenant="north", filter=condition)
     assert REASON in explanation
     assert not any(word in explanation for word in ("salary", "secret.md", "south"))

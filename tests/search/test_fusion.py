@@ -85,10 +85,7 @@ def test_an_empty_list_gives_its_weight_away():
 
 def test_a_duplicate_counts_at_its_best_rank():
     """A duplicate keeps only its best rank, and the candidates after it keep theirs."""
-    assert ids_and_scores(RAW([ranked("vector", 1, "aab")])) == [
-        ("a", pytest.approx(1 / 61)),
-        ("b", pytest.approx(1 / 63)),
-    ]
+    assert {one.id: one.score for one in RAW([ranked("vector", 1, "aab")])} == pytest.approx({"a": 1 / 61, "b": 1 / 63})
 
 
 def test_three_sources_tie_exactly():
@@ -165,11 +162,8 @@ def test_the_larger_of_two_weighted_scores_wins():
     """The score is the larger of .5 · .8 and .25 · 1, divided by the largest weight, and the only part names its
     source.
     """
-    lists = [
-        scored("vector", 0.5, {"a": 0.8, "b": 0.2}, bound=1.0),
-        scored("graph", 0.25, {"a": 1.0, "b": 0.9}, bound=1.0),
-    ]
-    fused = MaxWeighted()(lists)
+    vector, graph = ("vector", 0.5, {"a": 0.8, "b": 0.2}), ("graph", 0.25, {"a": 1.0, "b": 0.9})
+    fused = MaxWeighted()([scored(*each, bound=1.0) for each in (vector, graph)])
     assert [(one.id, dict(one.parts)) for one in fused] == [("a", {"vector": 0.8}), ("b", {"graph": 0.45})]
 
 

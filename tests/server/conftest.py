@@ -2,10 +2,12 @@
 
 import httpx
 import pytest
+from starlette.routing import Match
 
 from langchain_hybridgraph import Edge, HybridGraphStore
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.app import create_app
+from tests.support.models import gated_reranker
 
 TEXTS = {
     "ada": "Ada wrote the first program.",
@@ -29,6 +31,15 @@ def fill(store):
 def store():
     with fill(HybridGraphStore(None)) as store:
         yield store
+
+
+@pytest.fixture
+def gate():
+    gated_reranker.GATE.clear()
+    while gated_reranker.WAITING.acquire(blocking=False):
+        pass
+    yield gated_reranker.GATE
+    gated_reranker.GATE.set()
 
 
 @pytest.fixture
@@ -59,15 +70,28 @@ def tenants_app(tmp_path):
     app.state.service.close()
 
 
+def client_of(app):
+    """Return a client for an application that checks that the status of each answer is documented."""
+
+    async def is_documented(answer):
+        scope = {"type": "http", "path": answer.request.url.path, "method": answer.request.method}
+        for route in app.routes:
+            if route.include_in_schema and route.matches(scope)[0] is Match.FULL:
+                assert answer.status_code in {200, *route.responses}
+
+    transport, hooks = httpx.ASGITransport(app), {"response": [is_documented]}
+    return httpx.AsyncClient(transport=transport, base_url="http://service", event_hooks=hooks)
+
+
 @pytest.fixture
 async def client(app):
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+    async with client_of(app) as client:
         yield client
 
 
 @pytest.fixture
 async def tenants_client(tenants_app):
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(tenants_app), base_url="http://service") as client:
+    async with client_of(tenants_app) as client:
         yield client
 
 

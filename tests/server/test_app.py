@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 import re
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from langchain_hybridgraph import (
     GraphRetriever,
     HierarchicalRetriever,
     HybridGraphSettings,
+    HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
     RetrievalResult,
@@ -24,7 +26,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.server.access import Limits, Token, Tokens, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.service import Service
-from tests.server.conftest import ADMIN, OTHER, READER, RED, WRITER, bearer
+from tests.server.conftest import ADMIN, OTHER, READER, RED, WRITER, bearer, client_of
 
 CALLS = {
     "hybrid": (HybridRetriever, {"filter": {"team": "red"}, "k": 2}),
@@ -146,9 +148,22 @@ async def test_openapi_describes_requests_with_examples(client):
             jsonschema.validate(wrong, schema)
 
 
+async def test_openapi_lists_the_statuses_of_each_route(client):
+    """Each route has its own statuses; the fixture checks that every answer of these tests has one of them."""
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    statuses = {path: [*next(iter(operations.values()))["responses"]] for path, operations in paths.items()}
+    assert statuses["/healthz"] == ["200", "400", "500"]
+    assert sorted(statuses["/metrics"]) == ["200", "400", "401", "403", "422", "429", "500"]
+    assert {"413", "422", "503", "504"} <= {*statuses["/search"]}
+    assert {"404", "501"}.isdisjoint(statuses["/search"])
+    assert {"404", "501"} <= {*statuses["/memory/feedback"]}
+    assert "HTTPValidationError" not in json.dumps(paths)
+
+
 BAD = {
     "no JSON": (b'{"query":', 422, "the body is not JSON"),
-    "a list": (b"[1]", 422, "dictionary"),
+    "a list": (b"[1]", 422, "the body must be a JSON object"),
+    "no body": (b"", 422, "the body must be a JSON object"),
     "deep nesting": (b"[" * 100_000, 422, "parsing the body"),
     "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 422, "parsing the body"),
     "a body that is not UTF-8": (b'{"query": "\xff"}', 422, "parsing the body"),
@@ -171,10 +186,22 @@ BAD = {
     "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
     "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
     "another tenant": ({"tenant": "other"}, 403, "the token does not allow this request"),
+    "a name of another library": ({"top_k": 3}, 422, 'write {\\"k\\": 3}'),
+    "a misspelt query": ({"querry": "cats"}, 422, "did you mean 'query'?"),
+    "a misspelt retriever": ({"retriver": "graph"}, 422, "did you mean 'retriever'?"),
+    "no budget": ({"max_tokens": 0}, 422, '"path": ["max_tokens"]'),
+    "a weight above 1": ({"semantic_weight": 7}, 422, '"path": ["semantic_weight"]'),
+    "no history": ({"retriever": "advanced", "conversation_history": "junk"}, 422, '"path": ["conversation_history"]'),
+    "a target that does not exist": ({"retriever": "hierarchical", "target_uri": "x"}, 422, '"path": ["target_uri"]'),
+    "a target that is no text": ({"retriever": "hierarchical", "target_uri": 5}, 422, '"path": ["target_uri"]'),
+    "a number of a group": ({"selection": {"budget": {"max_tokens": 0}}}, 422, '"path": ["selection", "budget"]'),
 }
 
 
-ONLY_SEARCH = ("another tenant", "a vector of another width", "a wrong session")  # errors of the search itself
+ONLY_SEARCH = {  # errors of the search itself
+    *("a vector of another width", "a wrong session", "no budget", "a weight above 1", "no history"),
+    "a target that does not exist",
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -187,6 +214,22 @@ async def test_bad_requests_are_refused(name, client):
         assert answer.status_code == status, answer.text
         assert message in json.dumps(answer.json(), ensure_ascii=False)
     assert await still_answers(client)
+
+
+async def test_a_search_needs_a_question_or_another_subject(client):
+    """A request with neither a query nor a filter, a vector, labels or seeds is refused; an empty query is not."""
+    for body in ({}, {"k": 3}, {"retriever": "memory"}, {"retriever": "advanced", "conversation_history": ["User: a"]}):
+        answer = await client.post("/search", json=body)
+        assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, ["query"])
+    for body in ({"query": ""}, {"query": None}, {"filter": {"team": "red"}}):
+        assert (await client.post("/search", json=body)).status_code == 200
+
+
+async def test_unknown_parameters_are_refused(client):
+    """An option in the address instead of the body is refused, because it would be ignored."""
+    for method, path in [("POST", "/search"), ("POST", "/search/stream"), ("GET", "/metrics")]:
+        answer = await client.request(method, f"{path}?k=3", json={"query": "cats"})
+        assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, ["k"])
 
 
 async def test_recall_is_only_for_memories(client):
@@ -258,13 +301,59 @@ async def test_markup_is_escaped(client):
         assert answer.headers["content-type"].startswith(("application/json", "text/event-stream"))
 
 
-async def test_lone_surrogates(client):
-    """A question with a lone surrogate is answered, and one in a text is stored as U+FFFD."""
-    text = b'{"documents": [{"id": "odd", "page_content": "odd \\ud800 text"}]}'
-    json_type = {"Content-Type": "application/json"}
-    assert (await client.post("/documents", content=text, headers=json_type)).status_code == 200
-    answer = await client.post("/search", content=b'{"query": "odd \\ud800", "k": 1}', headers=json_type)
-    assert answer.json()["documents"][0]["page_content"] == "odd � text"
+UNSTORABLE = [
+    ("/documents", {"documents": [{"page_content": "odd \ud800 text"}]}, ["documents", 0, "page_content"]),
+    (
+        "/documents",
+        {"documents": [{"page_content": "a", "metadata": {"n": [1, math.nan]}}]},
+        ["documents", 0, "metadata"],
+    ),
+    ("/memory", {"documents": [{"page_content": "a", "metadata": {"n": math.inf}}]}, ["documents", 0, "metadata"]),
+    ("/memory/supersede", {"old_id": "ada", "document": {"page_content": "\udc00"}}, ["document", "page_content"]),
+    ("/sessions/monday", {"turns": [["user", "odd \ud800"]]}, ["turns", 0, 1]),
+    ("/sessions/monday", {"turns": [["user", "Hello."], ["alien", "Hi."]]}, ["turns", 1]),
+    ("/documents", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
+    ("/documents", {"documents": [{"id": "", "page_content": "a"}]}, ["documents", 0, "id"]),
+    ("/documents", {"documents": [{"id": "a\0b", "page_content": "a"}]}, ["documents", 0, "id"]),
+    ("/sessions/monday", {"turns": [["user", " "]]}, ["turns", 0]),
+    ("/memory", {"documents": [{"page_content": "a", "metadata": {"confidence": 7}}]}, ["documents", 0]),
+    ("/memory/supersede", {"old_id": "ada", "document": {"page_content": "a"}, "at": "junk"}, ["at"]),
+    ("/memory", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "place"), UNSTORABLE)
+async def test_nothing_is_changed_without_notice(path, body, place, client, store):
+    """A value that a store would change, ignore or confuse with a turn is refused with its path."""
+    before = len(store)
+    answer = await client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, place)
+    assert len(store) == before
+
+
+async def test_a_question_with_a_lone_surrogate(client):
+    """A question is searched for without the character that no text contains."""
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post("/search", content=b'{"query": "parcel \\ud800", "k": 1}', headers=headers)
+    assert [document["id"] for document in answer.json()["documents"]] == ["parcel"]
+
+
+async def test_an_index_that_was_moved(tmp_path):
+    """Without its folder, the service answers that it cannot reach the store, and what to do; health stays."""
+    path = tmp_path / "index"
+    with HybridGraphStore(path, "lsa") as store:
+        store.add_texts(["Cats purr."])
+    document = {"documents": [{"page_content": "Dogs bark."}]}
+    async with client_of(create_app(HybridGraphSettings(store_path=path))) as client:
+        assert (await client.post("/documents", json=document)).status_code == 200
+        path.rename(tmp_path / "elsewhere")
+        for call, body in [("documents", document), ("search", {"query": "cats"}), ("sessions/s", {"turns": []})]:
+            answer = await client.post(f"/{call}", json=body)
+            assert answer.status_code == 503
+            assert "put it back or restart the service" in answer.json()["detail"]
+        assert (await client.get("/healthz")).status_code == 200
+        (tmp_path / "elsewhere").rename(path)
+        assert (await client.post("/documents", json=document)).status_code == 200
 
 
 # -- tokens and limits -----------------------------------------------------------------------------------------
@@ -371,7 +460,7 @@ async def test_too_many_requests_are_refused(store):
     """A token with too many requests is refused with the time to wait; other tokens are not."""
     tokens = [Token(token=READER), Token(token=OTHER)]
     app = create_app(store, tokens=tokens, limits=Limits(rate=0.01, burst=2))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+    async with client_of(app) as client:
         answers = [await client.post("/search", json={"query": "a"}, headers=bearer(READER)) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]
         assert int(answers[-1].headers["retry-after"]) >= 1
@@ -380,8 +469,7 @@ async def test_too_many_requests_are_refused(store):
 
 async def test_a_search_has_a_deadline(store, monkeypatch):
     """A search that takes too long is answered with 504, and an unexpected error with 500, without its message."""
-    transport = httpx.ASGITransport(create_app(store, limits=Limits(deadline=0.05)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://service") as impatient:
+    async with client_of(create_app(store, limits=Limits(deadline=0.05))) as impatient:
 
         async def never(*arguments, **options):
             await asyncio.sleep(10)
@@ -391,7 +479,7 @@ async def test_a_search_has_a_deadline(store, monkeypatch):
             statuses = [(await impatient.post("/search", json={"query": "a"})).status_code for _ in range(2)]
             assert statuses == [504, 504]
     app = create_app(store)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service") as client:
+    async with client_of(app) as client:
 
         async def fails(*arguments, **options):
             raise KeyError("secret question")

@@ -202,6 +202,14 @@ def test_every_field_has_a_label(tab):
     assert [node for node in fields if not node.get("name", {}).get("value")] == []
 
 
+def test_an_address_with_a_question(tmp_path, address):
+    """The question in a shared address is searched for when the page opens."""
+    with Tab(tmp_path / "profile") as tab:
+        tab.open(f"{address}?q=parcel")
+        tab.wait(f"{RESULTS} > 0")
+        assert tab.value("document.getElementById('query').value") == "parcel"
+
+
 def test_a_token_is_needed(tmp_path):
     """Without the right token the page says so; with it, it searches."""
     store = HybridGraphStore()

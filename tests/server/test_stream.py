@@ -22,15 +22,7 @@ from tests.support.servers.running_service import running
 
 QUESTION = "Who wrote the first program?"
 WITH_RERANKER = HybridGraphSettings(retriever_reranker="tests.support.models.gated_reranker:gated_reranker")
-
-
-@pytest.fixture
-def gate():
-    gated_reranker.GATE.clear()
-    while gated_reranker.WAITING.acquire(blocking=False):
-        pass
-    yield gated_reranker.GATE
-    gated_reranker.GATE.set()
+WITH_PLANNER = HybridGraphSettings(tree_planner="tests.support.models.gated_reranker:gated_planner")
 
 
 class SlowGraphStore(HybridGraphStore):
@@ -64,6 +56,7 @@ def test_hits_arrive_before_a_slow_part_has_finished(part, gate):
         httpx.stream("POST", f"{url}/search/stream", json=body) as answer,
     ):
         lines = answer.iter_lines()
+        assert first_event(lines) == ("started", {"retriever": body["retriever"]})
         name, hit = first_event(lines)
         assert (name, hit["id"]) == ("hit", "ada")
         assert hit["metadata"]["score_breakdown"]
@@ -81,12 +74,27 @@ def test_hits_arrive_before_a_slow_part_has_finished(part, gate):
         assert last["order"] == [*TEXTS][::-1] or last["changed"][0]["metadata"]["rerank_score"] is not None
 
 
+def test_the_first_event_arrives_before_a_slow_planner_has_finished(gate, store):
+    """No hit is certain before the planner has answered, but the client learns that the search has started."""
+    body = {"retriever": "hierarchical", "query": QUESTION, "session": ["User: Who is Ada?"], "k": 1}
+    with (
+        running(create_app(store, settings=WITH_PLANNER)) as url,
+        httpx.stream("POST", f"{url}/search/stream", json=body) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert first_event(lines) == ("started", {"retriever": "hierarchical"})
+        assert gated_reranker.WAITING.acquire(timeout=30)
+        assert not gate.is_set()  # the planner cannot have finished
+        gate.set()
+        assert [name for name, _ in events_in("\n".join(lines))] == ["hit", "answer"]
+
+
 @pytest.mark.parametrize("name", ["hybrid", "graph", "memory", "hierarchical", "advanced"])
 async def test_a_stream_has_the_hits_of_a_search(name, client):
     """The hits of a stream, with the changes in its last event, are those of a search, in the same order."""
     body = {"retriever": name, "query": QUESTION, "k": 3, "as_of": "2030-01-01"}
     expected = (await client.post("/search", json=body)).json()
-    *hits, (last_name, last) = events_in((await client.post("/search/stream", json=body)).text)
+    _, *hits, (last_name, last) = events_in((await client.post("/search/stream", json=body)).text)
     assert last_name == "answer"
     documents = {hit["id"]: hit for _, hit in hits} | {document["id"]: document for document in last["changed"]}
     assert [documents[id] for id in last["order"]] == expected["documents"]
@@ -104,7 +112,7 @@ async def test_an_error_is_an_event(client, monkeypatch):
     monkeypatch.setattr(HybridRetriever, "aretrieve", fails)
     answer = await client.post("/search/stream", json={"query": "a"})
     assert answer.status_code == 200
-    assert events_in(answer.text) == [("error", {"status": 500, "detail": "internal error"})]
+    assert events_in(answer.text)[1:] == [("error", {"status": 500, "detail": "internal error"})]
 
 
 @pytest.mark.parametrize("path", ["/search", "/explain", "/memory/recall", "/search/stream"])

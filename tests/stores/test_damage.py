@@ -1,21 +1,24 @@
 """Crashes and damaged files, seen through the methods of a store."""
 
+import json
 import os
 import shutil
 import sqlite3
 import struct
-import subprocess
-import sys
 from contextlib import closing
 
+import numpy as np
 import pytest
 
-from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import FormatVersionError, NotAnIndexError, StoreError
-from langchain_hybridgraph.records import Edge, Query
+from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.stores import catalog_writes, index
+from langchain_hybridgraph.stores import vectors as vectors_module
 from tests.support.models.fitted_words import FittedWords
-from tests.support.stores.words import open_named, open_words
+from tests.support.python_process import output_of_python
+from tests.support.stores.words import Words, open_named, open_words
 
 TEXTS = {f"c{number}": f"word{number} common" for number in range(8)}
 
@@ -87,12 +90,9 @@ def test_a_process_killed_while_it_fits_a_model_leaves_a_sound_index(tmp_path):
     with closing(open_fitted(original)) as store:
         store.upsert([Chunk(id, text) for id, text in TEXTS.items()])
         store.flush()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(original)], env=environment, check=True, capture_output=True, text=True
-    )
+    rounds = int(output_of_python("-c", KILLED, original))
     killed = list(tmp_path.glob("killed-*"))
-    assert len(killed) == int(done.stdout) > 5
+    assert len(killed) == rounds > 5
     for path in killed:
         with closing(open_fitted(path)) as store:
             ids = set(store.document_ids())
@@ -276,15 +276,17 @@ def test_an_unreadable_file_of_vectors_is_named(folder, name):
     assert_sound(folder)
 
 
-def test_a_reader_far_behind_reads_everything_again(folder):
+def test_a_reader_far_behind_reads_everything_again(folder, monkeypatch):
     """A reader that missed more commits than the log of changes holds finds the current texts."""
+    for module, name in ((index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+        monkeypatch.setattr(module, name, 10)
     with closing(open_words(folder, read_only=True)) as reader, closing(open_words(folder)) as writer:
         assert by_keyword(reader, "common")[0] == sorted(TEXTS)
-        for number in range(150):
+        for number in range(25):
             writer.add_texts([f"common {number}"], ids=["c0"])
         writer.delete(["c1"])
         assert by_keyword(reader, "common") == (sorted(TEXTS.keys() - {"c1"}), None)
-        assert reader.get_by_ids(["c0"])[0].page_content == "common 149"
+        assert reader.get_by_ids(["c0"])[0].page_content == "common 24"
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 99])
@@ -318,3 +320,279 @@ def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
     (folder / "catalogue.sqlite").write_bytes(content)
     with pytest.raises(StoreError), closing(open_words(folder)) as store:
         store.get_by_ids(list(TEXTS))
+
+
+# -- without Tantivy --------------------------------------------------------------------------------------------------
+
+WITHOUT_TANTIVY = """
+import json, sys
+from pathlib import Path
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tantivy":
+            raise {error}
+
+sys.meta_path.insert(0, Blocked())
+from langchain_hybridgraph.records import Chunk, Query
+from tests.support.stores.words import open_words
+
+store, found = open_words(Path(sys.argv[1])), []
+for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish", "a fish swims")):
+    store.upsert([Chunk(id, text)])
+    store.flush()
+store.remove(["fish"])
+for word in ("bird", "cat", "barks", "fish"):
+    result = store.keyword_search(Query(word, 10), 10)
+    found.append([[entry.id for entry in result.entries], result.reason])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("error", ["ImportError('undefined symbol')", "OSError('cannot read the wheel')"])
+def test_an_index_is_read_and_written_without_tantivy(tmp_path, error):
+    """Without Tantivy, searches use the fallback, and chunks written then are later found with Tantivy."""
+    folder, fallback = tmp_path / "index", "keyword-fallback"
+    with closing(open_words(folder)) as store:
+        store.add_texts(["a cat purrs", "a dog barks"], ids=["cat", "dog"])
+    output = output_of_python("-c", WITHOUT_TANTIVY.replace("{error}", error), folder)
+    found = [[["bird"], fallback], [["cat"], fallback], [["dog", "cat"], fallback], [[], fallback]]
+    assert json.loads(output) == found
+    with closing(open_words(folder)) as store:
+        result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
+        assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
+        assert store.admin.check().problems == ()
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------
+
+COUNT = 300
+ANIMALS = [f"animal{n % 50} colour{n % 7} number{n}" for n in range(COUNT)]
+ROW = 64 * 4
+
+
+def opened(animals, kind="words", **options):
+    return HybridGraphStore(animals, "lsa" if kind == "fitted" else Words(), **options)
+
+
+@pytest.fixture(params=["words", "fitted"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def animals(tmp_path, kind):
+    with closing(opened(tmp_path / "index", kind)) as store:
+        store.upsert([Chunk(f"c{n}", text) for n, text in enumerate(ANIMALS)])
+        store.flush()
+    return tmp_path / "index"
+
+
+def answers(store):
+    """Return the results of vector search and of hybrid search, with their reasons."""
+    alone = [store.vector_search(Query(text, 10), 10) for text in ANIMALS[::60]]
+    both = [HybridRetriever(store, k=5).retrieve(text) for text in ANIMALS[::60]]
+    return (
+        [(result.entries, result.reason) for result in alone],
+        [([document.id for document in result], result.degraded) for result in both],
+    )
+
+
+def reasons(store):
+    alone, both = answers(store)
+    reasons_of_both = {reason for _, degraded in both for reason in degraded}
+    assert reasons_of_both == {reason for _, reason in alone if reason is not None}
+    assert all(ids for ids, _ in both), "the keyword search returned no ids"
+    return reasons_of_both
+
+
+def rewrite(pattern, change):
+    def damage(folder):
+        (file,) = folder.glob(pattern)
+        content = change(file.read_bytes())
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
+
+    return damage
+
+
+def remove(pattern):
+    return rewrite(pattern, lambda _: None)
+
+
+def noise(data):
+    return np.random.default_rng(0).bytes(len(data))
+
+
+NOTHING, SOME = {"no-vector-index"}, {"vectors-damaged"}
+DAMAGES = {
+    "no matrix": (remove("vectors-*.f32"), NOTHING),
+    "an empty matrix": (rewrite("vectors-*.f32", lambda _: b""), NOTHING),
+    "half a matrix": (rewrite("vectors-*.f32", lambda data: data[: len(data) // 2 + 3]), SOME),
+    "a matrix of noise": (rewrite("vectors-*.f32", noise), NOTHING),
+    "a matrix of ones": (rewrite("vectors-*.f32", lambda data: b"\0\0\x80\x3f" * (len(data) // 4)), NOTHING),
+    "a matrix of NaN": (rewrite("vectors-*.f32", lambda data: b"\xff" * len(data)), NOTHING),
+    "a matrix of zeros": (rewrite("vectors-*.f32", lambda data: bytes(len(data))), NOTHING),
+    "a page of noise": (rewrite("vectors-*.f32", lambda d: d[:8192] + noise(d[:4096]) + d[12288:]), SOME),
+    "a page of zeros": (rewrite("vectors-*.f32", lambda d: d[:8192] + bytes(4096) + d[12288:]), SOME),
+    "no checksums": (remove("vectors-*.crc"), NOTHING),
+    "checksums cut off": (rewrite("vectors-*.crc", lambda data: data[: len(data) // 2]), SOME),
+    "checksums of noise": (rewrite("vectors-*.crc", noise), NOTHING),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_damaged_vectors_are_reported_and_restored(animals, kind, damage, read_only):
+    """Searches leave out damaged vectors and report it, check() reports the chunks, and repair() restores them."""
+    with closing(opened(animals, kind)) as store:
+        before = answers(store)
+    injure, expected = DAMAGES[damage]
+    injure(animals)
+    with closing(opened(animals, kind, read_only=read_only)) as store:
+        assert reasons(store) == expected
+        assert any("have no usable vector" in problem for problem in store.admin.check().problems)
+    with closing(opened(animals, kind)) as store:
+        assert store.admin.repair().problems == ()
+        assert answers(store) == before
+    with closing(opened(animals, kind)) as store:
+        assert answers(store) == before
+
+
+@pytest.mark.parametrize("kind", ["fitted"])
+@pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
+def test_a_lost_model_is_reported_and_fitted_again(animals, kind, injure):
+    """Without the model file, searches report "no-vector-index", and repair() fits the model again."""
+    with closing(opened(animals, kind)) as store:
+        before = answers(store)
+    injure(animals)
+    with closing(opened(animals, kind)) as store:
+        assert reasons(store) == NOTHING
+        assert store.admin.repair().problems == ()
+        assert answers(store) == before
+
+
+def test_answers_without_damage_have_no_reason(animals, kind):
+    """With an undamaged file, even with an incomplete row at its end, a reader's results report no degradation."""
+    with (animals / os.fspath(next(animals.glob("vectors-*.f32")).name)).open("ab") as file:
+        file.write(b"123")
+    with closing(opened(animals, kind, read_only=True)) as store:
+        assert reasons(store) == set()
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_a_reader_notices_damage_and_repair_while_it_is_open(animals, kind):
+    """An open reader reports a truncated file instead of crashing, and finds all chunks after a repair."""
+    with closing(opened(animals, read_only=True)) as reader, closing(opened(animals)) as writer:
+        before = answers(reader)
+        os.truncate(animals / "vectors-0.f32", 40 * ROW)
+        assert reasons(reader) == SOME
+        writer.admin.repair()
+        assert answers(reader) == before
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_a_reader_finds_a_vector_that_was_damaged_and_repaired_in_place(animals, kind):
+    """An open reader finds a vector again that another store repaired without changing the size of its file."""
+    with closing(opened(animals, read_only=True)) as reader, closing(opened(animals)) as writer:
+        with (animals / "vectors-0.f32").open("r+b") as file:
+            file.seek(60 * ROW)
+            file.write(noise(bytes(ROW)))
+        vector = vectors_module.unit(writer.embedding.embed_query(ANIMALS[60]))
+        assert reader.vector_search(Query(ANIMALS[60], 1), 1).reason == "vectors-damaged"
+        assert reader.vector_scores(vector, ["c60"]) == {"c60": 0.0}
+        writer.admin.repair()
+        result = reader.vector_search(Query(ANIMALS[60], 1), 1)
+        assert (result.reason, result.entries[0].id) == (None, "c60")
+        assert reader.vector_scores(vector, ["c60"]) == {"c60": pytest.approx(1.0)}
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_damaged_vectors_do_not_come_back_in_scores_and_copies(animals, kind):
+    """A damaged vector gets the score 0, and a chunk with a damaged vector is embedded again when it is updated."""
+    rewrite("vectors-*.f32", lambda data: noise(data[: 10 * ROW]) + data[10 * ROW :])(animals)
+    with closing(opened(animals)) as store:
+        vector = store.vector_search(Query(ANIMALS[20], 1), 1).vector
+        assert store.vector_scores(vector, ["c0", "c20"]) == {"c0": 0.0, "c20": pytest.approx(1.0)}
+        assert not store.vectors(["c3"]).any()
+        assert store.upsert([Chunk("c3", ANIMALS[3], {"changed": True})])["embedded"] == 1
+        assert store.vector_scores(store.vector_search(Query(ANIMALS[3], 1), 1).vector, ["c3"])["c3"] == pytest.approx(
+            1
+        )
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_the_signs_of_a_large_matrix_are_computed_again_after_a_repair(animals, kind, monkeypatch):
+    """After a repair, a search that first compares signs returns the same results as before the damage."""
+    monkeypatch.setattr(vectors_module, "EXACT_BYTES", 0)
+    monkeypatch.setattr(vectors_module, "LEAST_RESCORED", 20)
+    with closing(opened(animals)) as store:
+        before = answers(store)
+    rewrite("vectors-*.f32", noise)(animals)
+    with closing(opened(animals)) as store:
+        assert reasons(store) == NOTHING
+        store.admin.repair()
+        assert answers(store) == before
+
+
+def swapped(data, width, one, other):
+    rows = [data[start : start + width] for start in range(0, len(data), width)]
+    rows[one], rows[other] = rows[other], rows[one]
+    return b"".join(rows)
+
+
+@pytest.mark.parametrize("with_owners", [False, True])
+def test_a_vector_of_another_text_is_reported_and_restored(animals, kind, with_owners):
+    """check() reports two vectors that were swapped along with their checksums, and repair() restores them."""
+    with closing(opened(animals, kind)) as store:
+        before = answers(store)
+    rewrite("vectors-*.f32", lambda data: swapped(data, len(data) // COUNT, 60, 120))(animals)
+    rewrite("vectors-*.crc", lambda data: swapped(data, 4, 60, 120))(animals)
+    if with_owners:
+        rewrite("vectors-*.own", lambda data: swapped(data, 4, 60, 120))(animals)
+    with closing(opened(animals, kind)) as store:
+        assert answers(store) != before
+        assert any(
+            "2 chunks have no usable vector, or a vector of another text" in each
+            for each in store.admin.check().problems
+        )
+        assert store.admin.repair().problems == ()
+        assert answers(store) == before
+
+
+@pytest.mark.parametrize("kind", ["words"])
+def test_overwritten_vectors_of_racing_writers_are_reported(animals, kind):
+    """check() reports a vector that another writer overwrote with that of another text, and repair() restores it."""
+    with closing(opened(animals)) as store:
+        store.upsert([Chunk("mine", "a text of mine")])
+        other = store.embedding.embed_documents(["a text of theirs"])
+        store._index.generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
+        assert any("1 chunks" in problem for problem in store.admin.check().problems)
+        assert store.admin.repair().problems == ()
+        assert store.vector_search(Query("a text of mine", 1), 1).entries[0].score == pytest.approx(1)
+
+
+def test_vectors_of_an_earlier_version_are_sound(animals, kind):
+    """An index of an earlier version, without the file of owners, can still be searched, checked and written to."""
+    remove("vectors-*.own")(animals)
+    with closing(opened(animals, kind)) as store:
+        assert reasons(store) == set()
+        assert store.admin.check().problems == ()
+        store.upsert([Chunk("late", "a late animal1")])
+        assert store.admin.check().problems == ()
+        assert set(store.find(Scope())) == {"late", *(f"c{n}" for n in range(COUNT))}
+
+
+def test_a_file_deleted_under_an_open_store_is_reported(animals, kind):
+    """If the vector file is deleted, open stores keep working, check() reports it, and repair() restores it."""
+    with closing(opened(animals, kind)) as store:
+        before = answers(store)
+        remove("vectors-*.f32")(animals)
+        assert answers(store) == before
+        assert any(f"{COUNT} chunks have no usable vector" in problem for problem in store.admin.check().problems)
+        assert store.admin.repair().ok
+    with closing(opened(animals, kind)) as store:
+        assert store.admin.check().ok
+        assert answers(store) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections import defaultdict
 from contextlib import closing
 
@@ -16,7 +17,9 @@ from langchain_hybridgraph import InMemoryGraph
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Query, Scope
+from langchain_hybridgraph.ingestion.pipeline import ingest
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, REFERENCES, Edge, EdgeFilter, Query, Scope
+from tests.support.stores.store_contents import changes
 from tests.support.stores.words import open_words
 
 CHUNKS = [f"c{number}" for number in range(8)]
@@ -48,9 +51,9 @@ def graph_of(kind):
         store.close()
 
 
-@pytest.fixture
-def store():
-    with closing(open_words()) as vector_store:
+@pytest.fixture(params=["disk", "memory"])
+def store(request, tmp_path):
+    with closing(open_words(tmp_path / "index" if request.param == "disk" else None)) as vector_store:
         yield vector_store
 
 
@@ -98,17 +101,6 @@ def test_links_are_the_stored_edges(graph_of):
     assert weights == {"a": {"b": 0.5, ADA: 0.8}, ADA: {"a": 0.8, "b": 0.25}}
     back = graph_of("ab", edges, direction="in")
     assert {end for _, end in hops(back, "b", links=True)} == {"a", ADA, BO}
-
-
-def test_hubs_lower_the_weights_of_hops(graph_of):
-    """With hub_degree 2, a hop of a chunk of degree 4 has half its weight; an entity of degree 4 halves it again."""
-    edges = [*(Edge("a", other, "r") for other in "bcd"), *(mention(chunk, ADA) for chunk in "abxy")]
-    graph = graph_of("abcdxy", edges, hub_degree=2)
-    assert {end: hops(graph, "a")["a", end] for end in "bcd"} == dict.fromkeys("bcd", (0.5, ""))
-    assert hops(graph, "b")["b", "a"] == (0.5, ADA)
-    mentions = graph_of("abcdxy", edges, hub_degree=2, relations=frozenset({MENTIONS}))
-    assert hops(mentions, "a")["a", "b"] == (0.25, ADA)
-    assert hops(graph_of("abcdxy", edges), "a")["a", "b"] == (1.0, "")
 
 
 def test_degrees_and_relations_disregard_the_filter(graph_of):
@@ -246,21 +238,6 @@ def test_tenants_have_graphs_of_their_own(tmp_path):
         assert {end for _, end in near(one, "a")} == {"b", "c"}
         with pytest.raises(TenantError):
             two.scoped_graph(Scope(tenant="x"), EdgeFilter())
-
-
-def test_another_store_sees_every_write(tmp_path):
-    """A reader follows the writer's new edges, deletions and replacements."""
-    path = tmp_path / "index"
-    with closing(open_words(path)) as writer, closing(open_words(path, read_only=True)) as reader:
-        assert not reader.has_graph
-        upsert(writer, "a", "b", edges=[Edge("a", "b", "r", 0.5)])
-        assert near(reader, "a") == {("a", "b"): (0.5, "")}
-        upsert(writer, "c", edges=[Edge("a", "c", "r"), Edge("a", "b", "r", 0.7)])
-        assert near(reader, "a") == {("a", "b"): (0.7, ""), ("a", "c"): (1.0, "")}
-        writer.remove(["b"])
-        assert near(reader, "a") == {("a", "c"): (1.0, "")}
-        writer.replace_edges(["a"], ["r"], [])
-        assert (near(reader, "a"), reader.has_graph) == ({}, False)
 
 
 def test_a_graph_in_use_does_not_change(store):
@@ -414,3 +391,118 @@ def assert_edges_are_those_of_hops(graph, actual):
             assert {edge.target for edge in edges} == {actual[step][1]}
         else:
             assert {edges.source, edges.target} == set(step)
+
+
+# -- edges of chunks that are replaced and pruned ---------------------------------------------------------------------
+
+
+def triples(store, *ids):
+    return {(edge.source, edge.target, edge.relation) for edge in store.edges(ids)}
+
+
+def graph_nodes(store):
+    with store._index.catalog.reading() as connection:
+        return {id for (id,) in connection.execute("SELECT id FROM nodes WHERE kind = 'graph'")}
+
+
+# -- replacing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        Edge("a", "b", "r", 0.4, "said"),
+        Edge("a", "b", "r", 0.5, "said otherwise"),
+        Edge("a", "b", "r", 0.5, "said", valid_from=1.0),
+    ],
+)
+def test_an_edge_with_other_values_replaces_the_stored_one(store, changed):
+    """An edge with another weight (even a smaller one), description or time replaces the stored edge."""
+    store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.5, "said")])
+    store.replace_edges(["a"], ["r"], [changed])
+    assert store.edges(["a"]) == [changed]
+
+
+def test_ingesting_again_writes_nothing(store):
+    """Ingesting documents with neighbours, links and directories again changes no row of the catalog."""
+    chunks = [
+        Chunk(f"{name}#{number}", f"part {number}, see [the other]({other}.md)", {"uri": f"docs/{name}"}, name)
+        for name, other in (("one.md", "two"), ("two.md", "one"), ("three.md", "missing"))
+        for number in range(3)
+    ]
+    first = ingest(chunks, store, split=None)
+    before = changes(store)
+    again = ingest(chunks, store, split=None)
+    assert (again.added, again.updated, again.edges) == (0, 0, first.edges)
+    assert first.edges > 0
+    assert changes(store) - before == 0
+
+
+# -- pruning ------------------------------------------------------------------------------------------------------
+
+
+def test_edges_with_a_missing_end_are_deleted(store):
+    """prune_orphans() deletes and counts the edges to and from missing ids, and deletes those ids."""
+    links = [Edge("a", "missing", REFERENCES), Edge("gone", "a", "r"), Edge("gone", "missing", "r")]
+    upsert(store, "a", "b", edges=[Edge("a", "b", REFERENCES), *links])
+    assert store.graph.prune_orphans() == 3
+    assert triples(store, "a", "b", "gone") == {("a", "b", REFERENCES)}
+    assert graph_nodes(store) == set()
+
+
+def test_a_check_counts_edges_with_missing_ends(store):
+    """check() counts edges to and from missing ids, which are not problems."""
+    upsert(store, "a", edges=[Edge("a", "entity", MENTIONS), Edge("folder", "a", CONTAINS), Edge("a", "zzz", "r")])
+    store.upsert([], edges=[Edge("x", "a", "r"), Edge("a", "y", "r"), Edge("w", "x", "r")])
+    report = store.admin.check()
+    assert report.ok
+    (note,) = report.notes
+    assert note.startswith("4 edges have an end that is not in the index")
+    upsert(store, "zzz", "x", "y", "w")
+    assert store.admin.check().notes == ()
+
+
+def test_a_directory_stays_while_there_is_a_chunk_below(store):
+    """prune_orphans() keeps a directory with a chunk at any depth, and deletes an empty one."""
+    full = [Edge("docs", "docs/api", CONTAINS), Edge("docs/api", "a", CONTAINS)]
+    upsert(store, "a", "b", edges=[*full, Edge("docs", "docs/old", CONTAINS), Edge("b", "b/empty", CONTAINS)])
+    assert store.graph.prune_orphans() == 2
+    assert triples(store, "docs", "docs/api", "b") == {(e.source, e.target, e.relation) for e in full}
+    assert graph_nodes(store) == {"docs", "docs/api"}
+    store.remove(["a"])
+    assert graph_nodes(store) == set()
+
+
+def test_pruned_edges_return_with_the_next_ingest(store):
+    """A pruned link to a missing document is written again when its source document is ingested again."""
+    document = Chunk("one.md#1", "see [two](two.md)", {}, "one.md")
+    ingest([document], store, split=None)
+    waiting = triples(store, "one.md#1")
+    assert waiting
+    assert store.graph.prune_orphans() == len(waiting)
+    ingest([document], store, split=None)
+    assert triples(store, "one.md#1") == waiting
+
+
+DAY = 86_400.0
+
+
+def one_hop_away(store, as_of):
+    graph = store.scoped_graph(Scope(as_of=as_of), EdgeFilter())
+    return graph.ids(graph.neighbours(graph.nodes(["a"])).node)
+
+
+@pytest.mark.parametrize("column", ["valid_from", "valid_until"])
+def test_an_edge_with_an_invalid_time_is_reported_and_repaired(tmp_path, column):
+    """check() reports an edge whose stored time is invalid, and repair() deletes it and keeps the others."""
+    with closing(open_words(tmp_path)) as store:
+        upsert(store, "a", "b", "c", edges=[Edge("a", "b", "r"), Edge("a", "c", "r")])
+    with closing(sqlite3.connect(tmp_path / "catalogue.sqlite")) as connection, connection:
+        connection.execute(
+            f"UPDATE edges SET {column} = '2024-01-01' WHERE target = (SELECT node FROM nodes WHERE id = 'b')"
+        )
+    with closing(open_words(tmp_path)) as store:
+        (problem,) = store.admin.check().problems
+        assert problem.startswith("1 edges")
+        assert store.admin.repair().ok
+        assert one_hop_away(store, DAY) == ["c"]

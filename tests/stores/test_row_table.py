@@ -1,6 +1,7 @@
 """Columns of metadata evaluate a filter on all rows, with the same result as on each row's metadata."""
 
 import math
+import operator
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -61,22 +62,8 @@ def one_comparison(rows, operation):
 CLOSE = [
     *["", "2023", "2024-01-01", "2024-01-01T00:00Z", "2024-01-02", "2024-02-30", "3", "a"],
     *[datetime(2024, 1, 1), date(2024, 1, 1), datetime(2024, 1, 2, tzinfo=UTC)],
-    *[
-        0,
-        1,
-        True,
-        False,
-        0.5,
-        2**53,
-        2.0**53,
-        2**53 + 1,
-        2**53 + 3,
-        2.0**53 + 4,
-        2**63,
-        2.0**63,
-        -(2**53) - 1,
-        -(2.0**53),
-    ],
+    *[0, 1, True, False, 0.5],
+    *[2**53, 2.0**53, 2**53 + 1, 2**53 + 3, 2.0**53 + 4, 2**63, 2.0**63, -(2**53) - 1, -(2.0**53)],
     *[10**400, -(10**400), math.inf, -math.inf, 1704067200, math.nan],
     *[[], ["a"], [1], [True], ["2024-01-01"], ["a", "3"], {}, {"a": 1}, {"a": True}, None],
 ]
@@ -118,11 +105,9 @@ def test_a_comparison_equals_matches_on_every_value(rows, operation):
 def test_orders_and_equality_of_numbers_are_exact(values, operand):
     """Integers too large for a float are compared exactly, on either side."""
     rows = Rows([{"n": value} for value in values])
-    assert masked(rows, {"n": {"$gt": operand}}) == [value > operand for value in values]
-    assert masked(rows, {"n": {"$gte": operand}}) == [value >= operand for value in values]
-    assert masked(rows, {"n": {"$lt": operand}}) == [value < operand for value in values]
-    assert masked(rows, {"n": {"$lte": operand}}) == [value <= operand for value in values]
-    assert masked(rows, {"n": operand}) == [value == operand for value in values]
+    for compare in (operator.gt, operator.ge, operator.lt, operator.le, operator.eq):
+        name = {"ge": "gte", "le": "lte"}.get(compare.__name__, compare.__name__)
+        assert masked(rows, {"n": {f"${name}": operand}}) == [compare(value, operand) for value in values]
 
 
 # -- built lazily, extended, remembered ------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 import errno
 import fcntl
 import os
-import subprocess
-import sys
 import threading
 import time
 
@@ -12,6 +10,7 @@ import pytest
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.stores.writer_lock import FairLock, FileLock, WriterLock
+from tests.support.python_process import start_python
 
 PATIENCE = 60
 HOLD = """
@@ -46,9 +45,7 @@ def path(tmp_path):
 
 
 def started(script, path, says):
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = start_python("-c", script, path)
     assert process.stdout.readline() == f"{says}\n"
     return process
 

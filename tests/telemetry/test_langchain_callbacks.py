@@ -11,15 +11,7 @@ from langchain_core.tracers import BaseTracer
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry.events import SEARCH, STAGE
-from tests.support.stores.pet_store import QUESTION, pets
-
-HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
-STAGES = ["gather", "rank", "fuse", "admit", "select", "calibrate"]
-
-
-@pytest.fixture(scope="module")
-def store():
-    return pets()
+from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES
 
 
 class Handler(BaseCallbackHandler):

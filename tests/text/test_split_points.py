@@ -20,7 +20,6 @@ def parts(kind, text, fences=()):
         ("Use e.g. this. Or 3.5 of that.", ["Use e.g. this. ", "Or 3.5 of that."]),
         ('He said "Go." Then he went.', ['He said "Go." ', "Then he went."]),
         ("Wait... what? no", ["Wait... what? no"]),
-        ("Ende. Österreich liegt dort.", ["Ende. ", "Österreich liegt dort."]),
         ("你好。世界！真的吗？是", ["你好。", "世界！", "真的吗？", "是"]),
         ("彼は「はい。」と言った。次。", ["彼は「はい。」", "と言った。", "次。"]),
         ("यह है। वह है।", ["यह है। ", "वह है।"]),

@@ -522,7 +522,7 @@ class TokenScores(NamedTuple):
         question = Question(text, index.analyzer, statistics.texts, frequency, partial(idf, statistics.texts))
         fields: tuple[tuple[Field, float], ...] = (("text", 1.0), ("headings", question.headings_weight))
         weights = {
-            field: [(token(field, word), weight * value) for word, value in question.information(field).items()]
+            field: [(token(field, word), weight * value) for word, value in question.information[field].items()]
             for field, weight in fields
         }
         return cls(question, statistics, weights)

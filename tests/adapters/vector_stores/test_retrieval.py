@@ -117,15 +117,14 @@ def test_vector_scores_are_cosines(store, kind):
 # -- graph -------------------------------------------------------------------------------------------------------
 
 
+ONE_HOP = {"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1}
+
+
 @pytest.mark.parametrize("side", ["documents", "keyword retriever"])
 def test_edges_between_the_applications_ids_are_traversed(store, side):
     """Edges between the Documents' ids lead from the best hit to a text without any word of the question."""
-    retriever = GraphRetriever(
-        store,
-        edges=[Edge("ada", "zebra", "references")],
-        graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1},
-        **SIDES[side](documents()),
-    )
+    edges = [Edge("ada", "zebra", "references")]
+    retriever = GraphRetriever(store, edges=edges, graph=ONE_HOP, **SIDES[side](documents()))
     by_id = {document.id: document.metadata for document in retriever.retrieve(QUESTION)}
     assert by_id["zebra"]["source_path"] == ["ada", "zebra"]
     assert by_id["zebra"]["hops"] == 1
@@ -137,11 +136,7 @@ async def test_edges_between_the_stores_ids_are_traversed(store, kind):
         pytest.skip("this store does not return ids")
     id_of_text = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
     source, target = id_of_text[TEXTS["ada"]], id_of_text[TEXTS["zebra"]]
-    retriever = GraphRetriever(
-        store,
-        edges=[Edge(source, target, "references")],
-        graph={"traversal": {"type": "bfs", "max_hops": 1}, "seed_k": 1},
-    )
+    retriever = GraphRetriever(store, edges=[Edge(source, target, "references")], graph=ONE_HOP)
     result = await retriever.aretrieve(QUESTION)
     paths = {document.id: document.metadata["source_path"] for document in result}
     assert paths[target] == [source, target]
@@ -197,9 +192,6 @@ def test_metadata_that_only_the_documents_have(store):
     for options in ({"semantic_weight": 1.0}, {"keyword_weight": 1.0}, {}):
         result = HybridRetriever(store, user_documents).invoke(QUESTION, filter={"kind": "ada"}, **options)
         assert [(document.id, document.metadata["kind"]) for document in result] == [("ada", "ada")]
-
-
-# -- no texts, wrong texts ---------------------------------------------------------------------------------------
 
 
 # -- diversity ---------------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.pipeline import ingest
 from langchain_hybridgraph.ingestion.splitting import RecursiveSplitter
-from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-from tests.support.stores.memory_store import MemoryStore
+from tests.support.stores.store_contents import all_edges
 
 SECTIONS = RecursiveSplitter(join_sections=False)
 
@@ -22,14 +21,14 @@ def chunk(title, text, id=None, **metadata):
 
 
 def stored(*chunks, store=None, **options):
-    store = MemoryStore() if store is None else store
+    store = embedded() if store is None else store
     ingest(chunks, store, split=None, edges=[EntityEdges(**options)])
     return store
 
 
 def mentions(store, source):
     """Return the entities that a chunk mentions, with their weights."""
-    return {e.target: e.weight for e in store.edges.values() if e.source == source and e.target.startswith("entity:")}
+    return {edge.target: edge.weight for edge in store.edges([source]) if edge.target.startswith("entity:")}
 
 
 def entities(*chunks, **options):
@@ -37,13 +36,12 @@ def entities(*chunks, **options):
     return set(mentions(stored(*chunks, **options), chunks[-1].id))
 
 
+def mentions_of_ada(store):
+    return sorted(store.edges(["entity:ada lovelace"], backwards=True), key=lambda edge: edge.source)
+
+
 def embedded():
     return HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-
-
-def all_edges(store):
-    """Return every edge of a real store, in a comparable form."""
-    return {(e.source, e.target, e.weight, e.description) for e in store.edges(store.find(Scope()))}
 
 
 # -- titles and names --------------------------------------------------------------------------------------------------
@@ -52,8 +50,7 @@ def all_edges(store):
 def test_two_chunks_share_an_entity():
     """A name in two chunks is one entity, and the descriptions of the edges are sentences with the name."""
     store = stored(chunk("A", "She met Ada Lovelace."), chunk("B", "It was Ada Lovelace’s engine."))
-    edges = [e for e in store.edges.values() if e.target == "entity:ada lovelace"]
-    assert [(e.source, e.relation, e.weight, e.description) for e in edges] == [
+    assert [(e.source, e.relation, e.weight, e.description) for e in mentions_of_ada(store)] == [
         ("A", "mentions", 0.8, "A mentions Ada Lovelace."),
         ("B", "mentions", 0.8, "B mentions Ada Lovelace."),
     ]
@@ -61,10 +58,10 @@ def test_two_chunks_share_an_entity():
 
 def test_the_weight_of_a_documents_own_title():
     """A document's title is an entity with weight 1 in its first chunk and .5 in the others."""
-    store = MemoryStore()
+    store = embedded()
     page = Document("# Ada\n\none\n\n# Life\n\ntwo", metadata={"title": "Ada Lovelace", "source": "a"})
     ingest([page], store, split=SECTIONS, edges=[EntityEdges()])
-    first, second = (e for e in store.edges.values() if e.target == "entity:ada lovelace")
+    first, second = mentions_of_ada(store)
     assert (first.source, first.weight, first.description) == ("a#0", 1.0, "Ada Lovelace is about Ada Lovelace.")
     assert (second.source, second.weight) == ("a#life", 0.5)
 
@@ -123,24 +120,20 @@ def test_one_by_one_equals_all_at_once(order):
     for place in order:
         stored(TEXTS[place], store=parts)
     together = all_edges(whole)
-    assert ("Plant", "entity:photosynthesis", 0.4, "Plant mentions Photosynthesis.") in together
-    assert ("林", "entity:北京大学", 0.8, "林 mentions 北京大学.") in together
+    assert together["Plant", "entity:photosynthesis", "mentions"].description == "Plant mentions Photosynthesis."
+    assert together["林", "entity:北京大学", "mentions"].weight == 0.8
     assert all_edges(parts) == together
 
 
 @pytest.mark.parametrize(
     ("title", "text", "entity"),
     [
-        ("Photosynthesis", "plants live by photosynthesis alone", "entity:photosynthesis"),
-        ("Water cycle", "about the water cycle of the earth", "entity:water cycle"),
         ("The Water Cycle", "about a water cycle of the earth", "entity:water cycle"),
         ("Mercury (planet)", "the god Mercury and the wind", "entity:mercury"),
         ("Woodson, Arkansas", "they live in Woodson, Arkansas, still", "entity:woodson arkansas"),
         ("Pride and Prejudice", "she read Pride and Prejudice again", "entity:pride and prejudice"),
         ("Künstliche Intelligenz", "die künstliche intelligenz und der mensch", "entity:kunstliche intelligenz"),
-        ("Energía solar", "hoy usan la energia solar en casa", "entity:energia solar"),
         ("北京大学", "他在北京大学学习物理。", "entity:北京大学"),
-        ("東京", "彼は東京に住んでいる。", "entity:東京"),
         ("서울대학교", "그는 서울대학교에서 공부했다.", "entity:서울대학교"),
         ("กรุงเทพ", "เขาอยู่ในกรุงเทพมานาน", "entity:กรุงเทพ"),
         ("جامعة القاهرة", "درس في جامعة القاهرة ثم سافر", "entity:جامعه قاهره"),

@@ -13,11 +13,13 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.ingestion.edges.base import as_builders
+from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
 from langchain_hybridgraph.records import Edge
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stores.memory_store import MemoryStore
-from tests.support.stores.store_contents import all_edges, changes, rows_about
+from tests.support.stores.store_contents import all_edges, changes, memory, rows_about
 
 EMBEDDING = DeterministicFakeEmbedding(size=4)
 
@@ -270,8 +272,6 @@ def lines(*names):
 
 @pytest.fixture
 def vectors():
-    from tests.support.stores.store_contents import memory
-
     return memory()
 
 
@@ -315,9 +315,6 @@ def test_relations_of_other_builders_are_left_to_them(store):
     """Together with LinkEdges, the default relations exclude ``references``, and requesting it raises
     ConfigurationError.
     """
-    from langchain_hybridgraph.ingestion.edges.base import as_builders
-    from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-
     alone, llm = LLMEdges(reader()), LLMEdges(reader())
     assert "references" in alone.relations
     with_links = as_builders([llm, LinkEdges()])[0]
@@ -339,27 +336,13 @@ def test_unusable_settings():
             LLMEdges(reader()).across_documents(**wrong)
 
 
-TEXTS = {"a": "Cats like fish.", "b": "Tom the cat ate a trout."}
-METHODS = [None, "function_calling", "json_mode"]
-EDGE = {"source": "b", "target": "a", "relation": "supports", "weight": 0.9, "description": "Tom is such a cat."}
-
-
-def ingested(model, **options):
-    """Return the edges of an ingest and its warnings."""
-    chunks = [Chunk(id, text, {"chunk_index": place}, "doc") for place, (id, text) in enumerate(TEXTS.items())]
-    with HybridGraphStore(None, DeterministicFakeEmbedding(size=4)) as store:
-        report = ingest(chunks, store, split=None, edges=[LLMEdges(model, backoff=0, **options)])
-        return list(all_edges(store)), report.warnings
-
-
 @pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("method", METHODS)
-def test_edges_over_http(method, streaming):
+@pytest.mark.parametrize("method", [None, "function_calling", "json_mode"])
+def test_edges_over_http(store, method, streaming):
     """The model's edge is stored for every method of structured output, with and without streaming."""
-    with OpenAIServer({"edges": [EDGE]}) as server:
-        edges, warnings = ingested(server.chat_model(streaming=streaming), method=method)
+    with OpenAIServer({"edges": [edge("a1", "a0")]}) as server:
+        report = ingest_with(server.chat_model(streaming=streaming), store, document("a", 2), method=method)
         assert ("tools" in server.requests[0]) == (method == "function_calling")
-        assert [edge[:2] for edge in edges] == [("b", "a")]
-        assert not warnings
+        assert (llm_edges(store), report.warnings) == ({("a1", "a0")}, ())
         prompt = server.requests[0]["messages"][-1]["content"]
-        assert re.findall(r"^Passage (\w+):$", prompt, re.MULTILINE) == ["a", "b"]
+        assert re.findall(r"^Passage (\w+):$", prompt, re.MULTILINE) == ["a0", "a1"]

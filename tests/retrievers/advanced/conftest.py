@@ -8,9 +8,8 @@ from tests.support.samples.cars import TEXTS
 
 @pytest.fixture(scope="module")
 def store():
-    with HybridGraphStore.from_texts(
-        list(TEXTS.values()), "lsa", ids=list(TEXTS), metadatas=[{"n": n} for n in range(len(TEXTS))]
-    ) as vector_store:
+    numbers = [{"n": n} for n in range(len(TEXTS))]
+    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", numbers, ids=list(TEXTS)) as vector_store:
         yield vector_store
 
 

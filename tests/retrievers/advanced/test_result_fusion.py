@@ -4,7 +4,6 @@ import asyncio
 import math
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -45,9 +44,8 @@ def test_fusion_over_a_foreign_retriever(is_sure, weight):
     assert [document.metadata["page"] for document in result] == order
     sources = {document.id: document.metadata["retrieval_source"] for document in result}
     assert sources == {"a": "question", "b": "fused", "c": "conversation"}
-    assert result[order.index("b")].metadata["score_breakdown"] == pytest.approx(
-        {"question": (1 - weight) * 61 / 62, "conversation": weight}
-    )
+    parts = {"question": (1 - weight) * 61 / 62, "conversation": weight}
+    assert result[order.index("b")].metadata["score_breakdown"] == pytest.approx(parts)
     assert b.metadata == {"page": "b", "score": 7.0}
     plain = retriever.invoke({"input": "why?", "chat_history": HISTORY}, k=3)
     assert sorted(plain, key=lambda one: one.id) == [a, b, c]
@@ -73,9 +71,8 @@ def test_the_raw_question_is_searched_with_the_rewrite(hybrid):
     mean = {id: 0.2 * raw.get(id, 0.0) + 0.8 * rewritten.get(id, 0.0) for id in ids(result)}
     scores = {document.id: document.metadata["score"] for document in result}
     assert result.plan["searched"] == "both"
-    assert scores == pytest.approx(
-        {id: score * max(scores.values()) / max(mean.values()) for id, score in mean.items()}
-    )
+    unit = max(scores.values()) / max(mean.values())
+    assert scores == pytest.approx({id: score * unit for id, score in mean.items()})
     assert max(scores.values()) <= max(one.hits[0].score for one in both)
     assert [hit.id for hit in result.hits] == ids(result) == sorted(mean, key=lambda id: (-mean[id], id))
     assert len(result.hits) > 1
@@ -86,33 +83,25 @@ NOTED = ("vector_score", "bm25_score", "rerank_score")
 
 
 @pytest.mark.parametrize("reranked", [False, True])
-@pytest.mark.parametrize("method", ["retrieve", "invoke"])
-def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked, method):
+def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked):
     """A fused hit keeps scores that only one search has."""
-    query, k = "and its price?", 6
-    below = hybrid.model_copy(
-        update={"reranker": TextReranker(lambda _, texts: [0.5] * len(texts))} if reranked else {}
-    )
+    reranker = TextReranker(lambda _, texts: [0.5] * len(texts)) if reranked else None
+    below = hybrid.model_copy(update={"reranker": reranker})
     retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
-    if method == "retrieve":
-        result = retriever.retrieve_with_context(query, HISTORY, k=k)
-        for hit, document in zip(result.hits, result, strict=True):
-            assert {name: getattr(hit, name) for name in NOTED} == {name: document.metadata[name] for name in NOTED}
-            assert hit.parts == pytest.approx(document.metadata["score_breakdown"])
-    else:
-        result = retriever.invoke(
-            {"input": query, "chat_history": HISTORY}, {"callbacks": [BaseCallbackHandler()]}, k=k, annotate="all"
-        )
-    raw, rewritten = ({one.id: one.metadata for one in below.retrieve(text, k=50)} for text in (query, WHOLE))
+    result = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
+    both = [{one.id: one.metadata for one in below.retrieve(text, k=50)} for text in ("and its price?", WHOLE)]
+    raw, rewritten = both
     assert any(raw[id]["bm25_score"] is None and rewritten[id]["bm25_score"] is not None for id in ids(result))
-    for document in result:
+    for hit, document in zip(result.hits, result, strict=True):
         metadata = document.metadata
         for name in NOTED:
-            expected = raw[document.id][name] if raw[document.id][name] is not None else rewritten[document.id][name]
-            assert metadata[name] == pytest.approx(expected), name
-        assert math.fsum(metadata["score_breakdown"].values()) == pytest.approx(metadata["score"])
-        counted = [one[document.id] for one in (raw, rewritten) if one[document.id]["score"]]
-        assert metadata["score_breakdown"].keys() == {part for one in counted for part in one["score_breakdown"]}
+            expected = next((one[hit.id][name] for one in both if one[hit.id][name] is not None), None)
+            assert metadata[name] == getattr(hit, name) == pytest.approx(expected), name
+        assert hit.parts == pytest.approx(metadata["score_breakdown"])
+        assert math.fsum(hit.parts.values()) == pytest.approx(metadata["score"])
+        assert hit.parts.keys() == {
+            part for one in both if one[hit.id]["score"] for part in one[hit.id]["score_breakdown"]
+        }
 
 
 def test_a_prefix_and_a_smaller_k(store):

@@ -7,10 +7,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, ChatMessage, Huma
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.conversation import Turn, turns
 
-TURNS = [
-    Turn("user", "red car", "User: red car"),
-    Turn("assistant", "A roadster", "Assistant: A roadster"),
-]
+TURNS = [Turn("user", "red car", "User: red car"), Turn("assistant", "A roadster", "Assistant: A roadster")]
 
 
 @pytest.mark.parametrize(
@@ -18,10 +15,7 @@ TURNS = [
     [
         ["User: red car", "Assistant: A roadster"],
         [("human", "red car"), ("ai", "A roadster")],
-        [
-            {"role": "user", "content": "red car"},
-            {"role": "assistant", "content": [{"type": "text", "text": "A roadster"}]},
-        ],
+        [{"role": "user", "content": "red car"}, {"role": "ai", "content": [{"type": "text", "text": "A roadster"}]}],
         [{"type": "human", "content": "red car"}, {"role": "bot", "content": "A roadster"}],
         [{"role": "user", "text": "red car"}, {"role": "ai", "tool_calls": [1]}, {"role": "ai", "text": "A roadster"}],
         [HumanMessage([{"type": "text", "text": "red car"}]), ChatMessage(role="assistant", content="A roadster")],
@@ -59,10 +53,7 @@ def test_messages_without_text_are_left_out():
         ToolMessage("raw result", tool_call_id="1"),
         AIMessage("A cat."),
     ]
-    assert [(turn.speaker, turn.text) for turn in turns(history)] == [
-        ("user", "What is this?"),
-        ("assistant", "A cat."),
-    ]
+    assert [turn.line for turn in turns(history)] == ["User: What is this?", "Assistant: A cat."]
 
 
 def test_the_question_is_not_its_own_history():

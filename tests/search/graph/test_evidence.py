@@ -22,9 +22,8 @@ FOUR = mentions("entity:all", "a", "b", "c", "d")
 def evidence_for(edges, seeds=(("a", 1.0),), **settings):
     """Return the value and the path of each reached chunk."""
     evidence = LinkEvidence(**settings)
-    result = evidence.traverse(
-        InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), list(seeds), NoisyOr(), None
-    )
+    graph = InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter)
+    result = evidence.traverse(graph, list(seeds), NoisyOr(), None)
     return {chunk.id: (pytest.approx(chunk.value), chunk.path) for chunk in result.chunks}
 
 
@@ -105,12 +104,9 @@ def test_a_chunk_named_by_the_question_has_no_seed():
     """A chunk whose title is in the question gets evidence of .7 · 1/2, has no seed, and its path is its own id."""
     evidence = LinkEvidence().for_question(Question(("b",)))
     edges = [*FOUR, *mentions("entity:b", "a", "b"), *mentions("title:b", "b")]
-    result = evidence.traverse(
-        InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter), [("d", 1.0)], NoisyOr(), None
-    )
-    assert [(chunk.path, chunk.seed, round(chunk.value, 9)) for chunk in result.chunks if chunk.value] == [
-        (("b",), NO_SEED, 0.35)
-    ]
+    graph = InMemoryGraph(edges).scoped_graph(Scope(), evidence.edge_filter)
+    (chunk,) = (chunk for chunk in evidence.traverse(graph, [("d", 1.0)], NoisyOr(), None).chunks if chunk.value)
+    assert (chunk.path, chunk.seed, round(chunk.value, 9)) == (("b",), NO_SEED, 0.35)
 
 
 LINE = [Edge("a", "b", "cites"), Edge("b", "c", "cites"), Edge("c", "d", "cites"), Edge("d", "e", "cites")]

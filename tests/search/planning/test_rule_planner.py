@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.conversation import LLMRewrite, is_small_talk
-from langchain_hybridgraph.search.planner import QueryPlan, RulePlanner, TypedQuery, best
+from langchain_hybridgraph.search.planner import RulePlanner, TypedQuery, best
 
 
 def test_weights_of_the_priorities():
@@ -23,25 +23,10 @@ def test_a_query_that_cannot_be_searched_is_refused(wrong):
         TypedQuery(**{"query": "cats", **wrong})
 
 
-def test_a_plan_is_a_sequence():
-    """A plan has a length, items and slices, and equals any sequence of the same queries, but not a string."""
-    a, b = TypedQuery("a"), TypedQuery("b")
-    plan = QueryPlan((a, b))
-    assert (len(plan), plan[0], plan[1:], list(plan)) == (2, a, (b,), [a, b])
-    assert plan == [a, b]
-    assert plan == (a, b)
-    assert plan != [b, a]
-    assert QueryPlan(()) != ""
-
-
 def test_equal_queries_are_searched_once():
     """Queries that differ only in case and spaces count once, with the better priority; the best five stay in order."""
-    queries = [
-        TypedQuery("Red  cats", "memory", priority=3),
-        TypedQuery("red cats", "memory"),
-        TypedQuery("red cats", "skill"),
-    ]
-    assert best(queries) == (TypedQuery("red cats", "memory"), TypedQuery("red cats", "skill"))
+    memory, skill = TypedQuery("red cats", "memory"), TypedQuery("red cats", "skill")
+    assert best([TypedQuery("Red  cats", "memory", priority=3), memory, skill]) == (memory, skill)
     ordered = [TypedQuery(str(i), priority=p) for i, p in enumerate((3, 1, 5, 2, 3, 4, 1))]
     assert [query.query for query in best(ordered)] == ["1", "6", "3", "0", "4"]
 
@@ -132,10 +117,8 @@ def planned(query, messages=HISTORY):
 
 def test_a_follow_up_query_is_completed():
     """A follow-up question is also searched with words of the conversation, in every type; others stay."""
-    assert planned("What about its price?") == [
-        (None, "What about its price?", 1),
-        (None, "What about its price? cars red Tesla roadster", 2),
-    ]
+    both = [("What about its price?", 1), ("What about its price? cars red Tesla roadster", 2)]
+    assert planned("What about its price?") == [(None, *each) for each in both]
     assert planned("And how to paint the doors?")[1] == ("skill", "paint the doors cars red Tesla roadster", 1)
     query = "Which flour and salt does sourdough bread need?"
     assert planned(query) == planned(query, [])
@@ -156,10 +139,7 @@ async def test_an_expander_may_complete_the_query():
     """An expander's question replaces the user's, and the typed queries are made from it, also asynchronously."""
     planner = RulePlanner(expander=LLMRewrite(FakeListChatModel(responses=["How do I paint the red roadster?"])))
     plan = planner("", HISTORY, "and painting?")
-    assert [(each.context_type, each.query) for each in plan] == [
-        (None, "How do I paint the red roadster?"),
-        ("skill", "paint the red roadster"),
-    ]
+    assert [each.query for each in plan] == ["How do I paint the red roadster?", "paint the red roadster"]
     assert await planner.acall("", HISTORY, "and painting?") == plan
 
 

@@ -1,4 +1,4 @@
-"""One folder used by several processes: concurrent writers, forks, and pickled stores."""
+"""One folder used by several processes: concurrent writers, forks, pickled stores, and folders that are replaced."""
 
 import asyncio
 import contextlib
@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 import tantivy
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-from langchain_hybridgraph.errors import StoreError, StoreLockedError
+from langchain_hybridgraph.errors import RetrievalError, StoreError, StoreLockedError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.index import IndexFolder
@@ -251,30 +251,6 @@ def test_a_child_that_only_searches(folder):
         os.close(writing)
 
 
-def test_a_fork_while_other_threads_write(folder):
-    """A fork waits until no thread writes, so the child can use the folder."""
-    with closing(opened(folder)) as store:
-        ids, stop, has_begun = set(), threading.Event(), threading.Event()
-
-        def write():
-            number = 0
-            while not stop.is_set():
-                ids.update(store.add_texts([f"text t{number}"], ids=[f"t{number}"]))
-                number += 1
-                if number >= 3:
-                    has_begun.set()
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        assert has_begun.wait(PATIENCE)
-        children = [Child(lambda n=n: add_one_at_a_time(store, f"c{n}", 5)) for n in range(2)]
-        for child in children:
-            ids.update(child.result())
-        stop.set()
-        thread.join(PATIENCE)
-    assert_all_there(folder, ids)
-
-
 @pytest.mark.parametrize("is_on_disk", [True, False])
 @pytest.mark.parametrize("hold", [lambda index: index.writer(), lambda index: index.catalog.reading()])
 def test_a_fork_in_the_middle_of_a_long_call(folder, monkeypatch, is_on_disk, hold):
@@ -442,3 +418,72 @@ def wait_for(attempt, process):
             assert process.poll() is None, "the server has ended"
             assert time.monotonic() < until, "the server does not answer"
             time.sleep(0.1)
+
+
+# -- folders that are moved or replaced -------------------------------------------------------------------------------
+
+EMBEDDING = DeterministicFakeEmbedding(size=8)
+
+
+def stored(folder, ids):
+    store = HybridGraphStore(folder, EMBEDDING)
+    store.add_texts([f"text {id}" for id in ids], ids=ids)
+    return store
+
+
+def test_a_relative_path_outlives_a_change_of_the_working_directory(tmp_path, monkeypatch):
+    """A store opened by a relative path keeps using its folder after the working directory changes."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with closing(stored("index", ["a"])) as store:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        store.add_texts(["text b"], ids=["b"])
+        assert store.admin.check().problems == ()
+        assert len(store) == 2
+    assert not (tmp_path / "elsewhere/index").exists()
+
+
+def test_a_link_that_is_switched_to_another_index(tmp_path):
+    """A store opened through a symbolic link keeps using the original folder after the link is changed."""
+    for name in ("first", "second"):
+        stored(tmp_path / name, [name]).close()
+    link = tmp_path / "current"
+    link.symlink_to(tmp_path / "first")
+    with closing(HybridGraphStore(link, EMBEDDING)) as store:
+        link.unlink()
+        link.symlink_to(tmp_path / "second")
+        store.add_texts(["text late"], ids=["late"])
+        assert store.admin.check().problems == ()
+        assert len(store) == 2
+    with closing(HybridGraphStore(tmp_path / "second", EMBEDDING)) as second:
+        assert second.admin.check().problems == ()
+        assert len(second) == 1
+
+
+def test_a_folder_that_was_made_again_at_the_same_path(tmp_path):
+    """If the folder is replaced by a new index, the old store raises errors and the new index is not changed."""
+    old = stored(tmp_path / "index", ["a"])
+    shutil.rmtree(tmp_path / "index")
+    new = stored(tmp_path / "index", ["b", "c", "d"])
+    with pytest.raises(StoreError, match="was deleted or replaced while it was open: close this"):
+        old.add_texts(["text e"], ids=["e"])
+    with pytest.raises(RetrievalError, match="was deleted or replaced while it was open"):
+        HybridRetriever(old).invoke("text")
+    assert new.admin.check().problems == ()
+    assert len(new) == 3
+    old.close()
+    new.add_texts(["text f"], ids=["f"])
+    assert new.admin.check().problems == ()
+    assert len(new) == 4
+    new.close()
+
+
+def test_a_catalog_that_was_deleted(tmp_path):
+    """A store whose catalog was deleted refuses reads and writes, and does not create the file again."""
+    with closing(stored(tmp_path / "index", ["a"])) as store:
+        (tmp_path / "index/catalogue.sqlite").unlink()
+        with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
+            store.add_texts(["text b"], ids=["b"])
+        with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
+            len(store)
+        assert not (tmp_path / "index/catalogue.sqlite").exists()

@@ -8,10 +8,11 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import NotAnIndexError, TenantError
+from langchain_hybridgraph.errors import EmbeddingMismatchError, NotAnIndexError, TenantError
 from langchain_hybridgraph.ingestion.summaries import build_layers
-from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.stores.check import drop_tenant, list_tenants
+from tests.support.stores.words import open_words
 
 SECRET = "xylophonist"
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -139,14 +140,8 @@ def test_other_tenants_stay_as_they_are(folder):
             hits = store.similarity_search_with_score("The drummer plays piece 2.", k=5)
             edges = store.edges([f"drummer-{n}" for n in range(5)])
             assert store.admin.check().problems == ()
-            return (
-                stats,
-                hits,
-                edges,
-                store.memory.mode,
-                store.memory.credibility("drummer.md"),
-                store.sessions.counts(),
-            )
+            memory = store.memory.mode, store.memory.credibility("drummer.md"), store.sessions.counts()
+            return stats, hits, edges, memory
 
     before = snapshot()
     drop_tenant(folder, "ada")
@@ -174,8 +169,6 @@ def test_an_unknown_tenant_is_an_error(folder):
 
 def test_the_embedding_is_still_recognised(folder):
     """After the tenant whose text identified the embedding is dropped, another embedding is still refused."""
-    from langchain_hybridgraph.errors import EmbeddingMismatchError
-
     drop_tenant(folder, "ada")
     with opened(folder, "bo") as store:
         store.add_texts(["A later text."])
@@ -194,3 +187,30 @@ def test_a_tenant_of_a_fitted_model_can_be_dropped(tmp_path):
     with HybridGraphStore(tmp_path, tenant="bo") as store:
         assert store.similarity_search_with_score("drummer") == before
         assert store.admin.check().problems == ()
+
+
+# -- shared statistics ------------------------------------------------------------------------------------------------
+
+
+def score_of(folder, word):
+    with open_words(folder, tenant="ada") as store:
+        (entry,) = store.keyword_search(Query(word, 10), 10).entries
+        return entry.id, entry.score
+
+
+def test_a_score_depends_on_other_tenants_only_by_the_frequency_of_the_word(tmp_path):
+    """A word that another tenant uses scores lower, no text of that tenant is found, and a new folder hides it."""
+    texts = {"bob": "merger layoffs", "eve": "harmless words"}
+    scores = {}
+    for tenant, text in texts.items():
+        folder = tmp_path / tenant
+        with open_words(folder, tenant="ada") as ada:
+            ada.upsert([Chunk("probe", "merger"), *(Chunk(f"a{n}", f"other{n}") for n in range(8))])
+            ada.flush()
+        alone = score_of(folder, "merger")
+        with open_words(folder, tenant=tenant) as store:
+            store.upsert([Chunk(f"b{n}", text) for n in range(8)])
+            store.flush()
+        scores[tenant] = score_of(folder, "merger")
+        assert alone[0] == scores[tenant][0] == "probe"
+    assert scores["bob"][1] < scores["eve"][1]

@@ -18,6 +18,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.python_process import start_python
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -111,9 +112,8 @@ import sys
 from langchain_core.documents import Document
 from langchain_hybridgraph import ingest
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.records import Edge, Scope
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
-from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 uri, verb, documents = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -134,8 +134,7 @@ DOCUMENTS = 100
 
 
 def client(uri, verb):
-    command = [sys.executable, "-c", CLIENT, uri, verb, str(DOCUMENTS)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start_python("-c", CLIENT, uri, verb, DOCUMENTS)
     assert process.stdout.readline() == "open\n", process.communicate()[1]
     return process
 

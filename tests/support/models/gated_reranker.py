@@ -1,6 +1,8 @@
-"""A reranker that waits at a gate, for tests of what happens meanwhile."""
+"""A reranker and a planner that wait at a gate, for tests of what happens meanwhile."""
 
 import threading
+
+from langchain_hybridgraph.search.planner import RulePlanner
 
 GATE = threading.Event()
 WAITING = threading.Semaphore(0)
@@ -16,3 +18,14 @@ def gated_reranker():
         return [float(place) for place in range(len(texts))]
 
     return rerank
+
+
+def gated_planner():
+    """Return a planner that answers once the gate is open."""
+
+    def plan(*arguments):
+        WAITING.release()
+        assert GATE.wait(30)
+        return RulePlanner()(*arguments)
+
+    return plan

@@ -52,18 +52,8 @@ def archive():
 
 def tokenizer():
     ids = {word: place for place, word in enumerate(VOCABULARY)}
-    special = [
-        {
-            "id": ids[word],
-            "content": word,
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
-        }
-        for word in VOCABULARY[:4]
-    ]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    special = [{"id": ids[word], "content": word, **flags} for word in VOCABULARY[:4]]
     frame = [{"SpecialToken": {"id": word, "type_id": 0}} for word in ("[CLS]", "[SEP]")]
     between = {"Sequence": {"id": "A", "type_id": 0}}
     return json.dumps(
@@ -79,7 +69,7 @@ def tokenizer():
                 "single": [frame[0], between, frame[1]],
                 "pair": [frame[0], between, frame[1], {"Sequence": {"id": "B", "type_id": 1}}],
                 "special_tokens": {
-                    word: {"id": word, "ids": [ids[word]], "tokens": [word]} for word in ("[CLS]", "[SEP]")
+                    word: {"id": word, "ids": [ids[word]], "tokens": [word]} for word in VOCABULARY[2:4]
                 },
             },
             "decoder": None,

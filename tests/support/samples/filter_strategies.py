@@ -32,26 +32,44 @@ json_values = st.recursive(
     max_leaves=6,
 )
 names = ["k", "l", "k.l", r"k\.l", "k.k", ""]
-metadatas = st.dictionaries(st.sampled_from(["k", "l", "k.l", ""]), json_values | moments, max_size=3)
-operands = json_values.filter(lambda value: value is not None and "nan" not in repr(value)) | moments
-orderable = texts | numbers | moments
-operations = st.one_of(
-    st.tuples(st.just("$eq"), operands),
-    st.tuples(st.just("$ne"), operands.filter(lambda value: not isinstance(value, list) or not value)),
-    st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), orderable),
-    st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(operands, max_size=12)),
-    st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars | moments),
-    st.tuples(st.just("$exists"), st.booleans()),
-)
-filters = st.recursive(
-    st.dictionaries(
-        st.sampled_from(names), st.lists(operations, min_size=1, max_size=2).map(dict), min_size=1, max_size=2
-    ),
-    lambda inner: st.one_of(
-        st.builds(
-            lambda name, parts: {name: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1, max_size=3)
+
+
+def metadatas_with(moments):
+    """Return a strategy of metadata whose values are JSON values and these moments."""
+    return st.dictionaries(st.sampled_from(["k", "l", "k.l", ""]), json_values | moments, max_size=3)
+
+
+def operations_with(moments):
+    """Return a strategy of operators and their operands, which may be these moments."""
+    operands = json_values.filter(lambda value: value is not None and "nan" not in repr(value)) | moments
+    return st.one_of(
+        st.tuples(st.just("$eq"), operands),
+        st.tuples(st.just("$ne"), operands.filter(lambda value: not isinstance(value, list) or not value)),
+        st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), texts | numbers | moments),
+        st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(operands, max_size=12)),
+        st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars | moments),
+        st.tuples(st.just("$exists"), st.booleans()),
+    )
+
+
+def conditions_with(moments):
+    """Return a strategy of filters as objects, whose operands may be these moments."""
+    operators = st.lists(operations_with(moments), min_size=1, max_size=2).map(dict)
+    fields = operators | scalars | operators.map(lambda inner: {"$not": inner})
+    return st.recursive(
+        st.dictionaries(st.sampled_from(names), fields, min_size=1, max_size=2),
+        lambda inner: st.one_of(
+            st.builds(
+                lambda name, parts: {name: parts},
+                st.sampled_from(["$and", "$or"]),
+                st.lists(inner, min_size=1, max_size=3),
+            ),
+            st.builds(lambda part: {"$not": part}, inner),
         ),
-        st.builds(lambda part: {"$not": part}, inner),
-    ),
-    max_leaves=4,
-).map(parse_filter)
+        max_leaves=4,
+    )
+
+
+metadatas = metadatas_with(moments)
+operations = operations_with(moments)
+filters = conditions_with(moments).map(parse_filter)

@@ -13,6 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+COMMAND = (BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed: apt install chromium")
 
 
@@ -23,7 +24,7 @@ def evaluate(page, expression, folder, width=900):
     script = f"<script>addEventListener('load', () => {show})</script>"
     file.write_text(page.replace("</body>", f"{script}</body>"), encoding="utf-8")
     command = [
-        *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+        *COMMAND,
         *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"),
         *(f"--window-size={width},900", "--dump-dom", file.as_uri()),
     ]
@@ -35,20 +36,10 @@ class Tab:
     """Tab of a headless browser, controlled over the Chrome DevTools Protocol."""
 
     def __init__(self, folder, width=1100, height=900, dark=False):
-        options = (
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--remote-debugging-port=0",
-        )
-        size = (f"--user-data-dir={folder}", "about:blank")
-        self._process = subprocess.Popen([BROWSER, *options, *size], stderr=subprocess.PIPE, text=True)
-        port = next(
-            address.group(1)
-            for line in self._process.stderr
-            if (address := re.search(r"127\.0\.0\.1:(\d+)/devtools", line))
-        )
+        options = ("--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank")
+        self._process = subprocess.Popen([*COMMAND, *options], stderr=subprocess.PIPE, text=True)
+        addresses = (re.search(r"127\.0\.0\.1:(\d+)/devtools", line) for line in self._process.stderr)
+        port = next(filter(None, addresses)).group(1)
         with urlopen(f"http://127.0.0.1:{port}/json", timeout=60) as answer:
             [page] = [each for each in json.load(answer) if each["type"] == "page"]
         self._socket = connect(page["webSocketDebuggerUrl"], max_size=None)

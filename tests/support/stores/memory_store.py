@@ -1,28 +1,19 @@
 """Stores made of dictionaries, for tests of ``ingest``."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-
-from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.records import Edge
-
 
 class PlainStore:
     """Store that implements only ``AcceptsChunks`` and records its calls."""
 
-    def __init__(self) -> None:
-        self.chunks: dict[str, Chunk] = {}
-        self.parents: dict[str, Chunk] = {}
-        self.edges: dict[tuple[str, str, str], Edge] = {}
-        self.calls: list[tuple[str, int]] = []
-        self.embedded: list[str] = []
-        self.parents_written: list[str] = []
-        self.fail_after: int | None = None
+    def __init__(self):
+        self.chunks = {}
+        self.parents = {}
+        self.edges = {}
+        self.calls = []
+        self.embedded = []
+        self.parents_written = []
+        self.fail_after = None
 
-    def upsert(
-        self, chunks: Sequence[Chunk], *, parents: Sequence[Chunk] = (), edges: Sequence[Edge] = ()
-    ) -> Mapping[str, int]:
+    def upsert(self, chunks, *, parents=(), edges=()):
         self._may_fail()
         self.calls.append(("upsert", len(chunks)))
         self.parents_written += [parent.id for parent in parents]
@@ -39,43 +30,43 @@ class PlainStore:
         self._add(edges)
         return counts
 
-    def flush(self) -> int:
+    def flush(self):
         self.calls.append(("flush", 0))
         return 0
 
-    def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
+    def document_chunks(self, document_ids):
         documents = set(document_ids)
-        chunk_ids: dict[str, set[str]] = {}
+        chunk_ids = {}
         for chunk in (*self.chunks.values(), *self.parents.values()):
             if chunk.document in documents:
                 chunk_ids.setdefault(chunk.document, set()).add(chunk.id)
         return chunk_ids
 
-    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+    def replace_edges(self, sources, relations, edges):
         self.calls.append(("replace_edges", len(edges)))
         replaced = set(sources)
         self.edges = {k: e for k, e in self.edges.items() if e.source not in replaced or e.relation not in relations}
         self._add(edges)
         return len(edges)
 
-    def remove(self, ids: Sequence[str]) -> int:
+    def remove(self, ids):
         self.calls.append(("remove", len(ids)))
         there = [id for id in ids if self.chunks.pop(id, None) or self.parents.pop(id, None)]
         removed = set(there)
         self.edges = {k: e for k, e in self.edges.items() if e.source not in removed and e.target not in removed}
         return len(there)
 
-    def links(self, relation: str) -> set[tuple[str, str]]:
+    def links(self, relation):
         """Return the (source, target) pairs of a relation."""
         return {(edge.source, edge.target) for edge in self.edges.values() if edge.relation == relation}
 
-    def _add(self, edges: Iterable[Edge]) -> None:
+    def _add(self, edges):
         for edge in edges:
             key = edge.source, edge.target, edge.relation
             if key not in self.edges or self.edges[key].weight < edge.weight:
                 self.edges[key] = edge
 
-    def _may_fail(self) -> None:
+    def _may_fail(self):
         if self.fail_after is not None:
             if self.fail_after == 0:
                 raise OSError("the disk is full")
@@ -85,5 +76,5 @@ class PlainStore:
 class MemoryStore(PlainStore):
     """Store that also implements ``ListsDocuments``."""
 
-    def document_ids(self) -> Iterable[str]:
+    def document_ids(self):
         return {chunk.document for chunk in self.chunks.values()}

@@ -4,6 +4,8 @@ from langchain_hybridgraph import HybridGraphStore
 
 TEXTS = {"cat": "The cat sat on the mat.", "dog": "Dogs bark at night.", "car": "A red roadster is fast."}
 QUESTION = "Where is the cat?"
+HISTORY = ["User: Tell me of the cat.", "Assistant: The cat sat on the mat."]
+STAGES = ["gather", "rank", "fuse", "admit", "select", "calibrate"]  # of a search by HybridRetriever
 
 
 def pets() -> HybridGraphStore:

@@ -1,0 +1,24 @@
+"""The command line, run in the process of a test."""
+
+import json
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from langchain_hybridgraph.cli.app import app
+
+
+def hybridgraph(*arguments, **options):
+    """Run a command and return its result."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+def answer(*arguments):
+    """Run a command that succeeds, and return its JSON."""
+    done = hybridgraph(*arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)

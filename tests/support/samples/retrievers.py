@@ -1,0 +1,7 @@
+"""Every kind of retriever, for tests of what they have in common."""
+
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+
+STORE_RETRIEVERS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever]
+RETRIEVERS = [*STORE_RETRIEVERS, AdvancedRetriever.from_store]
