@@ -336,9 +336,9 @@ def _id(namespace: Sequence[str], key: str) -> str:
 
 def _check_dims(embeddings: Embeddings, dims: int) -> None:
     is_fitted = isinstance(embeddings, LSAEmbeddings)
-    given = "as many numbers as its texts allow" if is_fitted else len(embeddings.embed_query("dimension"))
-    if dims != given:
-        raise ConfigurationError(f"index['dims'] is {dims}, but the embedding returns {given}; leave dims out")
+    actual = "as many numbers as its texts allow" if is_fitted else len(embeddings.embed_query("dimension"))
+    if dims != actual:
+        raise ConfigurationError(f"index['dims'] is {dims}, but the embedding returns {actual}; leave dims out")
 
 
 def _check_minutes(name: str, minutes: float | None) -> None:

@@ -35,7 +35,7 @@ class ScopedRows(Mapping[str, Chunk]):
     """Chunks by id, with a search for the chunks in a scope.
 
     Each version of a chunk gets a new row. ``ids`` are the ids by row, ``row_of`` has the current row of each id, and
-    ``living`` says of each row whether it is current. Thread-safe.
+    ``living`` has one bool per row: whether it is current. Thread-safe.
     """
 
     def __init__(self) -> None:
