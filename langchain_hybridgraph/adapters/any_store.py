@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,7 +29,6 @@ from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
-    LlamaIndexAdapter,
     MilvusAdapter,
     NearestDocuments,
     PGVectorAdapter,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 # Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
 # not in use are not imported.
-_ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
+_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
         ("QdrantVectorStore", "client"): QdrantAdapter,
@@ -57,7 +56,7 @@ _ADAPTERS: Mapping[tuple[str, str], type[StoreAdapter]] = MappingProxyType(
         ("PGVector", "create_collection"): PGVectorAdapter,
         ("FAISS", "merge_from"): FAISSAdapter,
         ("InMemoryVectorStore", "load"): InMemoryAdapter,
-        ("LlamaIndexVectorStore", "nodes"): LlamaIndexAdapter,
+        ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
     }
 )
 
@@ -112,8 +111,8 @@ class VectorStoreAdapter:
         self._tree: tuple[int, TreeState, TreeRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
         if freshness is not None and isinstance(self._adapter, ChromaAdapter):
-            rows = (ScopedRows(), {}) if freshness.texts.is_given else freshness.texts.rows_of_store()
-            self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, *rows, documents)
+            rows = ScopedRows() if freshness.texts.is_given else freshness.texts.rows_of_store()
+            self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, rows, documents)
 
     @property
     def identity(self) -> Identity:
@@ -123,7 +122,7 @@ class VectorStoreAdapter:
     @property
     def has_fast_keyword_search(self) -> bool:
         """Whether a keyword search is so fast that it is not worth starting a thread."""
-        return self.texts is not None and len(self.texts.ids) <= self.texts.index.quick_rows
+        return self.texts is not None and len(self.texts.chunks.ids) <= self.texts.index.quick_rows
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks with these ids that are in the scope, from the results, the texts or the vector store."""
@@ -202,7 +201,7 @@ class VectorStoreAdapter:
         texts, scope = self.texts, query.scope
         if texts is None:
             return None
-        if self._filtered is None and (texts.is_given or texts.allowed_rows(scope) is not None):
+        if self._filtered is None and (texts.is_given or texts.chunks.mask(scope) is not None):
             return None
         fetched = n
         while True:
@@ -222,12 +221,12 @@ class VectorStoreAdapter:
 
         Texts without an id are read first, because their ids may depend on their contents.
         """
-        ids = self.identity.ids_of(cosines)
+        ids = list(map(self.identity.id_of, cosines))
         if None in ids:
             new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
             for chunk in map(self._chunk, new):
                 self._brings_parents = self._brings_parents or chunk.parent is not None
-            ids = self.identity.ids_of(cosines)
+            ids = list(map(self.identity.id_of, cosines))
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
         # If several texts of the store have one id, the nearest counts.
@@ -254,7 +253,7 @@ class VectorStoreAdapter:
             version, chunks, rows = self.texts.state()
             self._tree = version, *tree_of_chunks(chunks, rows, self._nearest)
         _, tree_state, tree_rows = self._tree
-        mask, alive = self.texts.allowed_rows(scope), tree_state.alive
+        mask, alive = self.texts.chunks.mask(scope), tree_state.alive
         return Tree(tree_state, tree_rows, alive if mask is None else alive & mask[: len(alive)])
 
     def _nearest(self, vector: Vector, ids: Sequence[str], n: int) -> Sequence[str]:
@@ -284,7 +283,7 @@ class VectorStoreAdapter:
             return SourceResult(
                 [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
             )
-        ids, allowed_texts = self.texts.ids, self.texts.allowed_rows(query.scope)
+        ids, allowed_texts = self.texts.chunks.ids, self.texts.chunks.mask(query.scope)
         return self.texts.index.result(
             query.text, n, allowed_texts, lambda rows: [ids[row] for row in rows], self.texts.reason
         )
@@ -293,8 +292,8 @@ class VectorStoreAdapter:
         """Return the BM25 scores of these chunks by id, leaving out chunks that contain no word of the text."""
         if self.texts is None:
             return {}
-        rows = [self.texts.row_of[id] for id in ids if id in self.texts.row_of]
-        return {self.texts.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
+        rows = [self.texts.chunks.row_of[id] for id in ids if id in self.texts.chunks.row_of]
+        return {self.texts.chunks.ids[row]: score for row, score in self.texts.index.scores(text, rows).items()}
 
     def list_chunks(self, scope: Scope, n: int, *, refresh: Refresh = "auto") -> SourceResult:
         """Return the first n texts in a scope.
@@ -313,9 +312,9 @@ class VectorStoreAdapter:
         reason, remark = None, None
         if self.freshness is not None:
             reason, remark = self.freshness.bring_up_to_date(refresh)
-        mask = self.texts.allowed_rows(scope)
-        rows = sorted(self.texts.row_of.values())
-        ids = (self.texts.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
+        mask = self.texts.chunks.mask(scope)
+        rows = sorted(self.texts.chunks.row_of.values())
+        ids = (self.texts.chunks.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
         return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
 
     def _pushed_down(self, scope: Scope) -> Any:

@@ -183,7 +183,7 @@ class Identity:
             id = self._assign_id(document, theirs, unique)
             self.ids.append(id)
             if theirs is not None:
-                self._pair(id, theirs)
+                self.pair(id, theirs)
         for document, id in zip(documents, self.ids, strict=True):
             if id not in self._stored_id_of:
                 self._by_text[replace_surrogates(document.page_content)].append((document, id))
@@ -196,16 +196,12 @@ class Identity:
             return self._id_of[theirs]
         id = self._match_id(document)
         if theirs is not None:
-            self._pair(id, theirs)
+            self.pair(id, theirs)
         return id
 
     def id_of(self, stored_id: str) -> str | None:
         """Return the assigned id of the text whose id in the store is ``stored_id``, or None if it is not known."""
         return self._id_of.get(stored_id)
-
-    def ids_of(self, stored_ids: Iterable[str]) -> list[str | None]:
-        """Return the id assigned to each of these ids of the store, or None if it has none yet."""
-        return list(map(self._id_of.get, stored_ids))
 
     def stored_id(self, id: str) -> str | None:
         """Return the store's own id for the text whose assigned id is ``id``, or None if it is not known."""
@@ -218,12 +214,8 @@ class Identity:
             self._stored_id_of.pop(id, None)
         return ids
 
-    def pair(self, ids: Mapping[str, str]) -> None:
-        """Assign ids to texts of the store, given a mapping from the store's own ids."""
-        for theirs, id in ids.items():
-            self._pair(id, theirs)
-
-    def _pair(self, id: str, theirs: str) -> None:
+    def pair(self, id: str, theirs: str) -> None:
+        """Assign an id to the text with this id in the store."""
         self._id_of[theirs] = id
         self._stored_id_of.setdefault(id, theirs)
 

@@ -409,8 +409,8 @@ class KeptIndex(DocumentIndex):
                 else:
                     self._open(folder)
                 self._load_changes()
-                if len(self.index) != len(self.row_of):
-                    raise ValueError(f"it has {len(self.index)} texts instead of {len(self.row_of)}")
+                if len(self.index) != len(self.chunks):
+                    raise ValueError(f"it has {len(self.index)} texts instead of {len(self.chunks)}")
             except UnusableIndex:
                 raise
             except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
@@ -458,7 +458,8 @@ class KeptIndex(DocumentIndex):
                 added = [Chunk(*each) for each in change["texts"]]
                 self._note(added, change["removed"], change["stored"], change["deleted"])
                 self.identity.forget(change["deleted"])
-                self.identity.pair(change["pairs"] or {id: id for id in change["stored"]})
+                for stored in change["stored"]:
+                    self.identity.pair(change["pairs"].get(stored, stored), stored)
                 self._end += len(line)
                 self._loaded += 1
 

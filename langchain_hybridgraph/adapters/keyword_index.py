@@ -31,39 +31,61 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ScopedRows:
-    """Growing list of chunks that quickly finds the chunks in a scope.
+class ScopedRows(Mapping[str, Chunk]):
+    """Chunks by id, with a search for the chunks in a scope.
 
-    The row of a chunk is its position in the list. Chunks can only be added at the end. Thread-safe.
+    Each version of a chunk gets a new row. ``ids`` are the ids by row, ``row_of`` has the current row of each id, and
+    ``living`` has one bool per row: whether it is current. Thread-safe.
     """
 
     def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.row_of: dict[str, int] = {}
+        self.living: Mask = np.zeros(0, np.bool_)
         self._chunks: list[Chunk] = []
         self._columns = MetadataColumns(self._read)
         self._times = (np.zeros(0), np.zeros(0))
-        self._growing = ForkSafeLock()
+        self._changing = ForkSafeLock()
 
-    def copy(self) -> Self:
-        """Return the same rows as a new object, to which other chunks can be added."""
-        with self._growing:
-            rows = type(self)()
-            rows._chunks, rows._times = self._chunks.copy(), self._times
-        return rows
+    def __getitem__(self, id: str) -> Chunk:
+        return self._chunks[self.row_of[id]]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.row_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.row_of)
 
     def __len__(self) -> int:
-        return len(self._chunks)
+        return len(self.row_of)
 
-    def __getitem__(self, row: int) -> Chunk:
-        return self._chunks[row]
+    def renamed(self, new_id: Callable[[str], str]) -> Self:
+        """Return the same rows, with other ids, as a new object that can be changed independently."""
+        with self._changing:
+            rows = type(self)()
+            rows._chunks, rows._times, rows.living = self._chunks.copy(), self._times, self.living
+            rows.ids = list(map(new_id, self.ids))
+            rows.row_of = {rows.ids[row]: row for row in self.row_of.values()}
+        return rows
 
-    def extend(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks at the end."""
-        with self._growing:
-            added = list(chunks)
-            begins = [begin_of(chunk.metadata) for chunk in added]
-            ends = [end_of(chunk.metadata) for chunk in added]
+    def change(self, remove: Collection[str], ids: Sequence[str], chunks: Sequence[Chunk]) -> list[int]:
+        """Remove chunks, then add or replace those with these ids; return the rows that are no longer current."""
+        with self._changing:
+            rows = range(len(self.ids), len(self.ids) + len(ids))
+            outdated = [self.row_of[id] for id in {*remove, *ids} if id in self.row_of]
+            for id in remove:
+                self.row_of.pop(id, None)
+            begins = [begin_of(chunk.metadata) for chunk in chunks]
+            ends = [end_of(chunk.metadata) for chunk in chunks]
             self._times = (np.append(self._times[0], begins), np.append(self._times[1], ends))
-            self._chunks += added
+            self._chunks += chunks
+            self.ids += ids
+            self.row_of |= zip(ids, rows, strict=True)
+            outdated += [row for id, row in zip(ids, rows, strict=True) if self.row_of[id] != row]
+            living = np.append(self.living, np.ones(len(ids), np.bool_))
+            living[outdated] = False
+            self.living = living
+        return outdated
 
     def mask(self, scope: Scope) -> Mask | None:
         """Return one bool per row (whether its chunk is in the scope), or None if the scope excludes nothing."""
@@ -112,29 +134,25 @@ class DocumentIndex:
         in_order: list[Document] = []
         self.index.apply(1, self._texts(documents, in_order), [])
         self.clear(Identity(in_order, stored_documents, id_key))
-        self._note([chunk_of(document, id) for document, id in zip(in_order, self.identity.ids, strict=True)])
-        if replaced_rows := set(range(len(in_order))).difference(self.row_of.values()):
-            self.index.apply(2, [], sorted(replaced_rows))
+        chunks = [chunk_of(document, id) for document, id in zip(in_order, self.identity.ids, strict=True)]
+        if replaced_rows := self._note(chunks):
+            self.index.apply(2, [], replaced_rows)
 
     def clear(self, identity: Identity) -> None:
         """Forget all texts, apart from those in the keyword index."""
         self.identity = identity
-        self.ids: list[str] = []  # by row
-        self.row_of: dict[str, int] = {}
-        self.chunks: Mapping[str, Chunk] = _ChunksById(self)
+        self.chunks = ScopedRows()
         self.contents: dict[str, int] | None = None
         self.has_parents = False
-        self._scoped = ScopedRows()
 
     def user_chunk(self, id: str) -> Chunk | None:
         """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
         return self.chunks.get(id) if self.is_given else None
 
-    def rows_of_store(self) -> tuple[ScopedRows, dict[str, int]]:
-        """Return a copy of the rows, and the row of each of the store's texts by the store's id."""
+    def rows_of_store(self) -> ScopedRows:
+        """Return a copy of the rows with the store's ids."""
         with self._changing:
-            row_of = {self.identity.stored_id(id) or id: row for id, row in self.row_of.items()}
-            return self._scoped.copy(), row_of
+            return self.chunks.renamed(lambda id: self.identity.stored_id(id) or id)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -146,7 +164,7 @@ class DocumentIndex:
     ) -> None:
         """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
         with self._changing:
-            texts = [(row, chunk.text, chunk.headings) for row, chunk in enumerate(add, len(self.ids))]
+            texts = [(row, chunk.text, chunk.headings) for row, chunk in enumerate(add, len(self.chunks.ids))]
             replaced_rows = self._note(add, remove, stored, deleted)
             self.index.apply(self.index.applied_version + 1, texts, replaced_rows)
 
@@ -166,13 +184,7 @@ class DocumentIndex:
         deleted: Collection[str] = (),
     ) -> list[int]:
         """Apply a change to everything apart from the keyword index, and return the rows to remove from that."""
-        replaced_rows = [self.row_of[id] for id in {*remove, *(chunk.id for chunk in add)} if id in self.row_of]
-        for id in remove:
-            self.row_of.pop(id, None)
-        rows = {chunk.id: row for row, chunk in enumerate(add, len(self.ids))}
-        self.ids += [chunk.id for chunk in add]
-        self._scoped.extend(add)
-        self.row_of |= rows
+        replaced_rows = self.chunks.change(remove, [chunk.id for chunk in add], add)
         self.has_parents |= any(chunk.parent is not None for chunk in add)
         if self.contents is not None:
             for id in deleted:
@@ -183,11 +195,8 @@ class DocumentIndex:
     def state(self) -> tuple[int, dict[int, Chunk], int]:
         """Return the version of the index, its chunks by row, and the number of rows ever used."""
         with self._changing:
-            return self.index.applied_version, {row: self.chunks[id] for id, row in self.row_of.items()}, len(self.ids)
-
-    def allowed_rows(self, scope: Scope) -> Mask | None:
-        """Return one bool per row (whether its text is in the scope), or None if the scope excludes nothing."""
-        return self._scoped.mask(scope)
+            rows = self.chunks
+            return self.index.applied_version, {row: rows[id] for id, row in rows.row_of.items()}, len(rows.ids)
 
     @staticmethod
     def empty_index(engine: Engine, language: str) -> tuple[KeywordIndex, str | None]:
@@ -197,23 +206,6 @@ class DocumentIndex:
         except StoreError as error:
             logger.warning("using rank_bm25 instead of Tantivy (keyword-fallback): %s", error)
             return keyword_index("rank_bm25", language), "keyword-fallback"
-
-
-class _ChunksById(Mapping[str, Chunk]):
-    def __init__(self, texts: DocumentIndex) -> None:
-        self._texts = texts
-
-    def __getitem__(self, id: str) -> Chunk:
-        return self._texts._scoped[self._texts.row_of[id]]
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._texts.row_of
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts.row_of)
-
-    def __len__(self) -> int:
-        return len(self._texts.row_of)
 
 
 def chunk_of(document: Document, id: str) -> Chunk:
@@ -248,36 +240,30 @@ _SPARE = 16
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
-    The metadata of the store's texts are in memory, with one row per text. At first, these are the rows ``scoped``,
-    with the row of each id in ``row_of``, and ``documents``. Added and deleted texts are detected when the number of
-    texts in the store changes, and changed metadata only when a Document is read again. Thread-safe.
+    The metadata of the store's texts are in memory, in ``rows`` by the store's ids, to which ``documents`` are added.
+    Added and deleted texts are detected when the number of texts in the store changes, and changed metadata only when a
+    Document is read again. Thread-safe.
     """
 
     def __init__(
         self,
         adapter: ChromaAdapter,
         chunk_of: Callable[[Document], Chunk],
-        scoped: ScopedRows,
-        row_of: dict[str, int],
+        rows: ScopedRows,
         documents: Iterable[Document],
     ) -> None:
         self._adapter = adapter
         self._chunk_of = chunk_of
         self._changing = ForkSafeLock()
-        self._scoped, self._row_of = scoped, row_of
-        self._living: Mask = np.zeros(len(scoped), np.bool_)
-        self._living[list(row_of.values())] = True
-        self._ids = [""] * len(scoped)  # by row
-        for id, row in row_of.items():
-            self._ids[row] = id
-        self._add(documents)
+        self._rows = rows
+        self._change(documents)
 
     def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
         """Return the n nearest ids in the scope with their cosines.
 
         The metadata in memory may be old, so texts for the user have to be read and checked again.
         """
-        if self._scoped.mask(scope) is None:
+        if self._rows.mask(scope) is None:
             return self._adapter.cosines(vector, self._adapter.nearest(vector, n))
 
         def search() -> dict[str, float]:
@@ -290,7 +276,7 @@ class FilteredSearch:
         """Return the n of ``ids`` that are nearest to the vector, nearest first; unknown ids are left out."""
 
         def nearest() -> list[str]:
-            stored_ids = [id for id in ids if id in self._row_of]
+            stored_ids = [id for id in ids if id in self._rows]
             return [id for id, _ in self._adapter.nearest(vector, n, stored_ids)] if stored_ids else []
 
         return self._caught_up(nearest)
@@ -300,10 +286,8 @@ class FilteredSearch:
         with self._changing:
             changed = [each for each in documents if self._is_changed(each)]
             if changed:
-                ids = {str(each.id) for each in changed}
-                self._drop(ids)
-                self._add(changed)
-                self._adapter.forget_vectors(ids)
+                self._change(changed)
+                self._adapter.forget_vectors(str(each.id) for each in changed)
             return bool(changed)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
@@ -323,13 +307,11 @@ class FilteredSearch:
         The store's ids are read only if its number of texts has changed or ``always`` is set.
         """
         with self._changing:
-            if not always and self._adapter.count() == len(self._row_of):
+            if not always and self._adapter.count() == len(self._rows):
                 return False
-            stored_ids = set(self._adapter.ids())
-            deleted, new = self._row_of.keys() - stored_ids, stored_ids - self._row_of.keys()
-            self._drop(deleted)
-            for page in in_pages(sorted(new)):
-                self._add(self._adapter.get(page))
+            stored_ids, row_of = set(self._adapter.ids()), self._rows.row_of
+            deleted, new = row_of.keys() - stored_ids, stored_ids - row_of.keys()
+            self._change((each for page in in_pages(sorted(new)) for each in self._adapter.get(page)), deleted)
             return bool(deleted or new)
 
     def _nearest(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
@@ -340,7 +322,7 @@ class FilteredSearch:
             if len(cosines) < matches:
                 raise StoreError("texts were deleted from the vector store during the search; search again")
             return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
-        requested = math.ceil(1.5 * n * len(self._row_of) / matches) + _SPARE
+        requested = math.ceil(1.5 * n * len(self._rows) / matches) + _SPARE
         if requested <= MOST_REQUESTED:
             candidates = self._adapter.nearest(vector, requested)
             matching = [each for each in candidates if self._is_in(each[0], mask)]
@@ -363,36 +345,26 @@ class FilteredSearch:
                 return
 
     def _mask(self, scope: Scope) -> Mask:
-        living = self._living
-        mask = self._scoped.mask(scope)
+        living, mask = self._rows.living, self._rows.mask(scope)
         return living if mask is None else living & mask[: len(living)]
 
     def _ids_in(self, mask: Mask) -> list[str]:
-        return [self._ids[row] for row in np.flatnonzero(mask).tolist()]
+        return [self._rows.ids[row] for row in np.flatnonzero(mask).tolist()]
 
     def _is_in(self, id: str, mask: Mask) -> bool:
-        row = self._row_of.get(id, len(mask))
+        row = self._rows.row_of.get(id, len(mask))
         return row < len(mask) and bool(mask[row])
 
     def _is_changed(self, document: Document) -> bool:
-        row = None if document.id is None else self._row_of.get(document.id)
-        if row is None:
+        chunk = self._rows.get(document.id or "")
+        if chunk is None:
             return False
-        chunk = self._scoped[row]
         is_same = chunk.text == document.page_content and chunk.metadata == document.metadata
         return not is_same and chunk != self._chunk_of(document)
 
-    def _drop(self, ids: Iterable[str]) -> None:
-        living = self._living.copy()
-        living[[self._row_of.pop(id) for id in ids]] = False
-        self._living = living
-
-    def _add(self, documents: Iterable[Document]) -> None:
-        new = {document.id: document for document in documents if document.id is not None}
-        self._scoped.extend(map(self._chunk_of, new.values()))
-        self._ids += new
-        self._row_of |= zip(new, range(len(self._living), len(self._ids)), strict=True)
-        self._living = np.append(self._living, np.ones(len(new), np.bool_))
+    def _change(self, documents: Iterable[Document], deleted: Collection[str] = ()) -> None:
+        chunks = {each.id: self._chunk_of(each) for each in documents if each.id is not None}
+        self._rows.change(deleted, list(chunks), list(chunks.values()))
 
 
 def _conditions(scope: Scope) -> list[Comparison]:

@@ -54,7 +54,7 @@ class QdrantAdapter(StoreAdapter):
         self._is_cosine = store.distance == "Cosine"
 
     def translate(self, filter: Any) -> Any:
-        return qdrant_filter(filter)
+        return qdrant_filter(filter, self._store.metadata_payload_key)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         if vector is None:

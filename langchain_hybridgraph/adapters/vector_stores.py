@@ -43,9 +43,10 @@ _DEEPEST = 30  # Chroma rejects 64 levels
 
 def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
     """Return a store's condition for a filter, or None if the filter is too large or cannot be expressed."""
-    comparisons = list(_comparisons(filter))
-    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each in comparisons)
-    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or _depth(filter) > _DEEPEST:
+    comparisons = list(_comparisons(filter, 1))
+    operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each, _ in comparisons)
+    depth = max((depth for _, depth in comparisons), default=1)
+    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or depth > _DEEPEST:
         return None
     return superset(filter, dialect)
 
@@ -67,14 +68,11 @@ def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]
     return texts, truths, [operand for operand in operands if is_number(operand)]
 
 
-def _comparisons(filter: Filter) -> list[Comparison]:
+def _comparisons(filter: Filter, depth: int) -> Iterator[tuple[Comparison, int]]:
     if isinstance(filter, Comparison):
-        return [filter]
-    return [comparison for part in parts_of(filter) for comparison in _comparisons(part)]
-
-
-def _depth(filter: Filter) -> int:
-    return 1 + max(map(_depth, parts_of(filter)), default=0)
+        yield filter, depth
+    for part in parts_of(filter):
+        yield from _comparisons(part, depth + 1)
 
 
 class MongoDialect(Dialect[dict[str, Any]]):
@@ -303,30 +301,6 @@ class InMemoryAdapter(StoreAdapter):
     def sample(self) -> Sequence[Vector]:
         ids = list(self.ids())
         return list(self.vectors(ids[:: max(1, len(ids) // SAMPLED)]).values())
-
-
-class LlamaIndexAdapter(StoreAdapter):
-    """Adapter for a LlamaIndex index; only the scores of SimpleVectorStore are known to be cosines."""
-
-    is_in_memory = True
-
-    def __init__(self, store: Any) -> None:
-        super().__init__(store)
-        self.can_list = store.can_list
-
-    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
-        return NearestDocuments(list(results), are_cosines=self._store.gives_cosines)
-
-    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        vectors: dict[str, Vector] = self._store.vectors(ids)
-        return vectors
-
-    def count(self) -> int | None:
-        count: int | None = self._store.count()
-        return count
-
-    def documents(self) -> Iterator[Document]:
-        return iter(self._store.documents())
 
 
 class FAISSAdapter(InMemoryAdapter):

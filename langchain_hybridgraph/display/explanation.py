@@ -32,6 +32,9 @@ class SearchResult(Protocol):
 
 # Maximum number of characters quoted from a text.
 QUOTED = 110
+# Colours of tables and pictures, by Okabe and Ito (Color Universal Design, 2008): they can be distinguished with any
+# colour vision, on white and on black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#999999")
 
 
 def explain_result(result: SearchResult) -> str:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from itertools import chain, cycle
-from types import MappingProxyType
 from typing import Any
 
 from langchain_hybridgraph.chunks import Chunk
@@ -12,27 +11,8 @@ from langchain_hybridgraph.display import explanation
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.records import Hit, is_backward
 
-# Colour of each part of a score. All other parts get the colours of OTHER_PARTS in turn. The colours by Okabe and Ito
-# (Color Universal Design, 2008) can be distinguished with any colour vision, on white and on black.
-PART_COLOURS: Mapping[str, str] = MappingProxyType(
-    {
-        "vector": "#0072B2",
-        "search": "#0072B2",
-        "similarity": "#0072B2",
-        "keyword": "#D55E00",
-        "confidence": "#D55E00",
-        "graph": "#009E73",
-        "recency": "#009E73",
-        "session": "#CC79A7",
-        "utility": "#CC79A7",
-        "rerank": "#E69F00",
-    }
-)
-OTHER_PARTS = ("#56B4E9", "#F0E442", "#E69F00", "#999999")
-
-
 # The table inherits text and background colours from the page, so it is readable in light and dark themes. The class
-# is repeated to override the page's own rules for tables. Deductions from a score are hatched.
+# is repeated to override the page's own rules for tables.
 STYLE = """
 .hybridgraph.hybridgraph { max-width: 60em; overflow-wrap: anywhere; line-height: 1.4; }
 .hybridgraph.hybridgraph table { width: 100%; margin: 0; border-collapse: collapse; table-layout: fixed; }
@@ -45,10 +25,8 @@ STYLE = """
 .hybridgraph.hybridgraph small { font-size: .85em; }
 .hybridgraph.hybridgraph :is(p, code) { opacity: .8; }
 .hybridgraph.hybridgraph mark { color: inherit; background: rgba(240, 180, 0, .38); border-radius: .2em; }
-.hybridgraph.hybridgraph .bar { display: flex; height: .6em; margin: .25em 0; position: relative; overflow: hidden;
+.hybridgraph.hybridgraph .bar { display: flex; height: .6em; margin: .25em 0; overflow: hidden;
   background: rgba(128, 128, 128, .18); border-radius: .2em; }
-.hybridgraph.hybridgraph .less { position: absolute; height: 100%;
-  background: repeating-linear-gradient(45deg, #fff 0 2px, #444 2px 4px); }
 .hybridgraph.hybridgraph .chip { display: inline-block; width: .65em; height: .65em; border-radius: .15em; }
 @media (max-width: 34em) { .hybridgraph.hybridgraph .score { width: 8em; } }
 """
@@ -64,9 +42,9 @@ _MOST_LINES = 20
 def result_table(result: explanation.SearchResult) -> str:
     """Return a result as an HTML table: rank, score with its parts as bars, text with highlighted words, and path.
 
-    The full width of a bar corresponds to a score of 1, or to the sum of the positive parts if that is larger. Words of
-    the query are highlighted as a keyword index in English matches them. At most 50 hits are shown, with long texts
-    shortened. All content is escaped.
+    The full width of a bar corresponds to a score of 1 or more; negative parts shorten all others. Words of the query
+    are highlighted as a keyword index in English matches them. At most 50 hits are shown, with long texts shortened.
+    All content is escaped.
 
     >>> from langchain_hybridgraph import RetrievalResult
     >>> from langchain_hybridgraph.records import Chunk
@@ -88,8 +66,7 @@ def result_table(result: explanation.SearchResult) -> str:
     if not hits:
         return _page(f"<p>Nothing found.</p>{below}")
     names = dict.fromkeys(chain.from_iterable(hit.parts for hit in visible_hits))
-    others = zip((name for name in names if name not in PART_COLOURS), cycle(OTHER_PARTS), strict=False)
-    colours = {**PART_COLOURS, **dict(others)}
+    colours = dict(zip(names, cycle(explanation.COLOURS), strict=False))
     titles = {explanation.path_end(hit): explanation.title(hit) for hit in hits}
     rows = (
         _row(rank, hit, result.plan.get("query") or "", colours, titles) for rank, hit in enumerate(visible_hits, 1)
@@ -141,17 +118,13 @@ def _page(inside: str) -> str:
 
 
 def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
-    """Return an HTML bar with the parts of a score, negative parts hatched over its end, and the numbers below it."""
+    """Return an HTML bar, as long as the score, with its positive parts, and the numbers of all parts below it."""
     if not parts:
         return ""
     gains = [(name, value) for name, value in parts.items() if value > 0]
-    total = math.fsum(value for _, value in gains)
-    deduction = min(total, -math.fsum(value for value in parts.values() if value < 0))
-    unit = 100 / max(1.0, total)
-    pieces = [f'<span style="width:{unit * value:.1f}%;background:{colours[name]}"></span>' for name, value in gains]
-    if deduction > 0:
-        left, width = unit * (total - deduction), unit * deduction
-        pieces.append(f'<span class="less" style="left:{left:.1f}%;width:{width:.1f}%"></span>')
+    total, score = math.fsum(value for _, value in gains), math.fsum(parts.values())
+    unit = 100 / max(1.0, score) * max(0.0, score) / (total or 1.0)
+    pieces = (f'<span style="width:{unit * value:.1f}%;background:{colours[name]}"></span>' for name, value in gains)
     figures = "<br>".join(
         f'<span class="chip" style="background:{colours[name]}"></span> {escape(str(name))} '
         f"{'−' if value < 0 else ''}{abs(value):.3f}"

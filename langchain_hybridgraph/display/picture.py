@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.explanation import SearchResult, edge_name, path_end, title
+from langchain_hybridgraph.display.explanation import COLOURS, SearchResult, edge_name, path_end, title
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.records import Hit, is_backward
 
@@ -24,9 +24,6 @@ WIDTH, NARROWEST, ROW, NODES = 10.0, 4.0, 0.5, 25
 HEADING, NAME, LABEL, LETTER = 12.0, 9.0, 7.5, 0.55
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
 SHAPES = ("o", "s", "^", "D")
-
-# Colours of chunks by hops, from 0 (see html.PART_COLOURS); the shapes of the chunks convey the same information.
-HOP_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 # Colour of lines and words on a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
 INK = "#787878"
 
@@ -80,7 +77,7 @@ def draw(result: SearchResult, *, width: float = WIDTH, nodes: int = NODES) -> F
             nodelist=ids,
             node_size=[30 + 90 * drawn_hits[id].score / best if id in drawn_hits else 30 for id in ids],
             node_shape=SHAPES[kind],
-            node_color=HOP_COLOURS[kind],
+            node_color=COLOURS[kind],
             ax=axes,
         )
         write(column, -0.5 - 0.3 / ROW, KINDS[kind], LABEL, weight="bold", ha="left")

@@ -62,6 +62,10 @@ def with_schema(llm: Any, schema: Any, caller: str, method: str | None = None) -
         return llm.with_structured_output(schema, **options)
     except (AttributeError, NotImplementedError) as error:
         if callable(getattr(llm, "invoke", None)):
+            if method not in (None, "json_mode"):
+                raise ConfigurationError(
+                    f"{caller}: {type(llm).__name__} has no structured output; leave method={method!r} out"
+                ) from error
             return _PromptedModel(llm, schema)
         raise ConfigurationError(
             f'{caller} needs a chat model, got {llm!r:.80}; give one such as init_chat_model("…")'

@@ -1,6 +1,6 @@
 """LlamaIndex's indexes and models as LangChain's classes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,6 +16,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
+from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, StoreAdapter
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.llama_index.nodes import node_id, relationship_edges, to_document
 from langchain_hybridgraph.records import Edge
@@ -81,14 +82,6 @@ class LlamaIndexChatModel(Runnable[Any, str]):
         """Return the model's answer, asynchronously."""
         return (await self.llm.achat(_messages(input))).message.content or ""
 
-    def with_structured_output(self, schema: Any, *, include_raw: bool = False, method: str | None = None) -> NoReturn:
-        """Raise NotImplementedError: the schema is put in the prompt. Raises ConfigurationError for other methods."""
-        if method not in (None, "json_mode"):
-            raise ConfigurationError(
-                f"method is {method!r}; a LlamaIndex model supports only 'json_mode', the default: leave method= out"
-            )
-        raise NotImplementedError
-
 
 def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
     roles = {"human": "user", "ai": "assistant"}
@@ -120,7 +113,7 @@ class LlamaIndexVectorStore(VectorStore):
     def nodes(self) -> list[BaseNode]:
         """Return the nodes that the index searches, from the docstore or the vector store; [] if neither lists them."""
         ids = list(self.index.index_struct.nodes_dict.values())
-        vectors = self._stored_vectors
+        vectors = self.stored_vectors
         if vectors is not None:
             # LlamaIndex's delete_nodes leaves a node in the index's structure and in the docstore.
             ids = [id for id in ids if id in vectors]
@@ -133,33 +126,14 @@ class LlamaIndexVectorStore(VectorStore):
             return []
 
     @property
-    def _stored_vectors(self) -> dict[str, list[float]] | None:
+    def stored_vectors(self) -> dict[str, list[float]] | None:
         """Vectors of a SimpleVectorStore by node id, or None for other vector stores."""
         store = self.index.vector_store
         return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
 
-    @property
-    def gives_cosines(self) -> bool:
-        """Whether scores are known to be cosines, which is the case only for a SimpleVectorStore."""
-        return isinstance(self.index.vector_store, SimpleVectorStore)
-
-    @property
-    def can_list(self) -> bool:
-        """Whether :meth:`nodes` can return every node, from the docstore or from the vector store."""
-        store: Any = self.index.vector_store
-        own = getattr(type(store), "get_nodes", BasePydanticVectorStore.get_nodes)
-        return not store.stores_text or own is not BasePydanticVectorStore.get_nodes
-
-    def count(self) -> int | None:
-        """Return the number of nodes in the index, or None if only the vector store knows it."""
-        if (vectors := self._stored_vectors) is not None:
-            return len(vectors)
-        return None if self.index.vector_store.stores_text else len(self.index.index_struct.nodes_dict)
-
-    def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the unit vectors of these nodes by id, or {} if the vector store is not a SimpleVectorStore."""
-        vectors = self._stored_vectors or {}
-        return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
+    def adapter(self) -> StoreAdapter:
+        """Return the adapter through which this package's retrievers read the index."""
+        return LlamaIndexAdapter(self)
 
     def documents(self) -> list[Document]:
         """Return the nodes that contain text, as Documents."""
@@ -197,6 +171,38 @@ class LlamaIndexVectorStore(VectorStore):
         raise ConfigurationError(
             "LlamaIndexVectorStore reads an existing index: create one with VectorStoreIndex(nodes)"
         )
+
+
+class LlamaIndexAdapter(StoreAdapter):
+    """Adapter for a LlamaIndex index; only a SimpleVectorStore has vectors and scores that are known to be cosines."""
+
+    is_in_memory = True
+
+    def __init__(self, store: LlamaIndexVectorStore) -> None:
+        super().__init__(store)
+        self._vector_store: Any = store.index.vector_store
+        # The nodes are in the docstore, or the vector store can list them.
+        own = getattr(type(self._vector_store), "get_nodes", BasePydanticVectorStore.get_nodes)
+        self.can_list = not self._vector_store.stores_text or own is not BasePydanticVectorStore.get_nodes
+
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.convert_scores`."""
+        return NearestDocuments(list(results), are_cosines=isinstance(self._vector_store, SimpleVectorStore))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Implement :meth:`StoreAdapter.vectors`."""
+        vectors = self._store.stored_vectors or {}
+        return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
+
+    def count(self) -> int | None:
+        """Implement :meth:`StoreAdapter.count`."""
+        if (vectors := self._store.stored_vectors) is not None:
+            return len(vectors)
+        return None if self._vector_store.stores_text else len(self._store.index.index_struct.nodes_dict)
+
+    def documents(self) -> Iterator[Document]:
+        """Implement :meth:`StoreAdapter.documents`."""
+        return iter(self._store.documents())
 
 
 def _documents(nodes: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:

@@ -13,7 +13,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Trace
-from langchain_hybridgraph.execution.threads import at_fork
+from langchain_hybridgraph.execution.threads import ForkSafeLock, at_fork
 from langchain_hybridgraph.telemetry.events import Event, Search, SearchEnded, Sink, StageEnded
 
 MAX_WAITING = 1_000
@@ -36,7 +36,6 @@ class Delivery:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.failed = self.dropped = 0
-        self._is_running = False
         self._reset()
         _all.add(self)
 
@@ -131,9 +130,7 @@ Results = Callable[[Any], Iterable[tuple[str, float]]]
 
 _process_deliveries: tuple[Delivery, ...] = ()
 _by_owner: WeakValueDictionary[tuple[Any, int], Delivery] = WeakValueDictionary()
-_lock = threading.Lock()
-# A forked process must not inherit the lock while another thread holds it.
-at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_lock = ForkSafeLock()
 
 
 # The running search and its deliveries.

@@ -8,6 +8,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
+from langchain_hybridgraph.execution.llm import with_schema
 from langchain_hybridgraph.llama_index import LlamaIndexChatModel, LlamaIndexEmbeddings, RerankPostprocessor
 from langchain_hybridgraph.search.conversation import LLMRewrite, turns
 from langchain_hybridgraph.search.rerankers import LLMReranker, ScoreReranker
@@ -56,9 +57,11 @@ async def test_a_rewrite_by_a_model_of_llama_index():
 
 
 def test_methods_of_structured_output_are_rejected():
-    """with_structured_output requests the form in the prompt and rejects method=."""
-    with pytest.raises(ConfigurationError, match="leave method= out"):
-        LlamaIndexChatModel(SayingLLM("")).with_structured_output({}, method="function_calling")
+    """Structured answers are requested in the prompt, so other methods are rejected."""
+    model = LlamaIndexChatModel(SayingLLM(""))
+    assert with_schema(model, {}, "LLMReranker", "json_mode")
+    with pytest.raises(ConfigurationError, match=r"LlamaIndexChatModel has no .* leave method='function_calling' out"):
+        with_schema(model, {}, "LLMReranker", "function_calling")
 
 
 def nodes(**scores):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.any_store import adapter_of
 from langchain_hybridgraph.adapters.chroma import chroma_where
 from langchain_hybridgraph.adapters.qdrant import qdrant_filter
@@ -25,6 +26,7 @@ from langchain_hybridgraph.filters.expressions import (
     has_labels,
     parse_filter,
 )
+from tests.support.stores.real_stores import Fixed
 
 # -- filters and stored values ----------------------------------------------------------------------------------
 
@@ -203,6 +205,16 @@ def test_qdrant_returns_every_match(metadatas, filters):
 def test_typical_filters_are_translated_for_qdrant(condition, matching, other):
     """Typical filters translated for Qdrant return the matching row and not the other one."""
     assert in_qdrant([matching, other], [parsed(condition)]) == [{0}]
+
+
+def test_metadata_under_another_key_are_filtered():
+    """A filter finds texts whose metadata are under a key that the user chose."""
+    qdrant = pytest.importorskip("langchain_qdrant")
+    rows = {"ids": [1, 2], "metadatas": [{"lang": "en"}, {"lang": "fr"}]}
+    store = qdrant.QdrantVectorStore.from_texts(
+        ["one", "two"], Fixed(), **rows, location=":memory:", metadata_payload_key="facts"
+    )
+    assert [hit.page_content for hit in HybridRetriever(store).retrieve("one", filter={"lang": "fr"})] == ["two"]
 
 
 # -- PGVector --------------------------------------------------------------------------------------------------
