@@ -1,10 +1,11 @@
 """Errors, and checks of numbers and paths."""
 
-import math
 import operator
 import os
 import re
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ class MissingExtraError(HybridGraphError, ImportError):
 
 
 def _shorten_message(message: str) -> str:
+    message = message.encode("utf-8", "backslashreplace").decode()  # halves of surrogate pairs cannot be printed
     if len(message) <= LONGEST_MESSAGE:
         return message
     message = _LONG_QUOTE.sub(lambda quote: shorten(quote[0], _LONGEST_QUOTE), message)
@@ -114,7 +116,10 @@ def quote_value(value: Any) -> str:
     >>> quote_value("a" * 1_000_000) == "'" + 97 * "a" + " … " + 97 * "a" + "'"
     True
     """
-    return shorten(repr(value), _LONGEST_QUOTE)
+    try:
+        return shorten(repr(value), _LONGEST_QUOTE)
+    except Exception:  # noqa: BLE001 - too many levels, or an object whose repr fails
+        return f"an object of the class {type(value).__name__}"
 
 
 def shorten(text: str, most: int) -> str:
@@ -145,7 +150,8 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
         ...
     langchain_hybridgraph.errors.ConfigurationError: damping must be a number from 0 to 1, got 1.5
     """
-    is_number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    number: Any = value
+    is_number = not isinstance(value, bool) and isinstance(value, Real) and abs(number) <= sys.float_info.max
     if not (is_number and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
         raise _error(name, "a number", bounds, value)
 
@@ -159,8 +165,8 @@ def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:
     'a number from 0 to 1'
     """
     if "ge" in bounds and "le" in bounds:
-        return f"{noun} from {bounds['ge']:g} to {bounds['le']:g}"
-    limits = [f"{sign} {bounds[name]:g}" for name, sign in _SIGNS.items() if name in bounds]
+        return f"{noun} from {bounds['ge']:.10g} to {bounds['le']:.10g}"
+    limits = [f"{sign} {bounds[name]:.10g}" for name, sign in _SIGNS.items() if name in bounds]
     return f"{noun} {' and '.join(limits)}".rstrip()
 
 
@@ -169,7 +175,15 @@ def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> Con
 
 
 def as_path(name: str, value: object) -> Path:
-    """Return a string or path as a Path. Raise ConfigurationError for anything else."""
+    """Return a string or path as a Path. Raise ConfigurationError for anything else, and for what cannot be a path."""
     if isinstance(value, str | os.PathLike):
-        return Path(value)
-    raise ConfigurationError(f"{name} must be a string or a Path, got {quote_value(value)}")
+        with suppress(TypeError, ValueError):
+            if b"\0" not in os.fsencode(path := Path(value)):
+                return path
+    raise ConfigurationError(f"{name} must be a string or a Path that can name a file, got {quote_value(value)}")
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Raise ConfigurationError unless the value is a mapping."""
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} must be a mapping, got {quote_value(value)}")

@@ -17,12 +17,14 @@ from typing import Any, Literal, NamedTuple, Self
 
 from langchain_core.embeddings import Embeddings
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import Hit, Scope, content_id
+from langchain_hybridgraph.records import Hit, Scope, check_texts, content_id
+from langchain_hybridgraph.registry import is_factory
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -46,7 +48,7 @@ try:
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "langgraph":
         raise
-    raise MissingExtraError(
+    raise errors.MissingExtraError(
         'HybridGraphMemory needs LangGraph, which cannot be imported: pip install "langchain-hybridgraph[langgraph]"'
     ) from missing
 
@@ -96,17 +98,15 @@ class HybridGraphMemory(BaseStore):
         tenant: str | None = None,
         **options: Any,
     ) -> None:
-        settings = dict(index or {})
-        for name, config, kind in (("index", settings, IndexConfig), ("ttl", ttl or {}, TTLConfig)):
-            if unknown := sorted(config.keys() - kind.__annotations__.keys()):
-                expected = ", ".join(kind.__annotations__)
-                raise ConfigurationError(f"{name} takes {expected}, got {', '.join(map(repr, unknown))}")
-        _check_minutes("ttl['default_ttl']", (ttl or {}).get("default_ttl"))
-        _check_minutes("ttl['sweep_interval_minutes']", (ttl or {}).get("sweep_interval_minutes"))
+        settings = {} if index is False else _checked("index", index, IndexConfig)
+        times = _checked("ttl", ttl, TTLConfig)
+        for name in ("default_ttl", "sweep_interval_minutes"):
+            _check_minutes(f"ttl[{name!r}]", times.get(name))
         self.ttl_config = ttl
         self.store = HybridGraphStore(path, _embedding(settings.get("embed")), tenant=tenant)
         self._retriever = HybridRetriever(self.store, **options)
-        self._fields: list[str] | None = None if index is False else settings.get("fields") or WHOLE_VALUE
+        fields = settings.get("fields") or WHOLE_VALUE
+        self._fields = None if index is False else check_texts("index['fields']", "paths", fields)
         if (dims := settings.get("dims")) is not None:
             _check_dims(self.store.embeddings, dims)
         self._lock = RLock()
@@ -123,6 +123,11 @@ class HybridGraphMemory(BaseStore):
         with self._lock:
             for op in ops:
                 result: Result = None
+                if isinstance(op, SearchOp | ListNamespacesOp):
+                    errors.check_whole_number("limit", op.limit, least=0)
+                    errors.check_whole_number("offset", op.offset, least=0)
+                if isinstance(op, ListNamespacesOp) and op.max_depth is not None:
+                    errors.check_whole_number("max_depth", op.max_depth, least=0)
                 if isinstance(op, GetOp):
                     stored = self._read([_id(op.namespace, op.key)], refresh=op.refresh_ttl)
                     result = Item(**stored[0].item()) if stored else None
@@ -133,7 +138,7 @@ class HybridGraphMemory(BaseStore):
                 elif isinstance(op, PutOp):
                     writes[tuple(op.namespace), op.key] = op
                 else:
-                    raise ValueError(f"an operation must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {op!r}")
+                    raise ValueError(f"op must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}")
                 results.append(result)
             if writes:
                 self._write(writes)
@@ -187,6 +192,7 @@ class HybridGraphMemory(BaseStore):
 
         ``places`` caches the places of namespaces that have been looked up.
         """
+        errors.check_mapping("value", op.value)
         namespace, value = tuple(op.namespace), dict(op.value or {})
         _check_minutes(f"the ttl of {quote_value(op.key)} in {namespace!r}", op.ttl)
         try:
@@ -196,7 +202,7 @@ class HybridGraphMemory(BaseStore):
             raise ValueError(
                 f"the value of {quote_value(op.key)} in {namespace!r} must be JSON: {error}; convert it before put()"
             ) from error
-        fields = self._fields if op.index is None else op.index or None
+        fields = self._fields if op.index is None else op.index and check_texts("index", "paths", op.index)
         texts: list[str] = []
         if self._fields is not None:
             for path in fields or ():
@@ -322,6 +328,7 @@ class _Stored(NamedTuple):
 
     def matches(self, filter: Mapping[str, Any] | None) -> bool:
         value = self.fields["value"]
+        errors.check_mapping("filter", {} if filter is None else filter)
         return all(_matches(value.get(key), condition) for key, condition in (filter or {}).items())
 
     def item(self) -> dict[str, Any]:
@@ -341,20 +348,30 @@ def _check_dims(embeddings: Embeddings, dims: int) -> None:
         raise ConfigurationError(f"index['dims'] is {dims}, but the embedding returns {actual}; leave dims out")
 
 
-def _check_minutes(name: str, minutes: float | None) -> None:
-    if minutes is not None and not minutes >= 0:  # NaN as well
-        raise ConfigurationError(f"{name} is {minutes!r}: write 0 or more minutes, or None for never")
+def _checked(name: str, config: Any, kind: type) -> dict[str, Any]:
+    config = {} if config is None else config
+    errors.check_mapping(name, config)
+    if unknown := [key for key in config if key not in kind.__annotations__]:
+        raise ConfigurationError(f"{name} takes {', '.join(kind.__annotations__)}, got {quote_value(unknown)}")
+    return dict(config)
+
+
+def _check_minutes(name: str, minutes: Any) -> None:
+    if minutes is not None:
+        errors.check_number(f"{name} (minutes, or None for never)", minutes, ge=0)
 
 
 def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
-    if embed is None or isinstance(embed, Embeddings) or embed in ("auto", "lsa", "minilm"):
+    if embed is None or isinstance(embed, Embeddings):
+        return embed
+    if isinstance(embed, str) and (embed in ("auto", "lsa", "minilm") or is_factory(embed)):
         return embed
     try:
+        if not isinstance(embed, str) and not callable(embed):
+            raise TypeError("it is neither a name nor a function")
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
-        if isinstance(error, ValueError) and isinstance(embed, str) and all(embed.partition(":")):
-            return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(
             f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "
@@ -383,7 +400,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 def _matches(value: Any, condition: Any) -> bool:
     """Return whether a value meets a condition of LangGraph's filters: a value, nested conditions or operators."""
     if isinstance(condition, Mapping):
-        if any(key.startswith("$") for key in condition):
+        if any(str(key).startswith("$") for key in condition):
             return all(_compares(value, *each) for each in condition.items())
         return isinstance(value, Mapping) and all(_matches(value.get(key), each) for key, each in condition.items())
     if isinstance(condition, list | tuple):
@@ -398,5 +415,5 @@ def _compares(value: Any, name: str, operand: Any) -> bool:
         raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(_COMPARISONS)}")
     try:
         return _COMPARISONS[name](float(value), float(operand))
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return False

@@ -20,6 +20,7 @@ from langchain_hybridgraph.execution.processes import Progress, report, showing
 from langchain_hybridgraph.ingestion.edges.base import slices
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.check import list_tenants
+from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.index import IndexSettings, read_facts
 from langchain_hybridgraph.stores.milvus.connection import Address, check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.milvus.schema import COLLECTION
@@ -163,7 +164,7 @@ class _Location:
         if not facts:
             raise NotAnIndexError(f"{self} does not exist or contains no index: check the path, or URI and collection")
         dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
-        self.model = {"embedding": _Vectors(dimension or 1, name), "name": name, "language": facts["language"]}
+        self.model = {"embedding": NoEmbedding(name, dimension or 1), "name": name, "language": facts["language"]}
         tenants: Sequence[str | None] = [None]
         if has_tenants and self.is_server:
             with closing(self.open("-")) as store:
@@ -173,19 +174,6 @@ class _Location:
         if dimension is None or not tenants:
             raise StoreError(f"{self} contains nothing to copy")
         return tenants
-
-
-class _Vectors:
-    """Placeholder for the model of stored vectors, which cannot embed texts."""
-
-    def __init__(self, dimension: int, name: str) -> None:
-        self._dimension, self.name = dimension, name
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        raise StoreError("vectors are copied, so nothing can be embedded")
-
-    def embed_query(self, text: str) -> list[float]:
-        return [0.0] * self._dimension
 
 
 def _check_contents(old: Any, new: Any, scope: Scope, source: _Location, destination: _Location) -> None:

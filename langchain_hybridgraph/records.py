@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import pairwise
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from langchain_hybridgraph.chunks import (
     Chunk,
@@ -54,15 +54,23 @@ def check_name(value: Any, what: str) -> None:
         raise ConfigurationError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
 
 
-def check_ids(values: Any, name: str) -> None:
-    """Raise TypeError if ``values`` is a single string, of which each letter would be an id.
+def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
+    """Check an argument that is a list of strings, and return it as a tuple.
 
-    >>> check_ids("a.md", "ids")
-    Traceback (most recent call last):
-    TypeError: ids must be a list of strings, got 'a.md'; write ids=['a.md']
+    ``what`` describes the strings in the error message, for example "ids". Raises ConfigurationError for a single
+    string and for anything else that is not a list of strings.
+
+    >>> check_texts("seed_ids", "ids", ["a"])
+    ('a',)
     """
-    if isinstance(values, str):
-        raise TypeError(f"{name} must be a list of strings, got {values!r}; write {name}={[values]!r}")
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    texts = tuple(cast("Iterable[Any]", value)) if is_list else (value,)
+    if is_list and all(isinstance(text, str) for text in texts):
+        return cast("tuple[str, ...]", texts)
+    example = quote_value([text if isinstance(text, str) else "…" for text in texts])
+    raise ConfigurationError(
+        f"{name} must be a list of {what} as strings, got {quote_value(value)}; write {name}={example}"
+    )
 
 
 def content_id(text: str, source: str) -> str:
@@ -141,7 +149,7 @@ class Edge(Serializable):
         weight: Any = self.weight
         if type(weight) is not float:
             is_number = isinstance(weight, Real) and not isinstance(weight, bool)
-            object.__setattr__(self, "weight", float(weight) if is_number else math.nan)
+            object.__setattr__(self, "weight", float(weight) if is_number and 0 < weight <= 1 else math.nan)
         if not 0.0 < self.weight <= 1.0:
             raise ConfigurationError(
                 f"{_label(self)} has weight {quote_value(weight)}; pass one above 0 and up to 1, such as weight=0.5"

@@ -116,7 +116,7 @@ def parse_config(what: str, form: Any, kinds: Mapping[str, Callable[..., Any]]) 
     expected = f"expected one of {', '.join(kinds)}"
     if not isinstance(form, Mapping):
         raise ConfigurationError(
-            f"{what} is {form!r}; {expected}, a mapping with type and parameters, or the object itself"
+            f"{what} is {quote_value(form)}; {expected}, a mapping with type and parameters, or the object itself"
         )
     parameters = dict(form)
     name = parameters.pop("type", None)

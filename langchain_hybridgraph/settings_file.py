@@ -128,7 +128,7 @@ def read_settings_file(path: Path) -> tuple[dict[str, Value], list[Problem]]:
     def from_file(key: str, value: Any) -> Value:
         return Value(value, Origin("file", str(path), lines.get(key, lines.get(key.partition("_")[0]))))
 
-    for key, line in [] if root is None else _lines(root):
+    for key, line in [] if root is None or content is None else _lines(root):
         if lines.setdefault(key, line) != line:
             where = "in one place" if key in SECTIONS else "flat or in its section"
             second = Value(None, Origin("file", str(path), line))

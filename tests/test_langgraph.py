@@ -234,19 +234,40 @@ def test_tenants(tmp_path):
         (lambda memory: memory.put(NOTES, "a", {"text": float("nan")}), ValueError, "must be JSON"),
         (lambda memory: memory.put(NOTES, "a", {"text": {1: 2}}), ValueError, "keys other than strings"),
         (lambda memory: memory.search(NOTES, filter={"a": {"$in": [1]}}), ValueError, r"'\$in' is not an operator"),
-        (lambda _: HybridGraphMemory(index={"field": ["text"]}), ConfigurationError, "embed, fields, got 'field'"),
-        (lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}), ConfigurationError, "default_ttl.*'defalt_ttl'"),
-        (lambda _: HybridGraphMemory(ttl={"default_ttl": -1}), ValueError, r"ttl\['default_ttl'\] is -1: write 0"),
-        (lambda _: HybridGraphMemory(ttl={"sweep_interval_minutes": -1}), ValueError, "is -1: write 0 or more"),
-        (lambda memory: memory.put(NOTES, "b", {}, ttl=-4), ValueError, "the ttl of 'b' in .* is -4: write 0 or more"),
-        (lambda memory: memory.put(NOTES, "b", {}, ttl=float("nan")), ValueError, "is nan: write 0 or more"),
+        (
+            lambda _: HybridGraphMemory(index={"field": ["text"]}),
+            ConfigurationError,
+            r"dims, embed, fields, got \['field'\]",
+        ),
+        (
+            lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}),
+            ConfigurationError,
+            "ttl takes .*default_ttl.*'defalt_ttl'",
+        ),
+        (
+            lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
+            ValueError,
+            r"ttl\['default_ttl'\] .* must be a number ≥ 0, got -1",
+        ),
+        (lambda _: HybridGraphMemory(ttl={"sweep_interval_minutes": "x"}), ValueError, "must be a number ≥ 0, got 'x'"),
+        (lambda _: HybridGraphMemory(ttl="60"), ConfigurationError, "ttl must be a mapping, got '60'"),
+        (
+            lambda memory: memory.put(NOTES, "b", {}, ttl=-4),
+            ValueError,
+            "the ttl of 'b' in .* must be .* ≥ 0, got -4",
+        ),
+        (lambda memory: memory.put(NOTES, "b", {}, ttl=float("nan")), ValueError, "must be a number ≥ 0, got nan"),
         (lambda _: HybridGraphMemory(index={"dims": 3}), ConfigurationError, "is 3, .* as many numbers as its"),
         (
             lambda _: HybridGraphMemory(index={"dims": 3, "embed": Words()}),
             ConfigurationError,
             r"index\['dims'\] is 3, but the embedding returns 64; leave dims out",
         ),
-        (lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}), ConfigurationError, "cannot be imported"),
+        (
+            lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}),
+            ConfigurationError,
+            "'nowhere:thing', which cannot be used .* 'package.module:factory'",
+        ),
     ],
 )
 def test_errors(call, error, message):

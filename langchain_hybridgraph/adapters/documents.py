@@ -14,7 +14,7 @@ from langchain_core.indexing import aindex as langchain_aindex
 from langchain_core.indexing import index as langchain_index
 
 from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
-from langchain_hybridgraph.errors import quote_value
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, content_id
 from langchain_hybridgraph.times import parse_time
 
@@ -30,6 +30,8 @@ def chosen_level(requested_level: Annotate | None, return_scores: bool | None, o
 
     It is ``requested_level`` or else ``own``, the retriever's. With ``return_scores``, "none" becomes "score".
     """
+    if not isinstance(return_scores, bool | None):
+        raise ConfigurationError(f"return_scores must be true or false, got {quote_value(return_scores)}")
     level = own if requested_level is None else requested_level
     return "score" if return_scores and level == "none" else level
 

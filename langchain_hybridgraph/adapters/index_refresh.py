@@ -10,8 +10,8 @@ import shutil
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -25,7 +25,7 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import in_pages
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, StoreError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, ReadOnlyError, StoreError, describe_error
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Refresh = Literal["auto", "never"] | float
 STALE = "keyword-stale"
 UNREAD = -1
+IN_MEMORY = "the keyword index is in memory, not in %s: %s"
+"""Warning in the log, with the folder and an error."""
 _HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 logger = logging.getLogger(__name__)
@@ -128,10 +130,7 @@ class Freshness:
             try:
                 with texts.exclusive():
                     freshness._note_copies(freshness._first_copies(texts.contents))
-                    if adapter.is_in_memory:
-                        freshness._compare(StoreContents.of(adapter))
-                    else:
-                        freshness._catch_up()
+                    freshness._apply_changes()
             except UnusableIndex as error:
                 if (texts.path / _CURRENT).exists():
                     logger.warning("the keyword index in %s is built again: %s", texts.path, error)
@@ -186,6 +185,16 @@ class Freshness:
             )
         return None, None
 
+    def renew(self) -> None:
+        """Apply the store's changes to the index, if the store can be read.
+
+        Raises StoreError or OSError if the folder of the index has no index of this collection any more.
+        """
+        # A server may fail with anything; searches report it.
+        failures = nullcontext() if self.adapter.is_in_memory else suppress(Exception)
+        with self._refreshing, self.texts.exclusive(), failures:
+            self._apply_changes()
+
     def is_up_to_date(self, refresh: Refresh, started_at: float) -> bool:
         """Return whether the index is up to date; False if finding out would require a request to a server."""
         needs_request = self._is_due(refresh, started_at) and not self.adapter.is_local
@@ -218,6 +227,12 @@ class Freshness:
         return checked_at is None or checked_at + (refresh if isinstance(refresh, float | int) else 0.0) < started_at
 
     # -- applying changes ----------------------------------------------------------------------------------------
+
+    def _apply_changes(self) -> None:
+        if self.adapter.is_in_memory:
+            self._compare(StoreContents.of(self.adapter))
+        else:
+            self._catch_up()
 
     def _catch_up(self) -> None:
         size = self.adapter.count()
@@ -342,17 +357,15 @@ class KeptIndex(DocumentIndex):
     - ``keywords``: Tantivy's index. Its commit ends a change: its version is the number of changes that are valid.
 
     A process changes the folder only while it holds the folder's lock, and first loads what other processes have
-    written (:meth:`exclusive`). After a change that failed, it opens the folder again.
+    written (:meth:`exclusive`). If a change of an open index cannot be written, the index continues in memory.
     """
 
     def __init__(self, path: Path, *, collection: str, language: str, id_key: str | None, equal_texts: str) -> None:
         from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock
 
-        if path.exists() and not path.is_dir():
-            raise ConfigurationError(f"the path of a keyword index must be a folder, but {str(path)!r} is a file")
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self.locked = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
+        self.locked: Callable[[], AbstractContextManager[None]] = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
         self._about = {
             "format": FORMAT,
             "collection": collection,
@@ -363,6 +376,7 @@ class KeptIndex(DocumentIndex):
         self._language = language
         self._folder = path  # of the files
         self._is_loaded = False  # whether the files in it are loaded
+        self._is_in_memory = False
         super().__init__((), language=language, id_key=id_key, is_given=False)
 
     def clear(self, identity: Identity) -> None:
@@ -377,7 +391,14 @@ class KeptIndex(DocumentIndex):
 
         Raises UnusableIndex if the folder has no index, or if it is damaged or another one.
         """
-        with self.locked():
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.locked())
+            except ReadOnlyError as error:
+                self._leave_folder(error)
+            if self._is_in_memory:
+                yield
+                return
             try:
                 folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
             except FileNotFoundError as error:
@@ -396,6 +417,16 @@ class KeptIndex(DocumentIndex):
                 raise UnusableIndex(f"it is damaged ({error})") from error
             self._is_loaded = True
             yield
+
+    def _leave_folder(self, error: Exception) -> None:
+        """Continue in memory. Raises the error if no index was loaded."""
+        if not self._is_loaded:
+            raise error
+        logger.warning(IN_MEMORY, self.path, describe_error(error))
+        texts = [(row, (chunk := self.chunks[id]).text, chunk.headings) for id, row in self.row_of.items()]
+        index, self.reason = self.empty_index("tantivy", self._language)
+        index.apply(self.index.applied_version + 1, texts, [])
+        self.index, self._is_in_memory, self.locked = index, True, nullcontext
 
     def _open(self, folder: Path) -> None:
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
@@ -458,7 +489,10 @@ class KeptIndex(DocumentIndex):
     def change(
         self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
     ) -> None:
-        """Implement :meth:`DocumentIndex.change`; the change is also written to the folder."""
+        """Implement :meth:`DocumentIndex.change`; the change is also written to the folder, if possible."""
+        if self._is_in_memory:
+            super().change(add, remove, stored, deleted)
+            return
         change = {
             "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
             "removed": list(remove),
@@ -466,9 +500,14 @@ class KeptIndex(DocumentIndex):
             "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
             "deleted": list(deleted),
         }
-        self._is_loaded = False
-        self._end = _write(self._folder / _CHANGES, self._end, _encode(change))
-        super().change(add, remove, stored, deleted)
+        is_loaded, self._is_loaded = self._is_loaded, False
+        try:
+            self._end = _write(self._folder / _CHANGES, self._end, _encode(change))
+            super().change(add, remove, stored, deleted)
+        except (OSError, StoreError) as error:
+            self._is_loaded = is_loaded
+            self._leave_folder(error)
+            super().change(add, remove, stored, deleted)
         self._loaded += 1
         self._is_loaded = True
 

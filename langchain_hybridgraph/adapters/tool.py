@@ -18,7 +18,7 @@ from langchain_core.runnables.config import merge_configs, patch_config
 from pydantic import BaseModel, Field, field_validator
 
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, quote_value, shorten
 from langchain_hybridgraph.records import is_backward, name_of
 from langchain_hybridgraph.telemetry.events import SEARCH
 
@@ -59,7 +59,7 @@ def arguments_schema(arguments: type[BaseModel] | None, types: object, own: type
             f"arg_types={types!r}: the arguments already have types; to replace them, pass a subclass of "
             f"{own.__name__} as args_schema"
         )
-    return arguments or own
+    return own if arguments is None else arguments
 
 
 def search_tool(
@@ -75,8 +75,9 @@ def search_tool(
     """
     from langchain_core.tools import StructuredTool
 
-    if "query" not in arguments.model_fields:
-        raise ConfigurationError(f"{arguments.__name__} has no field 'query'; derive it from QueryArguments")
+    if "query" not in getattr(arguments, "model_fields", ()):
+        name = getattr(arguments, "__name__", quote_value(arguments))
+        raise ConfigurationError(f"{name} has no field 'query'; derive it from QueryArguments")
     prefix = getattr(retriever, "metadata_prefix", "")
 
     def search(query: str, config: RunnableConfig, callbacks: Any = None, **options: Any) -> tuple[str, list[Document]]:

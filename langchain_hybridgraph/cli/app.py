@@ -218,14 +218,14 @@ def tree(
     First updates the summaries of changed directories, unless the folder is read-only or another process is writing.
     """
     from langchain_hybridgraph.cli.output import branches, print_branches
-    from langchain_hybridgraph.errors import ReadOnlyError, StoreLockedError
+    from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, StoreLockedError
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
-    with existing(index, embedding=embedding, tenant=tenant, read_only=no_update, config=config) as store:
+    with existing(index, embedding=embedding, tenant=tenant, read_only=no_update, config=config, embeds=False) as store:
         if not no_update:
             try:
                 say(str(build_layers(store, progress=True)))
-            except (ReadOnlyError, StoreLockedError) as error:
+            except (EmbeddingMismatchError, ReadOnlyError, StoreLockedError) as error:
                 say(f"not summarised: {error}")
         listing = branches(store, None if under is None else replace_surrogates(under), depth)
     print_branches(listing, as_json)
@@ -255,7 +255,7 @@ def delete(
     filter = _parse_filter(where)
     if not id and not document and filter is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
-    with existing_store(index, embedding=embedding, tenant=tenant, config=config) as store:
+    with existing_store(index, embedding=embedding, tenant=tenant, config=config, embeds=False) as store:
         before = len(store)
         chunk_ids = {chunk.id for chunk in store.get(id or [])}
         unknown = {one: "document" for one, chunks in store.document_chunks(document or []).items() if not chunks}
@@ -281,7 +281,7 @@ def stats(
     as_json: options.Json = False,
 ) -> None:
     """Show statistics of an index."""
-    with existing(index, embedding=embedding, tenant=tenant, read_only=True) as store:
+    with existing(index, embedding=embedding, tenant=tenant, read_only=True, embeds=False) as store:
         facts = store.admin.stats()
     width = max(map(len, facts))
     lines = (f"{name:<{width}}  {'–' if value is None else value}" for name, value in facts.items())
@@ -301,7 +301,7 @@ def check(
     Search engines that lack recent changes are first brought up to date. Then catalog, vectors and search engines are
     compared, for all tenants; the exit code is 1 if they differ.
     """
-    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+    with existing(index, embedding=embedding, config=config, all_tenants=True, embeds=False) as store:
         report = store.admin.check()
     if not report.ok:
         say(f"to repair it: hybridgraph repair --index {index}")
@@ -324,7 +324,7 @@ def repair(
     The search engines are rebuilt from the catalog, for all tenants. Only chunks that can no longer be read are
     deleted, and named.
     """
-    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+    with existing(index, embedding=embedding, config=config, all_tenants=True, embeds=False) as store:
         if refit:
             say(f"{store.name} is fitted to {store.admin.refit():,} texts")
         report = store.admin.repair()
@@ -344,7 +344,7 @@ def backup(
 
     The copy is a complete index of all tenants. To restore it, copy it to the place of the index.
     """
-    with existing(index, embedding=embedding, config=config, all_tenants=True) as store:
+    with existing(index, embedding=embedding, config=config, all_tenants=True, embeds=False) as store:
         path = store.admin.backup(destination)
     print_answer({"path": str(path)}, f"{index} is backed up in {path}", as_json)
 

@@ -41,8 +41,10 @@ def _open_milvus(
     *,
     language: str | None = None,
     is_new_allowed: bool = False,
+    embeds: bool = True,
 ) -> MilvusStore:
     """Open a store in Milvus with the settings; raise NotAnIndexError if it is missing, unless ``is_new_allowed``."""
+    from langchain_hybridgraph.embeddings.resolve import NoEmbeddings
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
     settings = configured(config)
@@ -53,15 +55,18 @@ def _open_milvus(
             f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
             f"hybridgraph ingest PATHS --index {uri}"
         )
-    if embedding is None and isinstance(settings.store_embedding, str):
+    if embedding is None and embeds and isinstance(settings.store_embedding, str):
         embedding = settings.store_embedding
-    if embedding is None and stored is not None and stored.embedding != "minilm":
+    model = _model(embedding)
+    if model is None and stored is not None and not embeds:
+        model = NoEmbeddings(stored.embedding, stored.dimension)
+    elif model is None and stored is not None and stored.embedding != "minilm":
         raise EmbeddingMismatchError(
             f"{uri} was made with the embedding {stored.embedding}; pass it as --embedding package.module:factory, or "
             "set it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
         )
     limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
-    return MilvusStore(uri, _model(embedding) or "minilm", tenant=tenant, language=language, **limits, **server)
+    return MilvusStore(uri, model or "minilm", tenant=tenant, language=language, **limits, **server)
 
 
 def _model(embedding: str | None, language: str = "english") -> Embeddings | str | None:
@@ -90,11 +95,14 @@ def existing(
     read_only: bool = False,
     config: Path | None = None,
     all_tenants: bool = False,
+    embeds: bool = True,
 ) -> HybridGraphStore:
     """Open an existing index in a folder. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
 
-    Commands that work on all tenants at once pass ``all_tenants`` and no ``tenant``.
+    Commands that work on all tenants at once pass ``all_tenants`` and no ``tenant``. Those that embed nothing, or only
+    in some cases, pass ``embeds=False``, so that an embedding that cannot be created from its name may be missing.
     """
+    from langchain_hybridgraph.embeddings.resolve import default_embedding
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
     facts = _facts(index)
@@ -104,17 +112,17 @@ def existing(
         from langchain_hybridgraph.stores.check import list_tenants
 
         tenant = next(iter(list_tenants(index)), "none")
-    model = _model(embedding, facts.get("language", "english"))
+    default = default_embedding(facts.get("embedding"), index, is_needed=embeds and embedding is None)
+    model = _model(embedding, facts.get("language", "english")) or default
     return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
 
 
-def existing_store(
-    index: Path, *, embedding: str | None, tenant: str | None, config: Path | None, read_only: bool = False
-) -> HybridGraphStore | MilvusStore:
-    """Open an existing index in a folder or in Milvus. Raises the errors of :func:`existing`."""
+def existing_store(index: Path, **options: Any) -> HybridGraphStore | MilvusStore:
+    """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
     if uri := milvus_uri(index):
-        return _open_milvus(uri, embedding, tenant, config)
-    return existing(index, embedding=embedding, tenant=tenant, read_only=read_only, config=config)
+        options.pop("read_only", None)
+        return _open_milvus(uri, **options)
+    return existing(index, **options)
 
 
 def existing_or_new(

@@ -97,7 +97,8 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
     embedding = settings.store_embedding
     if isinstance(embedding, Mapping):
         embedding = json.dumps(embedding)
-    if context.info_name != "ingest" and ":" not in (embedding or ""):
+    embeds_nothing = context.info_name in ("backup", "check", "delete", "stats")
+    if embeds_nothing or (context.info_name != "ingest" and ":" not in (embedding or "")):
         embedding = None  # an index records the built-in model that it uses
     values = {
         "index": settings.store_path or settings.store_uri,

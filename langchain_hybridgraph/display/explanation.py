@@ -19,8 +19,11 @@ class SearchResult(Protocol):
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...]
     took_ms: float
-    plan: dict[str, Any]
     answerability: Answerability | None
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The queries that were run, and how."""
 
     def __len__(self) -> int: ...
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph import errors
 from langchain_hybridgraph.embeddings.lsa import LSAModel
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, HybridGraphError, quote_value
 from langchain_hybridgraph.execution.threads import keep_alive_forever
-from langchain_hybridgraph.registry import imported_factory
+from langchain_hybridgraph.registry import call_factory, from_config
+from langchain_hybridgraph.stores.generations import NoEmbedding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 class LSAEmbeddings(LSAModel, Embeddings):
     """LangChain embedding that is an :class:`~langchain_hybridgraph.embeddings.lsa.LSAModel`."""
+
+
+class NoEmbeddings(NoEmbedding, Embeddings):
+    """LangChain embedding that is a :class:`~langchain_hybridgraph.stores.generations.NoEmbedding`."""
 
 
 # all-MiniLM-L6-v2, run by Chroma on onnxruntime
@@ -189,16 +193,10 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     name = choose_embedding(spec)[0]
     if name == "lsa":
         options = {"language": language, **options}
-    factory = _BUILT_IN.get(name) or imported_factory("embedding", name)
-    try:
-        embedding = factory(**options)
-    except ConfigurationError:
-        raise
-    except Exception as error:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in options.items())
-        raise ConfigurationError(
-            f"embedding {name!r} could not be created by calling it with ({arguments}): {errors.describe_error(error)}"
-        ) from error
+    if name in _BUILT_IN:
+        embedding = from_config("embedding", {**options, "type": name}, _BUILT_IN)
+    else:
+        embedding = call_factory("embedding", name, options)
     if not isinstance(embedding, Embeddings):
         raise ConfigurationError(
             f"embedding {name!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
@@ -206,12 +204,12 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     return embedding
 
 
-def default_embedding(made_with: str | None, path: Path | None) -> str:
-    """Return the name of the embedding to use for an index if the user passes none.
+def default_embedding(made_with: str | None, path: Path | None, *, is_needed: bool = True) -> Embeddings | str:
+    """Return the embedding, or its name, to use for an index if the user passes none.
 
     For an existing index, this is ``made_with``, the name of the embedding with which the index at ``path`` was built.
-    Raises EmbeddingMismatchError unless it is a built-in embedding, because others cannot be created from their names.
-    For a new index (``made_with`` is None), the result is "lsa".
+    Raises EmbeddingMismatchError unless it is a built-in embedding, because others cannot be created from their names;
+    without ``is_needed``, returns a placeholder. For a new index (``made_with`` is None), the result is "lsa".
 
     >>> default_embedding(None, None), default_embedding("minilm", None)
     ('lsa', 'minilm')
@@ -219,7 +217,9 @@ def default_embedding(made_with: str | None, path: Path | None) -> str:
     if made_with is None:
         return "lsa"
     if made_with not in _BUILT_IN:
-        raise errors.EmbeddingMismatchError(
+        if not is_needed:
+            return NoEmbeddings(made_with)
+        raise EmbeddingMismatchError(
             f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
             "pass it as embedding=…"
         )
@@ -260,6 +260,8 @@ def embedding_name(embedding: Embeddings) -> str:
     >>> embedding_name(LSAEmbeddings())
     'lsa'
     """
+    if isinstance(embedding, NoEmbedding):
+        return embedding.name
     for name, kind in _BUILT_IN.items():
         if isinstance(embedding, kind):
             return name

@@ -11,7 +11,7 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
-from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.errors import FilterError, quote_value
 from langchain_hybridgraph.filters import operators
 from langchain_hybridgraph.filters.operators import EXAMPLE, EXAMPLES, CanonicalBool, Path, Test, as_json, canonical
 from langchain_hybridgraph.times import iso_time, parse_time
@@ -272,6 +272,8 @@ def parse_filter(value: Filter | Mapping[str, Any] | None) -> Filter | None:
 
 def compare(key: str, operator: str, operand: Any) -> Comparison:
     """Return a comparison of a key, which may be dotted; raise FilterError if it could never match."""
+    if not isinstance(key, str):
+        raise FilterError(f"the key of a filter must be a string, got {quote_value(key)}")
     return Comparison(operators.split_key(key), operator, check_operand(key, operator, operand))
 
 
@@ -434,9 +436,9 @@ def has_labels(
     >>> has_labels(any_of=["api", "web"], all_of=["public"]).matches({"labels": ["public", "web"]})
     True
     """
-    parts: list[Filter] = [_has_label(key, label) for label in _several(all_of)]
+    parts: list[Filter] = [_has_label(key, label) for label in _several("all_of", all_of)]
     if any_of is not None:
-        choices = [_has_label(key, label) for label in _several(any_of)]
+        choices = [_has_label(key, label) for label in _several("any_of", any_of)]
         parts.append(join_filters(Or, choices) if choices else compare(key, "$in", ()))
     if not parts:
         raise FilterError('has_labels() got no labels; write has_labels(any_of=["a", "b"])')
@@ -452,8 +454,12 @@ def _has_label(key: str, label: Any) -> Filter:
     return compare(key, "$eq", label) | join_filters(And, [compare(key, "$contains", label), *no_string])
 
 
-def _several(labels: str | Iterable[str]) -> Iterable[str]:
-    return (labels,) if isinstance(labels, str) else labels
+def _several(name: str, labels: Any) -> Iterable[Any]:
+    if isinstance(labels, str):
+        return (labels,)
+    if isinstance(labels, Iterable) and not isinstance(labels, bytes | Mapping):
+        return labels
+    raise FilterError(f'{name} must be a label or a list of labels, got {quote_value(labels)}; write {name}=["a"]')
 
 
 def _created(operator: str, t: Any, key: str) -> Filter:

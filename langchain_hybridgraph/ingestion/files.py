@@ -181,7 +181,7 @@ class FileDocuments(Iterator["Document"]):
         paths_by_source: dict[str, str] = {}
         real_paths: set[str] = set()
         for number, path in enumerate(self._paths):
-            if not path.exists():
+            if not os.path.exists(path):  # Path.exists raises for a name that is too long
                 advice = f"; write read_files(glob.glob({str(path)!r}))" if "*" in str(path) else ""
                 raise FileError(f"{path}: there is no such file or folder{advice}")
             is_named = not path.is_dir()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from datetime import datetime
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from langchain_core.documents import Document
@@ -14,10 +13,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BaseModel
 
-from langchain_hybridgraph.errors import ConfigurationError, shorten
+from langchain_hybridgraph.errors import ConfigurationError, check_mapping, quote_value, shorten
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.base import call_text, option_advice, option_error
-from langchain_hybridgraph.records import Annotate
+from langchain_hybridgraph.records import Annotate, check_texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,24 +101,6 @@ def unknown_options(
 # -- arguments --------------------------------------------------------------------------------------------------
 
 
-def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
-    """Check the value of an option that takes a list of strings, and return it as a tuple.
-
-    ``what`` describes the strings in the error message, for example "ids". Raises ConfigurationError for a single
-    string and for anything else that is not a list of strings.
-
-    >>> check_texts("seed_ids", "ids", ["a"])
-    ('a',)
-    """
-    texts = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
-    if isinstance(value, str) or not all(isinstance(text, str) for text in texts):
-        example = [str(text) for text in texts]
-        raise ConfigurationError(
-            f"{name} must be a list of {what} as strings, got {value!r:.200}; write {name}={example!r:.200}"
-        )
-    return cast("tuple[str, ...]", texts)
-
-
 def check_vector(value: object) -> NDArray[np.float32]:
     """Return the query's vector as an array. Raises ConfigurationError for anything that is not one vector."""
     try:
@@ -131,21 +112,21 @@ def check_vector(value: object) -> NDArray[np.float32]:
             f"vector must be the vector of one query, got a list of vectors ({len(vector)} of them); search "
             "once for each: [retriever.retrieve(None, vector=each) for each in vectors]"
         )
-    if vector.ndim != 1 or not len(vector):
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise ConfigurationError(
-            f"vector must be a list of numbers for one query, got {value!r:.80}; pass embeddings.embed_query(query)"
+            f"vector must be a list of numbers for one query, got {quote_value(value)}; pass embed_query(query)"
         )
     return vector
 
 
-def check_documents(value: Iterable[object]) -> list[Document]:
+def check_documents(value: Any) -> list[Document]:
     """Return the Documents as a list. Raises ConfigurationError for anything else and for an empty id."""
-    is_list = not isinstance(value, str | Document)
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | Document)
     items: list[Any] = list(value) if is_list else [value]
     for each in items:
         if not is_list or not isinstance(each, Document):
             raise ConfigurationError(
-                f"documents must be a list of LangChain Documents, got {each!r:.60}; write [document], or "
+                f"documents must be a list of LangChain Documents, got {quote_value(each)}; write [document], or "
                 "[Document(page_content=text) for text in texts]"
             )
         if each.id == "":
@@ -156,6 +137,15 @@ def check_documents(value: Iterable[object]) -> list[Document]:
     return items
 
 
+def check_lengths(texts: int, **lists: Any) -> None:
+    """Raise ConfigurationError for an argument that is neither None nor a list with an entry for each text."""
+    for name, values in lists.items():
+        count = len(values) if isinstance(values, Sized) and not isinstance(values, str) else None
+        if values is not None and count != texts:
+            got = quote_value(values) if count is None else f"{count} entries"
+            raise ConfigurationError(f"{name} must be a list with an entry for each of {texts} texts, got {got}")
+
+
 def documents_of(
     texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]] | None, ids: Sequence[str] | None
 ) -> list[Document]:
@@ -164,15 +154,13 @@ def documents_of(
     Raises ConfigurationError if ``texts`` is not a list of strings, or if another list has a different length.
     """
     contents = check_texts("texts", "texts", texts)
-    for name, values in (("metadatas", metadatas), ("ids", ids)):
-        if values is not None and len(values) != len(contents):
-            raise ConfigurationError(
-                f"{name} has {len(values)} entries for {len(contents)} texts; pass one for each text, or none"
-            )
-    return check_documents(
-        Document(page_content=text, metadata=dict(metadata), id=id)
-        for text, metadata, id in zip(contents, metadatas or repeat({}), ids or repeat(None), strict=False)
-    )
+    check_lengths(len(contents), metadatas=metadatas, ids=ids)
+    check_texts("ids", "ids", [] if ids is None else ids)
+    documents = [Document(text, id=None if ids is None else ids[place]) for place, text in enumerate(contents)]
+    for document, metadata in zip(documents, metadatas if metadatas is not None else (), strict=False):
+        check_mapping("metadata", metadata)
+        document.metadata = dict(metadata)
+    return check_documents(documents)
 
 
 def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings: Mapping[str, object]) -> None:

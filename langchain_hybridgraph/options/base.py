@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -356,7 +357,8 @@ def _without_conversions(kind: type[BaseModel], options: Mapping[str, Any]) -> d
     for name, value in options.items():
         if isinstance(value, str | bool) and name in kind.model_fields:
             annotation = kind.model_fields[name].annotation
-            if is_number(annotation) or (annotation is bool and value not in (True, False)):
+            is_bool = isinstance(value, bool)
+            if is_number(annotation) or (is_bool and literals(annotation)) or (annotation is bool and not is_bool):
                 values[name] = object()
     return values
 
@@ -400,9 +402,10 @@ def wrong_value(option: FieldInfo, name: str, value: object) -> str:
 
 def check_value(kind: type[BaseModel], name: str, value: Any) -> Any:
     """Return the value of the option ``name`` of ``kind`` in a call. Raises ConfigurationError if it is invalid."""
-    # Pydantic converts strings and bools to numbers, and with strict=True it rejects NumPy's numbers.
+    # Pydantic converts these to numbers or strings, and with strict=True it rejects NumPy's numbers.
+    unconverted = object() if isinstance(value, bytes | bytearray | Decimal) else value
     try:
-        return _adapter(kind, name).validate_python(value, strict=isinstance(value, str | bool) or None)
+        return _adapter(kind, name).validate_python(unconverted, strict=isinstance(value, str | bool) or None)
     except ValidationError:
         raise ConfigurationError(wrong_value(kind.model_fields[name], name, value)) from None
 

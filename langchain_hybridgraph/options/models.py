@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PlainSerializer, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, InstanceOf, NonNegativeFloat, PlainSerializer, PrivateAttr, model_validator
 
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -54,7 +54,7 @@ def _labels(value: Any) -> Any:
 
 
 def _graph(value: Any) -> HasGraph:
-    if isinstance(value, Sequence) and all(isinstance(each, Edge) for each in value):
+    if isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(each, Edge) for each in value):
         return InMemoryGraph(value)
     if not isinstance(value, HasGraph):
         raise ValueError
@@ -241,7 +241,7 @@ class IndexOptions(OptionGroup):
 class HybridFields(OptionModel):
     """Options that a HybridRetriever adds to those of :class:`PipelineFields`."""
 
-    keyword_retriever: BaseRetriever | None = None
+    keyword_retriever: InstanceOf[BaseRetriever] | None = None
     """Retriever to use for the keyword search, instead of an index."""
     semantic_weight: float | None = Field(default=None, ge=0)
     """Weight of the vector search; unset: 1 minus keyword_weight, or without both, a weight for the embedding."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,7 +29,7 @@ from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_vector
 from langchain_hybridgraph.options.base import check_value
-from langchain_hybridgraph.options.models import ConversationFields
+from langchain_hybridgraph.options.models import ConversationFields, MemoryFields
 from langchain_hybridgraph.options.objects import ConversationCall, Input, read
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
 from langchain_hybridgraph.result import RetrievalResult
@@ -38,6 +38,7 @@ from langchain_hybridgraph.retrievers.base import (
     EARLY,
     ObservedRetriever,
     PipelineRetriever,
+    TextsOfCalls,
     hits_of,
     scores_of,
     with_k,
@@ -71,11 +72,11 @@ SIMILAR_SCORE = 0.9
 class AdvancedRetriever(ObservedRetriever, ConversationFields):
     """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
-    ``retriever`` is any LangChain retriever. ``expander`` is the name of an expander, a mapping with its parameters, or
-    a function that takes the question and the turns before it, and returns a string or an
-    :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`. A string is treated as ``sure`` and as having no
-    ``context``. The default, :class:`HistoryTerms`, needs no model and does not change self-contained questions. For a
-    message that is only a greeting, thanks or a goodbye, nothing is searched for (``small-talk``).
+    ``retriever`` is any LangChain retriever. ``expander`` is None (questions are not completed), the name of an
+    expander, a mapping with its parameters, or a function that takes the question and the turns before it, and returns
+    a string or an :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`. A string is treated as ``sure``
+    and as having no ``context``. The default, :class:`HistoryTerms`, needs no model and does not change self-contained
+    questions. For a message that is only a greeting, thanks or a goodbye, nothing is searched for (``small-talk``).
 
     The expansion determines the kind of search:
 
@@ -129,7 +130,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         "none.",
     )
 
-    _queries: OrderedDict[str, deque[str]] = PrivateAttr(default_factory=OrderedDict)
+    _queries: TextsOfCalls[deque[str]] = PrivateAttr(default_factory=TextsOfCalls)
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -145,8 +146,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The arguments are those of :meth:`HybridRetriever.from_documents`, and settings of this class.
         """
-        own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_documents(documents, *arguments, **inner), **own)
+        return cls._wrap(HybridRetriever.from_documents, documents, *arguments, **settings)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], *arguments: Any, **settings: Any) -> Self:
@@ -154,14 +154,12 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         The arguments are those of :meth:`HybridRetriever.from_texts`, and settings of this class.
         """
-        own, inner = cls._own(settings)
-        return cls(HybridRetriever.from_texts(texts, *arguments, **inner), **own)
+        return cls._wrap(HybridRetriever.from_texts, texts, *arguments, **settings)
 
     @classmethod
     def from_store(cls, store: VectorStore, **settings: Any) -> Self:
         """Return a retriever that wraps a HybridRetriever with this store."""
-        own, inner = cls._own(settings)
-        return cls(HybridRetriever(store, **inner), **own)
+        return cls._wrap(HybridRetriever, store, **settings)
 
     @classmethod
     def from_config(cls, path: str | Path | None = None, *, store: VectorStore | None = None, **settings: Any) -> Self:
@@ -179,17 +177,15 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             "memory": MemoryRetriever,
         }
         configured = HybridGraphSettings.from_file(path)
-        own, inner = cls._own(settings)
         arguments = configured.arguments("advanced")
         kind = kinds.get(arguments.pop("retriever", "hybrid"), HybridRetriever)
-        return cls(kind.from_settings(configured, store=store, **inner), **(arguments | own))
+        return cls._wrap(kind.from_settings, configured, store=store, **(arguments | settings))
 
     @classmethod
-    def _own(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Split settings into those of this class and those of the inner retriever, which include k."""
-        names = ConversationFields.model_fields
-        own = {name: value for name, value in settings.items() if name in names}
-        return own, {name: value for name, value in settings.items() if name not in names}
+    def _wrap(cls, create: Callable[..., BaseRetriever], *arguments: Any, **settings: Any) -> Self:
+        """Create the inner retriever with all settings, including k, that are not those of this class."""
+        own = {name: settings.pop(name) for name in ConversationFields.model_fields if name in settings}
+        return cls(create(*arguments, **settings), **own)
 
     # -- retrieving -----------------------------------------------------------------------------------------
 
@@ -247,6 +243,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         k: Any = self.k if own["k"] is None else own["k"]
         check_value(type(self), "k", k)
         check_value(type(self), "annotate", own["annotate"])
+        check_value(MemoryFields, "session_id", own["session_id"])
         inner = AnyRetriever(self.retriever)
         inner.check(others, type(self).__name__, (HISTORY, "session_id"))
         session_id = own["session_id"]
@@ -272,7 +269,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     @property
     def query_history(self) -> list[str]:
-        """Last 10 raw queries of the default session, oldest first."""
+        """Last 10 raw queries of the default session, oldest first; not part of a pickle."""
         return self.history_for(DEFAULT_SESSION)
 
     def history_for(self, session_id: str) -> list[str]:
@@ -372,7 +369,7 @@ class ConversationSearch:
         if is_question and call.options.get("vector") is None and is_small_talk(self.expanded_query.text, last):
             trace.degrade("small-talk")
             return self._describe("none", RetrievalResult([]))
-        if turns_before and is_question:
+        if turns_before and is_question and self.expander is not None:
             yield from self._expand(turns_before)
         searched, result = yield from self._search()
         return self._describe(searched, result)
@@ -472,6 +469,8 @@ class ConversationSearch:
             self._record_failure(error)
             return "raw", (yield from self._search_once(call.query))
         context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
+        if context.shape != question.shape:  # the search raises the error
+            return "raw", (yield from self._search_once(call.query))
         mixed = cast("Vector", (1 - expanded_query.weight) * question + expanded_query.weight * context)
         if getattr(self.inner.retriever, "reranker", None) is not None:
             # A reranker reads only text, so it needs the words that the follow-up question leaves out.

@@ -17,6 +17,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import unknown_options
+from langchain_hybridgraph.options.base import check_values
 from langchain_hybridgraph.records import Annotate, Query, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import EARLY, Callbacks, PipelineRetriever, child_run
@@ -59,11 +60,16 @@ class AnyRetriever(NamedTuple):
         return option in declared or any(each.kind is each.VAR_KEYWORD for each in declared.values())
 
     def check(self, options: Mapping[str, Any], wrapper: str, own: Iterable[str]) -> None:
-        """Raise TypeError, which names ``wrapper`` and its ``own`` options, for an option that calls do not take."""
+        """Raise TypeError, which names ``wrapper`` and its ``own`` options, for an option that calls do not take.
+
+        Raises ConfigurationError for an invalid value of a plain option.
+        """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
             options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
             kind = type(self.retriever)
             raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
+        if self.pipeline is not None:
+            check_values(type(self.pipeline), options)
 
     def setting(self, name: str, options: Mapping[str, Any]) -> Any:
         """Return the value that applies to a call, from its options or else the retriever's, or None if unknown."""

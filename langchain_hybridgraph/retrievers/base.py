@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -38,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display.html import fields_table
-from langchain_hybridgraph.errors import ConfigurationError, TenantError
+from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
 from langchain_hybridgraph.filters.expressions import parse_filter
@@ -72,7 +73,8 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=Sized)
+Value = TypeVar("Value")
 EARLY = "_early"
 """Name of an option of ``invoke``: a function that receives Documents before the answer is complete.
 
@@ -195,10 +197,10 @@ async def stream_documents(
 
 def check_config(config: object) -> None:
     """Raise ConfigurationError for k or another value instead of LangChain's config."""
-    if isinstance(config, int | float | str):
+    if not isinstance(config, Mapping | None):
         raise ConfigurationError(
-            f"the second argument is LangChain's config, a mapping, got {config!r:.80}; options are passed by name: "
-            f"write k={config!r:.80}"
+            f"the second argument is LangChain's config, a mapping, got {quote_value(config)}; options are passed by "
+            f"name: write k={quote_value(config)}"
         )
 
 
@@ -230,6 +232,13 @@ def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> lis
     """Return the remaining Documents in lists of one, or one empty list for an empty answer."""
     early_ids = {id(document) for document in early}
     return [[document] for document in documents if id(document) not in early_ids] or ([] if early else [[]])
+
+
+class TextsOfCalls(OrderedDict[str, Value]):
+    """Texts of the calls of a retriever, or values by text. A copied or unpickled retriever has none."""
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
 
 
 class ObservedRetriever(StreamingRetriever):
@@ -587,7 +596,7 @@ def _traversal_name(traversal: Traversal) -> str:
 
 def with_k(options: Mapping[str, Any], k: int | None) -> Options:
     """Return the options with k and a level of annotation."""
-    return {**options, "k": k, "annotate": options.get("annotate") or "all"}
+    return {**options, "k": k, "annotate": "all" if options.get("annotate") is None else options["annotate"]}
 
 
 Callbacks = CallbackManager | AsyncCallbackManager

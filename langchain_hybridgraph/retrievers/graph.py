@@ -9,9 +9,10 @@ from pydantic import PrivateAttr
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
-from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options, check_texts
+from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options
 from langchain_hybridgraph.options.models import GraphFields
 from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
+from langchain_hybridgraph.records import check_texts
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.context import Pipeline, TokenBudget
 from langchain_hybridgraph.search.expansion import Expansion

@@ -1,6 +1,7 @@
 """HybridRetriever, a weighted search by vectors and BM25."""
 
 import logging
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores import protocols
-from langchain_hybridgraph.stores.index import CATALOG
+from langchain_hybridgraph.stores.index import CATALOG, is_folder
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore, store_from_settings
 
@@ -108,8 +109,11 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _shared_adapter(self) -> VectorStoreAdapter:
         """Return the up-to-date adapter that retrievers of this vector store share."""
-        options = self.index
-        path = None if options.path is None else str(options.path.expanduser().resolve())
+        options, path = self.index, self.index.path
+        if path is not None:
+            path = Path(os.path.expanduser(path))
+            is_folder(path)
+            path = path.resolve()
         key = options.engine, language_name(options.language), options.id_key, options.equal_texts, path
         shared = _SharedAdapters.of(self.vector_store)
         with shared.lock:
@@ -117,13 +121,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             freshness = None if adapter is None else adapter.freshness
             if adapter is not None and freshness is not None:
                 try:
-                    if freshness.adapter.is_in_memory:
-                        freshness.refresh()
-                    else:
-                        freshness.bring_up_to_date()
-                        with freshness.texts.exclusive():
-                            pass  # raises StoreError if the folder has no index of this collection any more
-                    if path is None or Path(path).exists():
+                    freshness.renew()
+                    if path is None or path.exists():
                         return adapter
                 except (HybridGraphError, OSError):  # the folder cannot be used any more
                     if path is None:
@@ -141,7 +140,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             return pipeline_store(self.vector_store, identity=identity, extra_chunks=chunks)
         merges_copies = options.equal_texts == "once"
         if options.path is not None:
-            with_folder = self._kept_adapter(adapter, options.path, merges_copies=merges_copies)
+            folder = Path(os.path.expanduser(options.path))
+            with_folder = self._kept_adapter(adapter, folder, merges_copies=merges_copies)
             if with_folder is not None:
                 return with_folder
         if documents is None and not adapter.can_list:
@@ -184,7 +184,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         stored_documents = () if documents is None else contents.documents.values()
         return pipeline_store(self.vector_store, freshness=freshness, documents=stored_documents)
 
-    def _kept_adapter(self, adapter: StoreAdapter, path: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
+    def _kept_adapter(self, adapter: StoreAdapter, folder: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
         """Return the adapter with the keyword index in this folder, or None if the folder or the store fails."""
         options = self.index
         if not adapter.can_list:
@@ -192,8 +192,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
                 "keep an index of them: leave the path out and pass documents=[…]"
             )
-        folder = path.expanduser()
-        names = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
+        names = {each.name for each in folder.iterdir()} if is_folder(folder) else set()
         if names and (CATALOG in names or not names & {"current", "writer.lock", "writer.lock.queue"}):
             raise NotAnIndexError(
                 f"{folder} is not empty and contains no keyword index of a vector store: check the path, or use a "
@@ -206,7 +205,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - a full disk, a write-protected folder, or a server that fails
-            logger.warning("the keyword index is in memory, not in %s: %s", path, describe_error(error))
+            logger.warning(index_refresh.IN_MEMORY, folder, describe_error(error))
             return None
         return pipeline_store(self.vector_store, freshness=freshness)
 

@@ -24,7 +24,7 @@ from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.objects import session_in
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import MemoryState, Query, Scope
-from langchain_hybridgraph.retrievers.base import PreparedSearch
+from langchain_hybridgraph.retrievers.base import PreparedSearch, TextsOfCalls
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidence
@@ -103,7 +103,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
     _call_options: ClassVar[Set[str]] = GraphRetriever._call_options | MEMORY_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
-    _embedded: dict[str, NDArray[np.float32]] = PrivateAttr(default_factory=dict)
+    _embedded: TextsOfCalls[NDArray[np.float32]] = PrivateAttr(default_factory=TextsOfCalls)
 
     # -- retrieving -----------------------------------------------------------------------------------------
 

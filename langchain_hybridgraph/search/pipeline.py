@@ -558,7 +558,7 @@ def select_hits(
     if max_per_document is not None:
         ordered = _capped(ordered, max_per_document)
     if not graph_slots:
-        return list(islice(ordered, k))
+        return list(islice(ordered, min(k, len(hits))))
     best = list(ordered)
     graph_places = [place for place, hit in enumerate(best) if hit.hops][: min(graph_slots, k)]
     other_places = [place for place in range(len(best)) if place not in graph_places]

@@ -107,7 +107,7 @@ class HopDecay:
         check_number("vector_weight", self.vector_weight, ge=0)
         check_number("graph_weight", self.graph_weight, ge=0)
         values: Any = self.hop_decay
-        if isinstance(values, str) or not isinstance(values, Sequence):
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ConfigurationError(
                 f"hop_decay must be a list with a number per hop, such as [1, 0.7, 0.5], got {values!r}"
             )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
-from langchain_hybridgraph.records import EdgeFilter
+from langchain_hybridgraph.errors import check_number, check_whole_number
+from langchain_hybridgraph.records import EdgeFilter, check_texts
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, path_values
 
 if TYPE_CHECKING:
@@ -134,10 +134,8 @@ class EdgeFilteredTraversal:
     keeps_seeds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.relations, str):
-            raise ConfigurationError(f"relations must be a list such as [{self.relations!r}], got {self.relations!r}")
         if self.relations is not None:
-            object.__setattr__(self, "relations", frozenset(self.relations))
+            object.__setattr__(self, "relations", frozenset(check_texts("relations", "relations", self.relations)))
         for name in (each.name for each in fields(self)):
             value = getattr(self, name)
             if name in _SHARES:

@@ -164,7 +164,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     store, scope, count = pipeline.store, context.query.scope, None
     is_quick = getattr(store, "has_fast_lookups", None)
     if pipeline.count is not None:
-        count = yield from context.ask(Effect("catalog", pipeline.count, quick=is_quick))
+        count = yield from context.ask(Effect("catalog", pipeline.count, quick=bool(is_quick)))
         if count == 0:
             trace.degrade("empty-index")
     by_vector = [r for source, r in candidates.results.items() if source.name == "vector"] if candidates else []

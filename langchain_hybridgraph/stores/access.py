@@ -19,6 +19,7 @@ from langchain_hybridgraph.records import (
     Edge,
     ScoredId,
     SourceResult,
+    check_texts,
     checked_edges,
     coverage_of,
     heaviest_edges,
@@ -130,11 +131,11 @@ class Reader:
 
     def document_chunks(self, document_ids: Sequence[str]) -> dict[str, set[str]]:
         """Return the ids of each document's current chunks and parents, by document id."""
-        by_reference = {reference(id): id for id in document_ids}
+        by_reference = {reference(id): id for id in check_texts("ids", "ids", document_ids)}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         condition = "document IN (SELECT value FROM json_each(?2))"
         sql = f"SELECT document, id FROM nodes WHERE tenant = ?1 AND {condition}"
-        for document, id in self._index.query(sql, json_list(by_reference)):
+        for document, id in self._index.query(sql, json_list(by_reference.keys())):
             chunks[by_reference[document]].add(id)
         return chunks
 
@@ -408,11 +409,10 @@ class Writer(Reader):
                 f"the embedding {self._index.settings.name!r} is fitted to the texts, so vectors cannot be passed: "
                 "leave vectors= out, or open the store with the embedding that made them"
             )
-        if len(vectors) != len(chunks):
-            raise ValueError(
-                f"vectors must have one entry per chunk, got {len(vectors)} vectors for {len(chunks)} chunks"
-            )
-        return dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
+        units = unit(vectors)
+        if units.shape[:1] != (len(chunks),) or (units.ndim != 2 and chunks):
+            raise ValueError(f"vectors must have one entry per chunk, got {units.shape} for {len(chunks)} chunks")
+        return dict(zip((chunk.id for chunk in chunks), units, strict=True))
 
     def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
         return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))

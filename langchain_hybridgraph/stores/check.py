@@ -437,7 +437,7 @@ def drop_tenant(path: str | Path, tenant: str) -> dict[str, int]:
 
 def _open(path: Path, tenant: str) -> IndexFolder:
     name = str(read_facts(path).get("embedding", ""))
-    return IndexFolder(IndexSettings(path=path, embedding=NoEmbedding(), name=name, tenant=tenant))
+    return IndexFolder(IndexSettings(path=path, embedding=NoEmbedding(name), name=name, tenant=tenant))
 
 
 def _delete(index: IndexFolder) -> dict[str, int]:

@@ -23,7 +23,7 @@ from langchain_hybridgraph.chunks import (
     with_short_titles,
 )
 from langchain_hybridgraph.errors import quote_value
-from langchain_hybridgraph.records import MENTIONS, Scope, check_name, digest, passes_filter
+from langchain_hybridgraph.records import MENTIONS, Scope, check_name, check_texts, digest, passes_filter
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def mode_name(tenant: str) -> str:
 
 def json_list(texts: Iterable[str]) -> str:
     """Encode strings for SQLite's ``json_each``; strings with a NUL, which it would cut, are left out."""
-    return json.dumps([text for text in texts if "\0" not in text])
+    return json.dumps([text for text in check_texts("ids", "ids", texts) if "\0" not in text])
 
 
 def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str) -> list[ChunkRow]:
@@ -163,6 +163,9 @@ def catalog_rows(chunks: Sequence[Chunk], parents: Sequence[Chunk], tenant: str)
     The last chunk with an id is used; a parent with a chunk's id is left out. Raises ValueError or TypeError for an id,
     text or metadata that cannot be stored.
     """
+    every: list[Any] = [*parents, *chunks]
+    if others := [each for each in every if not isinstance(each, Chunk)]:
+        raise TypeError(f"chunks and parents must be Chunks, got {quote_value(others[0])}")
     by_id = {chunk.id: _entry(chunk, PARENT, tenant) for chunk in parents}
     by_id.update({chunk.id: _entry(chunk, CHUNK, tenant) for chunk in chunks})
     return list(by_id.values())

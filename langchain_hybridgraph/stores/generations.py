@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, runtime_checkab
 
 import numpy as np
 
-from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.errors import EmbeddingMismatchError
 from langchain_hybridgraph.stores.vectors import Packing, VectorMatrix, checksums, owners, packed_rows, unit
 
 if TYPE_CHECKING:
@@ -37,9 +37,12 @@ class Embedding(Protocol):
 class NoEmbedding:
     """Placeholder for the embedding of an index that is opened without its model. It cannot embed texts."""
 
+    def __init__(self, name: str, dimension: int = 1) -> None:
+        self.name, self.dimension = name, dimension
+
     def embed_documents(self, _: object) -> Any:
-        """Raise StoreError, so that :func:`is_embedding_of` compares only the names of the embeddings."""
-        raise StoreError("this index was opened without its embedding, so nothing can be embedded")
+        """Raise EmbeddingMismatchError, so :func:`is_embedding_of` compares only the names of the embeddings."""
+        raise EmbeddingMismatchError(f"texts cannot be embedded without {self.name!r}: pass it as embedding=…")
 
     embed_query = embed_documents
 

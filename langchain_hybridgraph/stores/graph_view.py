@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from langchain_hybridgraph.errors import check_number, check_whole_number
 from langchain_hybridgraph.records import MENTIONS, Edge
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import EDGE
@@ -152,10 +153,8 @@ class GraphView:
         edges, including those of entities that lose their last mention. Raises ValueError for a ``min_weight`` outside
         [0, 1] or a negative ``max_per_source``.
         """
-        if not 0.0 <= min_weight <= 1.0:
-            raise ValueError(f"min_weight must be a number from 0 to 1, got {min_weight!r}")
-        if max_per_source < 0:
-            raise ValueError(f"max_per_source must be at least 0 (0: no limit), got {max_per_source!r}")
+        check_number("min_weight", min_weight, ge=0, le=1)
+        check_whole_number("max_per_source", max_per_source, least=0)
         with self._index.writer(), self._index.catalog.writing() as connection:
             catalog_writes.forget_files(connection, self._index.rows.tenant)
             return catalog_writes.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)

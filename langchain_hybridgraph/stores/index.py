@@ -18,16 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    EmbeddingMismatchError,
-    NotAnIndexError,
-    ReadOnlyError,
-    StoreError,
-    StoreLockedError,
-    TenantError,
-    quote_value,
-)
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
 from langchain_hybridgraph.records import check_name, filterable
@@ -88,12 +79,7 @@ class IndexSettings:
     def __post_init__(self) -> None:
         if self.tenant is not None:
             check_name(self.tenant, "tenant")
-        timeout: Any = self.write_timeout
-        if not isinstance(timeout, int | float) or not timeout >= 0:
-            raise ConfigurationError(
-                f"write_timeout must be a number of seconds, at least 0, got {quote_value(timeout)}: it is "
-                "how long a change waits while others write"
-            )
+        errors.check_number("write_timeout", self.write_timeout, ge=0, le=threading.TIMEOUT_MAX)
         if self.path is not None:
             # The real path stays the same if the working directory or a link changes.
             object.__setattr__(self, "path", Path(os.path.realpath(self.path)))
@@ -111,25 +97,32 @@ def read_facts(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     check_locks(path)
-    try:
-        os.fspath(path).encode()  # Tantivy needs a path in UTF-8
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    if not is_folder(path):
         return {}
-    except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
-        raise NotAnIndexError(f"{quote_value(str(path))} cannot contain an index: {cause}") from None
-    if not path.is_dir():
-        raise NotAnIndexError(f"{path} is a file; pass a folder")
     if (path / CATALOG).exists():
         with closing(Catalog(path / CATALOG)) as catalog:
             return catalog.facts()
     if any(not entry.name.startswith((LOCK, CATALOG)) for entry in path.iterdir()):
-        raise NotAnIndexError(
+        raise errors.NotAnIndexError(
             f"{path} is not empty and contains no index ({CATALOG} is missing): check the path, use a new folder, or "
             "search a collection of Chroma with HybridRetriever(Chroma(…))"
         )
     return {}
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder for an index exists. Raises NotAnIndexError for a file and a path that cannot be one."""
+    try:
+        os.fspath(path).encode()  # Tantivy needs a path in UTF-8
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it contains a NUL or is not valid Unicode"
+        raise errors.NotAnIndexError(f"{errors.quote_value(str(path))} cannot contain an index: {cause}") from None
+    if not path.is_dir():
+        raise errors.NotAnIndexError(f"{path} is a file; pass a folder")
+    return True
 
 
 def create_index(settings: IndexSettings) -> None:
@@ -140,7 +133,7 @@ def create_index(settings: IndexSettings) -> None:
     path = settings.path
     assert path is not None, "an index in memory has no folder"
     if settings.read_only:
-        raise NotAnIndexError(
+        raise errors.NotAnIndexError(
             f"{path} contains no index, and a store opened with read_only=True cannot create one: "
             "check the path, or open it without read_only"
         )
@@ -148,7 +141,7 @@ def create_index(settings: IndexSettings) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
+        raise errors.ReadOnlyError(f"cannot create the folder {path}: {error.strerror}") from error
     with WriterLock(path / LOCK).turn(CREATION_PATIENCE):
         if not read_facts(path):
             for leftover in path.glob(f"{CATALOG}.new*"):
@@ -172,9 +165,9 @@ def create_catalog(path: Path | None, settings: IndexSettings) -> Catalog:
 def check_tenancy(facts: Mapping[str, Any], settings: IndexSettings) -> None:
     """Raise TenantError if the index has tenants but the settings have no tenant, or the other way round."""
     if facts["tenancy"] == "multi" and settings.tenant is None:
-        raise TenantError(f"{settings.path} has tenants: open it with tenant=…")
+        raise errors.TenantError(f"{settings.path} has tenants: open it with tenant=…")
     if facts["tenancy"] == "single" and settings.tenant is not None:
-        raise TenantError(
+        raise errors.TenantError(
             f"{settings.path} was made without tenants, so it cannot be opened for tenant {settings.tenant!r}: leave "
             "tenant= out, or make a new folder with a tenant from the start"
         )
@@ -432,7 +425,7 @@ class IndexFolder:
         if "embedding" not in facts or self._state.is_known_embedding:
             return
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
-            raise EmbeddingMismatchError(
+            raise errors.EmbeddingMismatchError(
                 f"{self.settings.path} was made with the embedding {facts['embedding']!r} ({facts['dimension']} "
                 f"dimensions), but {self.settings.name!r} was passed: pass the embedding that it was made with, or "
                 "ingest the documents into a new folder"
@@ -451,7 +444,7 @@ class IndexFolder:
         an index that was opened with ``read_only``. A thread may nest calls.
         """
         if self.settings.read_only:
-            raise ReadOnlyError(
+            raise errors.ReadOnlyError(
                 f"{self.settings.path} was opened with read_only=True: open it without read_only to change it"
             )
         # A thread that waits for the lock is not in a call, so a fork does not wait for it.
@@ -550,8 +543,8 @@ class IndexFolder:
         version, floor = int(facts["version"]), int(facts["floor"])
         try:
             self.keywords.follow(version, floor)
-        except StoreError as error:
-            raise StoreError(
+        except errors.StoreError as error:
+            raise errors.StoreError(
                 f"all changes are in the catalog, but a search engine is not up to date: {error}; "
                 "the next write, or opening the store again, updates it"
             ) from error
@@ -569,10 +562,10 @@ class IndexFolder:
         try:
             with self.writer(timeout=0):
                 self.sync_keywords()
-        except (StoreLockedError, ReadOnlyError):
+        except (errors.StoreLockedError, errors.ReadOnlyError):
             # The process that holds the write lock brings the keyword index up to date.
             return
-        except StoreError:
+        except errors.StoreError:
             logger.warning(
                 "the index %s can be read, but its search engines could not be brought up to date",
                 self.settings.path,
@@ -607,7 +600,7 @@ class IndexFolder:
         matrix = self.generation.matrix
         if matrix is not None and width != matrix.dimension:
             name = self.catalog.facts().get("embedding", self.settings.name)
-            raise EmbeddingMismatchError(
+            raise errors.EmbeddingMismatchError(
                 f"the vector has {width} dimensions, but the index has {matrix.dimension} (embedding {name!r}): "
                 "use the embedding that the index was made with"
             )

@@ -13,7 +13,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory_scores import MemoryColumns, credibility, feedback_effect
-from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, checked_edges
+from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, check_name, check_texts, checked_edges
 from langchain_hybridgraph.stores import catalog_writes, chunk_rows
 from langchain_hybridgraph.stores.access import Reader, Writer
 from langchain_hybridgraph.stores.catalog_writes import StoredMemory
@@ -239,6 +239,7 @@ class EmbeddedMemory:
         Raises ValueError if both have the same id, if the old fact is unknown or superseded, or if one would end before
         it begins.
         """
+        check_name(old_id, "old_id")
         if chunk.id == old_id:
             raise ConfigurationError(
                 f"{quote_value(old_id)} cannot supersede itself: give the new fact an id of its own"
@@ -314,7 +315,7 @@ class EmbeddedMemory:
 
 
 def _id_list(ids: str | Iterable[str]) -> list[str]:
-    return [ids] if isinstance(ids, str) else list(dict.fromkeys(ids))
+    return [ids] if isinstance(ids, str) else list(dict.fromkeys(check_texts("ids", "ids", ids)))
 
 
 class MemoryChange(NamedTuple):

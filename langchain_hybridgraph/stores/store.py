@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
-from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value
+from langchain_hybridgraph.errors import StoreError, check_mapping, check_number
 from langchain_hybridgraph.records import SESSION, FileRecord, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
@@ -82,11 +82,10 @@ class Sessions:
         They expire ``ttl`` (seconds or a timedelta) after ``created_at`` (None: now).
         """
         check_name(session_id, "session_id")
+        check_mapping("metadata", {} if metadata is None else metadata)
         lifetime = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-        if lifetime is not None and not 0 < lifetime <= LONGEST_TTL:
-            raise ConfigurationError(
-                f"ttl must be a timedelta or a number of seconds above 0, at most 100 years, got {quote_value(ttl)}"
-            )
+        if lifetime is not None:
+            check_number("ttl (a timedelta, or seconds)", lifetime, gt=0, le=LONGEST_TTL)
         with self._index.writer():
             created = self._index.clock() if created_at is None else parse_time(created_at)
             sql = "SELECT ifnull(max(turn), 0) FROM nodes WHERE tenant = ? AND session = ?"

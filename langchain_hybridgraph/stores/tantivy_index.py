@@ -267,7 +267,9 @@ class TantivyIndex(KeywordIndex):
             self._schema = schema()
             self._index = self._open()
             register_stemmer(self._index, self.analyzer.language)
-            self._index.config_reader("manual")  # otherwise Tantivy starts a thread that watches the folder
+            # Otherwise, a thread of Tantivy would reload the index at each commit. It may still do so once, just after
+            # opening, even if the index was closed in the meantime; this only creates an empty .tantivy-meta.lock.
+            self._index.config_reader("manual")
         self.reload()
 
     @override

@@ -482,7 +482,7 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
     try:
         with np.errstate(over="ignore"):  # floats that overflow become infinite
             matrix = np.asarray(vectors, np.float32)
-    except OverflowError:  # for an int
+    except (OverflowError, TypeError, ValueError):  # a large int, or other values than numbers
         matrix = np.array(np.inf, np.float32)
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")

@@ -13,7 +13,7 @@ from importlib.resources import files
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.registry import nearest
 
 # Stop words for searches, and function words of languages.
@@ -288,12 +288,13 @@ def language_name(language: str | None) -> str:
     """Return the name of a language, given its name or ISO code, or "none" for None, or raise ConfigurationError."""
     if language is None:
         return "none"
-    name_or_code = language.strip().lower()
+    name_or_code = str(language).strip().lower()
     name = _CODES.get(re.split("[-_]", name_or_code)[0], name_or_code)
     if name not in LANGUAGES:
         raise ConfigurationError(
-            f"language {language!r} is not known; {nearest(name, LANGUAGES)}use one of {', '.join(LANGUAGES)}, or an "
-            "ISO code such as 'en'. language='none' compares words without stemming, in any language"
+            f"language {quote_value(language)} is not known; {nearest(name, LANGUAGES)}use one of "
+            f"{', '.join(LANGUAGES)}, or an ISO code such as 'en'. language='none' compares words without stemming, in "
+            "any language"
         )
     return name
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.options.arguments import check_documents, check_vector
-from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_ids, memory_id
+from langchain_hybridgraph.options.arguments import check_documents, check_lengths, check_vector
+from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_texts, memory_id, query_error
 from langchain_hybridgraph.search.pipeline import select_hits
 from langchain_hybridgraph.times import parse_time
 
@@ -67,18 +68,11 @@ class DocumentStore(VectorStore):
         """
         if kwargs:
             raise TypeError(f"add_texts does not take {sorted(kwargs)}; it takes metadatas, ids, vectors, batch_size")
-        if isinstance(texts, str):
-            raise ConfigurationError(f"texts must be a list, got a string; pass [{quote_value(texts)}]")
-        text_list: list[Any] = list(texts)
-        if wrong := [text for text in text_list if not isinstance(text, str)]:
-            raise ConfigurationError(f"a text must be a str, got {quote_value(wrong[0])} ({type(wrong[0]).__name__})")
-        for name, values in (("metadatas", metadatas), ("ids", ids), ("vectors", vectors)):
-            if values is not None and len(values) != len(text_list):
-                raise ConfigurationError(
-                    f"{name} has {len(values)} entries for {len(text_list)} texts; give one per text"
-                )
+        text_list = check_texts("texts", "texts", texts)
+        check_lengths(len(text_list), metadatas=metadatas, ids=ids, vectors=vectors)
+        errors.check_whole_number("batch_size", batch_size, least=1)
         chunks = [
-            chunk_from(text, metadatas[place] if metadatas else {}, ids[place] if ids else None)
+            chunk_from(text, {} if metadatas is None else metadatas[place], None if ids is None else ids[place])
             for place, text in enumerate(text_list)
         ]
         for start in range(0, len(chunks), batch_size):
@@ -116,16 +110,15 @@ class DocumentStore(VectorStore):
         """Delete chunks that have one of these ids, belong to one of these documents or match the filter.
 
         Their edges and parents without children are deleted, too; missing ids are ignored. Raises ValueError without
-        any condition, FilterError for an empty filter, and TypeError for ``ids`` as a single string.
+        any condition and for ``ids`` as a single string, and FilterError for an empty filter.
         """
         if kwargs:
             raise TypeError(f"delete does not take {sorted(kwargs)}; pass ids, document or filter")
         if ids is None and document is None and filter is None:
             raise ConfigurationError("delete() needs ids=[…], document=… or filter={…}, got none of them")
-        check_ids(ids, "ids")
-        chunks, ids_to_delete = self._chunks, list(ids or [])
+        chunks, ids_to_delete = self._chunks, [] if ids is None else list(check_texts("ids", "ids", ids))
         if document is not None:
-            documents = [document] if isinstance(document, str) else list(document)
+            documents = [document] if isinstance(document, str) else check_texts("document", "ids", document)
             for ids_of_one in chunks.document_chunks(documents).values():
                 ids_to_delete += sorted(ids_of_one)
         if filter is not None:
@@ -139,9 +132,8 @@ class DocumentStore(VectorStore):
     # -- reading ----------------------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the Documents with these ids in order, without missing ones. Raises TypeError for a single string."""
-        check_ids(ids, "ids")
-        return [to_document(chunk) for chunk in self._chunks.get(ids)]
+        """Return the Documents with these ids in order, without missing ones. Raises ValueError for a single string."""
+        return [to_document(chunk) for chunk in self._chunks.get(check_texts("ids", "ids", ids))]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the ``k`` Documents with the largest cosine; accepts ``filter=``, ``as_of=`` and ``known_at=``.
@@ -204,8 +196,9 @@ class DocumentStore(VectorStore):
             raise TypeError(
                 f"similarity_search does not take {', '.join(unknown)}; the options are k, filter, as_of, known_at"
             )
-        if k < 0:
-            raise ConfigurationError(f"k must be an integer ≥ 0, got {k!r}; write k=4")
+        errors.check_whole_number("k", k, least=0)
+        if not isinstance(text, str | None):
+            raise query_error(text)
         transaction_time = None if known_at is None else parse_time(known_at)
         scope = Scope(parse_filter(filter), self._chunks.tenant, resolve_as_of(as_of), transaction_time)
         return Query(text, k, scope, None if vector is None else check_vector(vector))
@@ -224,8 +217,8 @@ class DocumentStore(VectorStore):
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
         if _is_filter_only(query):
             return [document for document, _ in self._nearest_documents(query, k)]
-        if not 0 <= lambda_mult <= 1:
-            raise ConfigurationError(f"lambda_mult must be a number from 0 to 1, such as 0.5, got {lambda_mult!r}")
+        errors.check_number("lambda_mult", lambda_mult, ge=0, le=1)
+        errors.check_whole_number("fetch_k", fetch_k, least=0)
         candidates = self._read_scored(self._chunks.vector_search(query, max(k, fetch_k)), query)
         hits = [Hit(chunk, score, "vector", {"vector": score}) for chunk, score in candidates]
         vectors = self._chunks.vectors([hit.id for hit in hits])
@@ -238,6 +231,7 @@ def _is_filter_only(query: Query) -> bool:
 
 def chunk_from(text: str, metadata: Mapping[str, Any], id: str | None) -> Chunk:
     """Return a chunk. If ``id`` is None, its id is derived from text and metadata. Raises ValueError for the id ""."""
+    errors.check_mapping("metadata", metadata)
     if id is None:
         id = memory_id(text, metadata)
     if not id:

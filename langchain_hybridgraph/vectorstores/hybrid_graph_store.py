@@ -64,10 +64,8 @@ class DocumentMemory(EmbeddedMemory):
         >>> admission.outcome, admission.id, store.memory.states(["tea"], Scope())["tea"].active_count
         ('joined', 'tea', 1)
         """
-        if isinstance(documents, str | Document):
-            raise ConfigurationError(
-                f"documents must be a list of Documents or texts, got one {type(documents).__name__}"
-            )
+        if isinstance(documents, str | Document) or not isinstance(documents, Iterable):
+            raise ConfigurationError(f"documents must be a list of Documents or texts, got {quote_value(documents)}")
         each = map(_document, documents)
         chunks = [chunk_from(document.page_content, document.metadata, document.id) for document in each]
         if not chunks:
@@ -160,10 +158,10 @@ class MessageSessions(Sessions):
         >>> [turn.text for turn in store.sessions.turns("monday", 1, Scope())]
         ['The roadster.']
         """
-        if isinstance(turns, str):
+        if isinstance(turns, str | Mapping) or not isinstance(turns, Iterable):
             raise ConfigurationError(
-                f"turns must be a list of messages or (role, text) pairs, got a string; pass [('user', "
-                f"{quote_value(turns)})]"
+                f"turns must be a list of messages or (role, text) pairs, got {quote_value(turns)}; write "
+                "[('user', 'hi')]"
             )
         pairs = [pair for turn in turns if (pair := _role_and_text(turn))[1].strip()]
         return self.add_pairs(session_id, pairs, created_at=created_at, ttl=ttl, metadata=metadata)
@@ -174,7 +172,10 @@ def _role_and_text(turn: Any) -> tuple[str, str]:
     if isinstance(turn, (tuple, list)) and len(turn) == 2 and all(isinstance(part, str) for part in turn):
         role = str(turn[0])
         return ROLES.get(role.lower(), role), str(turn[1])
-    [message] = convert_to_messages([turn])
+    try:
+        [message] = convert_to_messages([turn])
+    except (NotImplementedError, ValueError):
+        raise ConfigurationError(f"a turn must be a message or a (role, text) pair, got {quote_value(turn)}") from None
     return ROLES.get(message.type, message.type), str(message.text)
 
 
@@ -255,7 +256,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__() | {"near_duplicate": self._near_duplicate, "named": self._named_embedding}
         if self._named_embedding is not None:
-            state["index"].change_embedding(NoEmbedding())
+            state["index"].change_embedding(NoEmbedding(self.name))
         return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -315,7 +316,8 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
 
 def _language(language: str | None, made_with: Any, path: Path | None) -> str:
     if made_with is None:
-        return language or "english"
+        language_name(language)
+        return "english" if language is None else language
     if language is not None and language_name(language) != language_name(made_with):
         raise ConfigurationError(
             f"{path} was made with language={made_with!r}, but language={language!r} was passed: leave it out, or "

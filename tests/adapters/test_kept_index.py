@@ -19,12 +19,13 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, ReadOnlyError
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import STORES, TEXTS, close
 
 LISTABLE = ["chroma", "faiss l2", "qdrant", "milvus cosine", "in memory", "llama_index"]  # one of each kind
 EMBEDDING = DeterministicFakeEmbedding(size=8)
+LOCK = "langchain_hybridgraph.stores.writer_lock.FileLock.acquire"
 OPENED = "import sys; from tests.adapters.test_kept_index import "
 
 
@@ -340,12 +341,39 @@ def test_wrong_uses_of_a_path_are_errors(tmp_path):
         HybridRetriever(store, keyword_retriever=HybridRetriever(store), index=index)
     with pytest.raises(ConfigurationError, match="cannot be listed"):
         HybridRetriever(BareStore([], EMBEDDING), index=index)
-    with pytest.raises(ConfigurationError, match="is a file"):
-        HybridRetriever(store, index={"path": tmp_path / "file"})
+    for path, message in [(tmp_path / "file", "is a file"), ("a" * 300, "cannot contain an index"), ("a\0b", "a NUL")]:
+        with pytest.raises(NotAnIndexError, match=message):
+            HybridRetriever(store, index={"path": path})
     with pytest.raises(ValueError, match="path is for the engine 'tantivy'"):
         HybridRetriever(store, index={**index, "engine": "rank_bm25"})
     with pytest.raises(ConfigurationError, match="kept in a folder"):
         HybridRetriever(store, index=index).refresh([Document("coal")])
+
+
+def no_space(*arguments):
+    raise OSError(28, "No space left on device")
+
+
+def write_protected(*arguments):
+    raise ReadOnlyError("the folder cannot be written to")
+
+
+@pytest.mark.parametrize(("target", "failure"), [("os.fsync", no_space), (LOCK, write_protected)])
+def test_an_index_whose_folder_cannot_be_written_continues_in_memory(
+    folder_index, monkeypatch, caplog, target, failure
+):
+    """From the first change that cannot be written on, all changes are applied in memory; the log says so once."""
+    store = notes(folder_index)
+    retriever = opened(store, folder_index)
+    monkeypatch.setattr(target, failure)
+    for number in (1, 2):
+        store.add_texts([f"Valve part{number} is new."], ids=[f"v{number}"])
+        assert ask(retriever, f"part{number}") == [f"v{number}"]
+        store.delete([f"p{number}"])
+        assert ask(retriever, f"code{number}") == []
+    result = retriever.retrieve("code4", filter={"number": 4})
+    assert (result[0].id, result.degraded, caplog.text.count("is in memory, not in")) == ("p4", (), 1)
+    assert ask(HybridRetriever(store, index={"path": folder_index / "index"}), "part2") == ["v2"]
 
 
 @pytest.mark.parametrize("how", ["deleted", "unusable"])

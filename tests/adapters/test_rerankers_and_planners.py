@@ -85,8 +85,7 @@ def test_a_planner_or_expander_by_name(tmp_path, store, option, form, kind):
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
-    [("history", "did you mean 'history_terms'"), (3, "expander is 3; expected one of"), ("a:b", "a:b")],
+    ("form", "expected"), [("history", "did you mean 'history_terms'"), (3, "expander is 3; expected"), ("a:b", "a:b")]
 )
 def test_an_invalid_expander_is_rejected(store, form, expected):
     """The error for an invalid expander names it, and the expected forms."""

@@ -32,15 +32,6 @@ def test_a_tenant_is_dropped(index):
     assert list_tenants(index) == {"bo": 1}
 
 
-def test_the_index_may_be_set_in_the_settings_file(index, tmp_path, monkeypatch):
-    """tenants and tenants drop use the index set in hybridgraph.yaml."""
-    (tmp_path / "hybridgraph.yaml").write_text("store_path: index\n")
-    monkeypatch.chdir(tmp_path)
-    assert hybridgraph("tenants").stdout == "ada  2 chunks\nbo  1 chunk\n"
-    assert hybridgraph("tenants", "drop", "ada", "--yes").exit_code == 0
-    assert hybridgraph("tenants", "--json").stdout.split() == ["{", '"tenants":', "{", '"bo":', "1", "}", "}"]
-
-
 def test_dropping_asks_first(index):
     """Without --yes, a tenant is dropped only after the answer "y"."""
     for input in ("n\n", ""):

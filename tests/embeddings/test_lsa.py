@@ -17,7 +17,7 @@ from langchain_hybridgraph.embeddings.lsa import NotFittedError
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.text.analyzer import Analyzer
-from tests.support.python_process import output_of_python
+from tests.support.servers.python_process import output_of_python
 
 TEXTS = [
     "The cat purrs on the sofa.",

@@ -78,8 +78,8 @@ def test_the_error_of_an_invalid_embedding_names_it_and_the_cause(spec, message)
 
 @pytest.mark.parametrize("spec", ["lsa", "minilm", "mine:broken"])
 def test_unknown_options_are_named(spec):
-    """The error for an unknown option contains its name and value."""
-    with pytest.raises(ConfigurationError, match="colour='red'"):
+    """The error for an unknown option contains its name."""
+    with pytest.raises(ConfigurationError, match="'colour'"):
         resolve_embedding(spec, colour="red")
 
 

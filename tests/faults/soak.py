@@ -223,11 +223,11 @@ def soak(folder, seconds, chunks):
     print(f"{chunks} chunks built; {seconds} s of {WRITERS} writers and {READERS} readers", flush=True)
     os.environ |= ENVIRONMENT
     context, figures = multiprocessing.get_context("spawn"), []
-    sent, processes = context.Queue(), []
+    channel, processes = context.Queue(), []
     age, share = age_of(chunks), chunks // WRITERS
     workers = [("write", Writer(name, age, age + share)) for name in range(WRITERS)] + [("read", Reader())] * READERS
     for verb, worker in workers:
-        processes.append(context.Process(target=work, args=(sent, folder, verb, worker, seconds)))
+        processes.append(context.Process(target=work, args=(channel, folder, verb, worker, seconds)))
         processes[-1].start()
     table = {"write": [], "read": []}
     print(f"{'':<12}" + "".join(f"{name:>14}" for name in COLUMNS), flush=True)
@@ -235,7 +235,7 @@ def soak(folder, seconds, chunks):
         while len(part := [each for each in figures if each["row"] == row]) < len(processes):
             assert all(process.exitcode in (None, 0) for process in processes), "a process has failed"
             with suppress(queue.Empty):
-                figures.append(sent.get(timeout=1))
+                figures.append(channel.get(timeout=1))
         for verb, values in zip(table, summary(part, folder), strict=True):
             table[verb].append(values)
             cells = "".join(f"{values[name]:>14.1f}" for name in COLUMNS)

@@ -12,7 +12,7 @@ from langchain_hybridgraph import HybridGraphStore, build_layers
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 from tests.support.stores.words import open_words
 
 WRITER = """

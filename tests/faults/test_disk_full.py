@@ -19,7 +19,7 @@ import pytest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Query
-from tests.support.python_process import output_of_python
+from tests.support.servers.python_process import output_of_python
 from tests.support.stores.words import open_words
 
 BATCH = 100
@@ -89,7 +89,7 @@ def main(folder, ballast, megabytes):
 
 
 def judge(folder, ballast, megabytes=""):
-    """Fill the disk, and assert that the report tells of clear errors and of no loss."""
+    """Fill the disk, and assert that it reports clear errors and no loss."""
     output = output_of_python("-m", "tests.faults.test_disk_full", folder, ballast, megabytes)
     report = json.loads(output.splitlines()[-1])
     errors = [report["upsert"], report.get("flush"), *report["again"]]

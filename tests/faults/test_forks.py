@@ -21,7 +21,7 @@ import pytest
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.vectors import unit
-from tests.support.python_process import output_of_python
+from tests.support.servers.python_process import output_of_python
 from tests.support.stores.words import open_words
 
 PATIENCE = 60.0  # seconds after which a child hangs

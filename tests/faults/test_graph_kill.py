@@ -15,7 +15,7 @@ import pytest
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 from tests.support.stores.words import open_words
 
 IDS = [f"c{number}" for number in range(60)]

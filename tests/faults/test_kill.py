@@ -12,7 +12,7 @@ from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.stores.vectors import unit
 from tests.faults import busy_writer
 from tests.faults.busy_writer import IDS, open_store
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 
 WRITER = "tests.faults.busy_writer"
 

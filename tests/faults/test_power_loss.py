@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.power_loss import Disk, output, record
 from tests.faults.test_kill import WRITER, Model, judge
-from tests.support.python_process import ROOT
+from tests.support.servers.python_process import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 

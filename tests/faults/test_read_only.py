@@ -11,7 +11,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Query, Scope
 from tests.faults.busy_writer import open_store
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 
 KINDS = ["words", "fitted"]
 ADD_AND_DIE = """

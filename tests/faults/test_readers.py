@@ -21,7 +21,7 @@ import pytest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge, Query, Scope
 from tests.faults.busy_writer import open_store
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 
 IDS = [f"c{number:02}" for number in range(50)]
 PATIENCE = 60.0  # seconds without a new version

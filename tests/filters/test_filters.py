@@ -100,6 +100,7 @@ TABLE = [
     ({"a": {"$in": [MAY, "x"]}}, {"a": "2024-05-01 10:00"}, True),
     ({"a": {"$contains": MAY}}, {"a": ["x", "2024-05-01T10:00Z"]}, True),
     ({"a": date(2024, 5, 1)}, {"a": "2024-05-01"}, True),
+    ({"a": {"$eq": ["2024-05-01"]}}, {"a": [date(2024, 5, 1)]}, True),
     # dots lead into objects; a literal dot is escaped
     ({"a.b": 1}, {"a": {"b": 1}}, True), ({"a.b": 1}, {"a.b": 1}, False), ({r"a\.b": 1}, {"a.b": 1}, True),
     ({r"a\.b": 1}, {"a": {"b": 1}}, False), ({r"a\.b.c": 1}, {"a.b": {"c": 1}}, True),
@@ -114,7 +115,7 @@ TABLE = [
     # NumPy values and tuples equal the corresponding Python values
     ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
-    ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True),
+    ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True), ({"a": {"$contains": "'"}}, {"a": {"x"}}, False),
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from langchain_hybridgraph.chunks import LONGEST_TITLE
 from langchain_hybridgraph.ingestion import bounded, ingest, markdown, read_files
 from langchain_hybridgraph.ingestion.markdown import find_links, front_matter, outline
 from langchain_hybridgraph.text.names import read
-from tests.support.python_process import output_of_python
+from tests.support.servers.python_process import output_of_python
 
 BODY = "The boiler is descaled every month. " * 300
 

@@ -10,11 +10,39 @@ from llama_index.core.vector_stores.types import FilterCondition, FilterOperator
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from langchain_hybridgraph.errors import FilterError
+from langchain_hybridgraph.filters.expressions import has_labels, parse_filter
 from langchain_hybridgraph.llama_index import filter_from
 
 
 def one(key, operator, value):
     return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+
+
+OPERATORS = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte", "in": "$in", "nin": "$nin"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "ours"), [*OPERATORS.items(), ("contains", "$contains"), ("text_match", "$contains")]
+)
+def test_operators(operator, ours):
+    """Each of LlamaIndex's operators is translated to the equivalent filter."""
+    value = ["a"] if "in" in (operator, operator[1:]) else "a"
+    assert filter_from(one("key", operator, value)) == parse_filter({"key": {ours: value}})
+
+
+def test_labels():
+    """``any`` and ``all`` are filters of labels; without labels, the first matches nothing, the second any list."""
+    assert filter_from(one("key", "any", ["a", "b"])) == has_labels(["a", "b"], key="key")
+    assert filter_from(one("key", "all", ["a", "b"])) == has_labels(all_of=["a", "b"], key="key")
+    assert filter_from(one("key", "any", [])) == parse_filter({"key": {"$in": []}})
+    assert filter_from(one("key", "all", [])) == parse_filter({"key": {"$exists": True}})
+
+
+def test_empty_values():
+    """``is_empty`` matches a missing key, an empty text and an empty list."""
+    empty = filter_from(one("key", "is_empty", None))
+    metadata = ({}, {"key": ""}, {"key": []}, {"key": "a"})
+    assert [empty.matches(each) for each in metadata] == [True, True, True, False]
 
 
 def test_nested():

@@ -117,10 +117,8 @@ async def test_a_failure_keeps_the_order():
         RerankPostprocessor(failing, on_error="raise").postprocess_nodes(nodes(a=0.9), query_str="any")
     original = nodes(a=0.9, b=0.5)
     done = RerankPostprocessor(failing, top_n=1)
-    for results in (
-        done.postprocess_nodes(original, query_str="any"),
-        await done.apostprocess_nodes(original, query_str="any"),
-    ):
+    awaited = await done.apostprocess_nodes(original, query_str="any")
+    for results in (awaited, done.postprocess_nodes(original, query_str="any")):
         assert scored(results) == [("a", 0.9)]
         assert results[0].metadata["degraded"] == ["rerank-failed"]
         assert results[0].get_content(MetadataMode.LLM) == "text a"

@@ -122,10 +122,8 @@ def test_every_level_is_kept():
 
 def test_nodes_without_text_are_left_out():
     """Nodes without text are left out with a warning that names them, and no edge leads to them, or to itself."""
-    related = {
-        NodeRelationship.NEXT: RelatedNodeInfo(node_id="image"),
-        NodeRelationship.PREVIOUS: RelatedNodeInfo(node_id="a"),
-    }
+    neighbours = {NodeRelationship.NEXT: "image", NodeRelationship.PREVIOUS: "a"}
+    related = {name: RelatedNodeInfo(node_id=id) for name, id in neighbours.items()}
     nodes = [
         TextNode(text="words", id_="a", relationships=related),
         ImageNode(image_url="http://x/y.png", id_="image"),

@@ -39,12 +39,7 @@ from langchain_hybridgraph.llama_index import (
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.models.llama_models import WordEmbedding
 
-TEXTS = {
-    "cat": "The cat sat on the mat.",
-    "dog": "Dogs bark.",
-    "fish": "Fish swim in the sea.",
-    "bird": "Birds fly south.",
-}
+TEXTS = {"cat": "The cat sat.", "dog": "Dogs bark.", "fish": "Fish swim in the sea.", "bird": "Birds fly south."}
 
 
 def chain_of_nodes():

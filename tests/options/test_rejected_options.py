@@ -62,7 +62,11 @@ def line_in(error):
         (HybridRetriever, {"fusion": {"rank_constant": 3}}, "has no 'type'; expected one of rrf, "),
         (HybridRetriever, {"fusion": ReciprocalRankFusion}, "ReciprocalRankFusion'>; expected one of rrf, "),
         (GraphRetriever, {"graph": {"traversal": {"type": "bfs", "max_hop": 1}}}, "did you mean 'max_hops'? expected "),
-        (GraphRetriever, {"graph": {"traversal": {"type": "bfs", "relations": 3}}}, "bfs' cannot use {'relations': 3}"),
+        (
+            GraphRetriever,
+            {"graph": {"traversal": {"type": "bfs", "relations": 3}}},
+            "of relations as strings, got 3",
+        ),
     ],
 )
 def test_the_error_of_a_constructor_says_what_to_write(store, kind, options, message):
@@ -199,7 +203,7 @@ def test_a_retriever_is_made_from_texts(kind):
     ("arguments", "message"),
     [
         (("one text",), r"texts must be a list of texts as strings, got 'one text'; write texts=\['one text'\]"),
-        ((TEXTS, None, [{}]), "metadatas has 1 entries for 2 texts; pass one for each text, or none"),
+        ((TEXTS, None, [{}]), "metadatas must be a list with an entry for each of 2 texts, got 1 entries"),
     ],
 )
 def test_invalid_texts_are_refused(arguments, message):

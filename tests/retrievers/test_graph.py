@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
 from pydantic import ValidationError
@@ -20,20 +20,12 @@ from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.graph import InMemoryGraph
+from tests.support.models.cosine_table import CosineTable
 
 COSINES = {"A": 0.9, "B": 0.5, "C": 0.1, "D": 0.1, "Z": 0.05}
+ONLY_VECTORS = {"seed_k": 2, "seed_keyword_weight": 0}
 BOTH_WAYS = {"traversal": BFS(direction="both"), "seed_k": 1, "score": "hop_decay"}
 PINNED = [("A", "C", 0.8), ("B", "C", 1.0), ("C", "D", 0.9), ("Z", "A", 0.6)]
-
-
-class Angles(Embeddings):
-    """Embedding of texts that are chunk names; their cosines with the question are in COSINES."""
-
-    def embed_documents(self, texts):
-        return [[COSINES[text], float(np.sqrt(1 - COSINES[text] ** 2))] for text in texts]
-
-    def embed_query(self, text):
-        return [1.0, 0.0]
 
 
 def edges(*triples, relation="cites", **metadata):
@@ -42,7 +34,7 @@ def edges(*triples, relation="cites", **metadata):
 
 def drawing(*extra, **metadata):
     """Return a store with the graph drawn in SPEC: five chunks, four edges."""
-    store = HybridGraphStore(None, Angles())
+    store = HybridGraphStore(None, CosineTable(COSINES))
     store.add_texts(list(COSINES), [metadata.get(name, {}) for name in COSINES], ids=list(COSINES))
     store.upsert([], edges=[*edges(*PINNED), *extra])
     return store
@@ -57,7 +49,7 @@ def store():
 def plain_drawing(names=tuple(COSINES), graph=None):
     """Return arguments for a retriever with the drawing's edges over a store that has no edges."""
     documents = [Document(name, id=name) for name in names]
-    plain = InMemoryVectorStore.from_documents(documents, Angles())
+    plain = InMemoryVectorStore.from_documents(documents, CosineTable(COSINES))
     return {"vector_store": plain, "documents": documents, "edges": edges(*PINNED) if graph is None else graph}
 
 
@@ -208,10 +200,7 @@ def test_a_seed_whose_score_no_edge_raises_has_no_path():
     ("settings", "parts"),
     [
         ({}, {"A": {"search": 0.63, "seed": 0.3}, "C": {"graph": 0.21}, "Z": {"search": 0.035}}),
-        (
-            {"preset": None, "graph": {"traversal": "bfs", "seed_k": 2, "seed_keyword_weight": 0}},
-            {"C": {"search": 0.07, "graph": 0.21}},
-        ),
+        ({"preset": None, "graph": ONLY_VECTORS | {"traversal": "bfs"}}, {"C": {"search": 0.07, "graph": 0.21}}),
         ({"preset": "propagation"}, {"A": {"search": 0.9}, "C": {"search": 0.05, "graph": 0.45}}),
         ({"preset": "distance_decay", "semantic_weight": 1.0}, {"A": {"search": 0.7, "seed": 0.3}}),
     ],
@@ -325,7 +314,7 @@ def test_a_label_that_no_chunk_has_is_reported(store):
 
 def test_seeds_are_found_below_any_number_of_better_hits():
     """A seed with the label is found although 300 other texts are more similar and the search has 100 candidates."""
-    with HybridGraphStore(None, Angles()) as store:
+    with HybridGraphStore(None, CosineTable(COSINES)) as store:
         store.add_texts(["A"] * 300, ids=[f"c{n}" for n in range(300)])
         store.add_texts(["B"], [{"labels": ["Claim"]}], ids=["claim"])
         store.upsert([], edges=[Edge("claim", "c7", "supports")])
@@ -477,8 +466,7 @@ def large():
 
 @pytest.mark.parametrize("options", [{}, {"seed_ids": ["d01", "d50", "d77"]}])
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"fusion": "rrf"}, {"graph": {"traversal": BFS(min_weight=0.4)}}, {"selection": {"mmr_lambda": 0.7}}],
+    "settings", [{}, {"fusion": "rrf"}, {"graph": edges_from(0.4)}, {"selection": {"mmr_lambda": 0.7}}]
 )
 def test_a_smaller_k_gives_a_prefix_of_the_hits_and_scores(large, settings, options):
     """A smaller k gives a prefix of the hits and scores in every preset, even with many more candidates than seeds."""
@@ -525,13 +513,6 @@ def test_a_traversal_alone_has_the_score_of_its_preset(large, traversal):
     copied = plain.model_copy(update={"graph": GraphOptions(traversal=form)}).retrieve("gamma eta")
     over = GraphRetriever(large, graph={"traversal": "bfs"}).retrieve("gamma eta", graph={"traversal": form})
     assert [scores(each) for each in (call_result, copied, over)] == [scores(result)] * 3
-
-
-@pytest.mark.parametrize(("value", "expected"), [(5.0, 1.0), (-1.0, 0.0)])
-def test_a_custom_score_is_clipped_between_0_and_1(store, value, expected):
-    """Values of a custom graph score are clipped to the range from 0 to 1."""
-    result = GraphRetriever(store, graph={"score": lambda features: 0 * features.seed + value}).retrieve("q")
-    assert set(scores(result).values()) == {expected}
 
 
 def test_unknown_seeds_are_reported(store):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_hybridgraph import HierarchicalRetriever, HybridGraphStore, HybridRetriever, build_layers, ingest
@@ -19,6 +18,7 @@ from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
+from tests.support.models.cosine_table import CosineTable
 
 OWN = {
     "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
@@ -26,22 +26,9 @@ OWN = {
 }  # fmt: skip
 
 
-class Angles(Embeddings):
-    """Embedding of texts that are uris; their cosines with any question are in OWN."""
-
-    def embed_documents(self, texts):
-        return [self._vector(OWN.get(text.partition("\n")[0], 0.0)) for text in texts]
-
-    def embed_query(self, text):
-        return [1.0, 0.0]
-
-    def _vector(self, cosine):
-        return [cosine, math.sqrt(1 - cosine * cosine)]
-
-
 def pinned(tree=None, **settings):
     """Return a retriever over SPEC's tree: directories without texts, whose summaries have the cosines in OWN."""
-    store = HybridGraphStore(None, Angles())
+    store = HybridGraphStore(None, CosineTable(OWN))
     leaves = [uri for uri in OWN if "/" in uri]
     ingest([Document(uri, metadata={"uri": uri}, id=uri) for uri in leaves], store, split=None)
     build_layers(store, lambda directory: Summary(directory.uri, ""))

@@ -9,14 +9,11 @@ from langchain_classic.chains.combine_documents import create_stuff_documents_ch
 from langchain_classic.retrievers import (
     EnsembleRetriever,
     MergerRetriever,
-    MultiQueryRetriever,
     MultiVectorRetriever,
     ParentDocumentRetriever,
-    TimeWeightedVectorStoreRetriever,
 )
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.retrievers import BaseRetriever
@@ -218,18 +215,3 @@ def test_parent_document_retriever_over_our_store():
     whole = [Document("Ada wrote programs. Bo plays chess."), Document("Trains carry coal. Ships sail.")]
     around.add_documents(whole)
     assert around.invoke("coal trains")[0].page_content == whole[1].page_content
-
-
-def test_multi_query_retriever(store):
-    """MultiQueryRetriever returns a Document found for several questions once."""
-    model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
-    documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
-    assert len(documents) > 2
-    assert len(ids(documents)) == len(set(ids(documents)))
-
-
-def test_time_weighted_retriever_over_our_store():
-    """TimeWeightedVectorStoreRetriever combines its own age scores with the store's similarity."""
-    around = TimeWeightedVectorStoreRetriever(vectorstore=HybridGraphStore(), decay_rate=1e-9, k=1)
-    around.add_documents([Document(text) for text, _ in TEXTS.values()])
-    assert around.invoke("red roadster by Tesla")[0].page_content == TEXTS["roadster"][0]

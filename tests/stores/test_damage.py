@@ -17,7 +17,7 @@ from langchain_hybridgraph.records import Edge, Query, Scope
 from langchain_hybridgraph.stores import catalog_writes, index
 from langchain_hybridgraph.stores import vectors as vectors_module
 from tests.support.models.fitted_words import FittedWords
-from tests.support.python_process import output_of_python
+from tests.support.servers.python_process import output_of_python
 from tests.support.stores.words import Words, open_named, open_words
 
 TEXTS = {f"c{number}": f"word{number} common" for number in range(8)}
@@ -356,8 +356,8 @@ def test_an_index_is_read_and_written_without_tantivy(tmp_path, error):
     with closing(open_words(folder)) as store:
         store.add_texts(["a cat purrs", "a dog barks"], ids=["cat", "dog"])
     output = output_of_python("-c", WITHOUT_TANTIVY.replace("{error}", error), folder)
-    found = [[["bird"], fallback], [["cat"], fallback], [["dog", "cat"], fallback], [[], fallback]]
-    assert json.loads(output) == found
+    expected = [[["bird"], fallback], [["cat"], fallback], [["dog", "cat"], fallback], [[], fallback]]
+    assert json.loads(output) == expected
     with closing(open_words(folder)) as store:
         result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
         assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)

@@ -1,6 +1,6 @@
 """Features that stores declare as missing, and the table made from them."""
 
-from tests.support.python_process import output_of_python
+from tests.support.servers.python_process import output_of_python
 
 
 def test_the_table_in_the_docs_is_up_to_date():

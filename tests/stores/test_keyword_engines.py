@@ -23,7 +23,7 @@ from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex, tantivy_errors
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import CONTENT_SCORE, FEW, NAME_SCORE, RARE
-from tests.support.python_process import output_of_python, start_python
+from tests.support.servers.python_process import output_of_python, start_python
 
 
 @pytest.fixture(params=get_args(Engine))

@@ -10,7 +10,7 @@ import pytest
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.stores.writer_lock import FairLock, FileLock, WriterLock
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 
 PATIENCE = 60
 HOLD = """

@@ -102,11 +102,11 @@ BAD = Document("Ada lives in Rome.", id="rome", metadata={"confidence": 7})
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda store: store.add_texts("hi"), r"texts must be a list, got a string; pass \['hi'\]"),
-        (lambda store: store.add_texts([3]), r"a text must be a str, got 3 \(int\)"),
+        (lambda store: store.add_texts("hi"), r"texts must be a list .*, got 'hi'; write texts=\['hi'\]"),
+        (lambda store: store.add_texts([3]), r"texts must be a list of texts as strings, got \[3\]"),
         (lambda store: store.sessions.add("s", "hi"), r"\[\('user', 'hi'\)\]"),
-        (lambda store: store.memory.remember("Ada likes tea."), r"documents must be a list .*, got one str"),
-        (lambda store: store.memory.remember(Document("Ada")), r"documents must be a list .*, got one Document"),
+        (lambda store: store.memory.remember("Ada likes tea."), "documents must be a list .*, got 'Ada likes"),
+        (lambda store: store.memory.remember(Document("Ada")), "documents must be a list .*, got Document"),
         (lambda store: store.memory.remember([7]), r"got 7 \(int\)"),
         (lambda store: store.memory.supersede("paris", 3), r"got 3 \(int\)"),
         (lambda store: store.memory.supersede("paris", " "), "is blank"),

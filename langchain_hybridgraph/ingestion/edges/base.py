@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.splitting import CutDocument
-from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records import Edge, check_name
 from langchain_hybridgraph.registry import from_config, imported_factory, nearest
 from langchain_hybridgraph.stores.protocols import AcceptsChunks
 
@@ -86,6 +86,8 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
             f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', 'links'] or [SequenceEdges()]"
         )
     builders = [_builder(each) for form in forms for each in (AUTO if form == "auto" else (form,))]
+    for relation in (relation for builder in builders for relation in builder.relations):
+        check_name(relation, "a relation")
     fixed = {name for builder in builders if not hasattr(builder, "without") for name in builder.relations}
     builders = [builder.without(fixed) if hasattr(builder, "without") else builder for builder in builders]
     for builder, other in combinations(builders, 2):

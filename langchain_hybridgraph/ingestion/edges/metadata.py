@@ -16,7 +16,7 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.filters.operators import canonical, join_key, split_key, value_getter
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
 from langchain_hybridgraph.ingestion.splitting import CutDocument, chunk_index, first_chunk_id, in_order, position
-from langchain_hybridgraph.records import CONTAINS, SEQUENCE, Edge, Scope
+from langchain_hybridgraph.records import CONTAINS, SEQUENCE, Edge, Scope, check_texts
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, ReadsIndex
 
 SHARES = "shares"
@@ -157,7 +157,7 @@ class MetadataEdges(EdgeBuilder):
     """
 
     def __init__(self, keys: Sequence[str], *, per_value: int = 4, weight: float = 0.5, relation: str = SHARES) -> None:
-        names = [keys] if isinstance(keys, str) else list(keys)
+        names = [keys] if isinstance(keys, str) else list(check_texts("keys", "keys", keys))
         if not names or not all(names):
             raise ConfigurationError(f'MetadataEdges({keys!r}): name at least one metadata key, such as ["author"]')
         check_whole_number("per_value", per_value, 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
-from langchain_hybridgraph.errors import ConfigurationError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.memory_scores import MemoryColumns
@@ -30,6 +30,7 @@ from langchain_hybridgraph.records import (
     heaviest_edges,
 )
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows, text_hash
+from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
@@ -114,13 +115,12 @@ class MilvusChunkStore:
             raise ConfigurationError(
                 f"collection must consist of letters, digits and underscores, got {quote_value(collection)}"
             )
-        if not timeout > 0:
-            raise ConfigurationError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+        check_number("timeout", timeout, gt=0)
         model, name = self._named_model(embedding, language or "english")
         client_library()
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
         names = Collections.of(collection)
-        dimension = len(model.embed_query("dimension"))
+        dimension = model.dimension if isinstance(model, NoEmbedding) else len(model.embed_query("dimension"))
         requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
         facts = open_collections(connection, names, requested, language_given=language is not None)
         self._index = index = MilvusIndex(connection, names, facts, model, tenant or "", consistency)

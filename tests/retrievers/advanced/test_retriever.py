@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
@@ -109,16 +110,19 @@ def test_missing_words_of_a_question_come_from_the_conversation(hybrid, is_async
 
 
 def test_the_vector_is_between_question_and_context(hybrid, store):
-    """The search vector is the mean of the question's and the context's unit vectors, and LSA also searches for
-    context words.
+    """The search vector is the weighted mean of the question's and the context's unit vectors, and LSA also searches
+    for context words.
     """
-    retriever = AdvancedRetriever(hybrid)
+    retriever = AdvancedRetriever(hybrid, expander=HistoryTerms(weight=0.2))
     result = retriever.retrieve_with_context("and its price?", HISTORY)
     question, context = (store.embeddings.embed_query(text) for text in ("and its price?", result.plan["context"]))
-    mixed = [(a + b) / 2 for a, b in zip(question, context, strict=True)]
+    mixed = [0.8 * a + 0.2 * b for a, b in zip(question, context, strict=True)]
     assert result.plan["expanded_query"] == "and its price? car red Tesla roadster"
     text = "and its price? and its price? car red Tesla roadster"
-    assert ids(result) == ids(hybrid.retrieve(text, vector=mixed))
+    expected = hybrid.retrieve(text, vector=mixed)
+    assert ids(result) == ids(expected)
+    cosines = [hit.vector_score for hit in expected.hits]
+    assert [hit.vector_score for hit in result.hits] == pytest.approx(cosines, abs=1e-6)
     assert ids(retriever.retrieve_with_context("and its price?", HISTORY, vector=question)) == ids(result)
     assert retriever.retrieve_with_context(None, HISTORY, vector=question).degraded == ("no-query-text",)
 
@@ -304,6 +308,19 @@ def test_the_history_of_the_session_is_used(hybrid):
         assert ids(configured) == ids(retriever.retrieve("and its price?", session_id="a"))
         assert retriever.history_for(session)[-1] == "and its price?"
     assert retriever.history_for("b") == []
+
+
+def test_a_pickle_contains_no_texts_of_calls(tmp_path):
+    """Neither queries nor messages of a session are pickled; the copy finds the same texts."""
+    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", path=tmp_path / "index") as store:
+        retriever = AdvancedRetriever(MemoryRetriever(store), k=1)
+        session = [HumanMessage("Roadster? zebra")]
+        before = retriever.invoke("Which car is red? quagga", session=session)
+        pickled = pickle.dumps(retriever)
+        copy = pickle.loads(pickled)
+        assert (b"quagga" in pickled, b"zebra" in pickled) == (False, False)
+        assert (retriever.query_history, copy.query_history) == (["Which car is red? quagga"], [])
+        assert ids(copy.invoke("Which car is red? quagga", session=session)) == ids(before)
 
 
 def test_concurrent_sessions_do_not_mix():

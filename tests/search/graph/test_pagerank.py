@@ -73,10 +73,8 @@ def test_an_entity_as_a_seed():
     """
     edges = [Edge("a", "entity:x", MENTIONS), Edge("a", "b", "cites")]
     masses = traverse(edges, exact(), DistanceDecay(), seeds=[("entity:x", 0.8)]).chunks
-    assert [(a.id, round(a.value, 6), a.path, a.seed) for a in masses] == [
-        ("a", 1.0, ("a",), "entity:x"),
-        ("b", 0.881959, ("a", "b"), "entity:x"),
-    ]
+    assert [(a.id, round(a.value, 6), a.path) for a in masses] == [("a", 1.0, ("a",)), ("b", 0.881959, ("a", "b"))]
+    assert {a.seed for a in masses} == {"entity:x"}
 
 
 def test_an_exceeded_bound_is_reported():

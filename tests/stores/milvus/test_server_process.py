@@ -18,7 +18,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
-from tests.support.python_process import start_python
+from tests.support.servers.python_process import start_python
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
