@@ -62,8 +62,8 @@ class HybridGraphMemory(BaseStore):
     - ``path``: folder of the index; None keeps the items in memory.
     - ``index``: LangGraph's ``IndexConfig``. ``embed`` (default: ``"lsa"``) is any embedding that
       :class:`HybridGraphStore` accepts, a function or a provider string such as ``"openai:text-embedding-3-small"``;
-      ``fields`` (default: the complete value) are the paths of the texts that are searched; ``dims`` is checked when
-      texts are embedded. False indexes nothing, and searches ignore their query.
+      ``fields`` (default: the complete value) are the paths of the texts that are searched; ``dims`` is checked. False
+      indexes nothing, and searches ignore their query.
     - ``ttl``: LangGraph's ``TTLConfig``. Items are omitted as soon as they expire, unless
       ``omit_expired`` is False. They are deleted by :meth:`sweep_ttl`, and by writes, at most once every
       ``sweep_interval_minutes``.
@@ -107,12 +107,8 @@ class HybridGraphMemory(BaseStore):
         self._retriever = HybridRetriever(self.store, **options)
         fields = settings.get("fields") or WHOLE_VALUE
         self._fields = None if index is False else check_texts("index['fields']", "paths", fields)
-        self._dims: int | None = settings.get("dims")
-        if self._dims is not None and isinstance(self.store.embeddings, LSAEmbeddings):
-            raise ConfigurationError(
-                f"index['dims'] is {self._dims}, but the embedding 'lsa' has as many numbers as its texts allow; leave "
-                "dims out, or pass another embedding as index['embed']"
-            )
+        if (dims := settings.get("dims")) is not None:
+            _check_dims(self.store.embeddings, dims)
         self._lock = RLock()
         self._newest = 0
         self._next_sweep = 0.0
@@ -183,8 +179,6 @@ class HybridGraphMemory(BaseStore):
                 outdated.update(stored.ids)
             if op.value is not None:
                 chunks += self._chunks_for(op, stored, places)
-        if self._dims is not None and any(chunk.text for chunk in chunks):
-            self._check_dims()
         if chunks or outdated:
             self.store.upsert(chunks, removed=sorted(outdated.difference(chunk.id for chunk in chunks)))
             self.store.flush()
@@ -238,15 +232,6 @@ class HybridGraphMemory(BaseStore):
         }
         first = Chunk(own_id, texts[0] if texts else "", {**metadata, "stored": item}, own_id)
         return [first, *(Chunk(id, text, metadata, own_id) for id, text in zip(ids[1:], texts[1:], strict=True))]
-
-    def _check_dims(self) -> None:
-        dimension = len(self.store.embeddings.embed_query("dimension"))
-        if dimension != self._dims:
-            raise ConfigurationError(
-                f"index['dims'] is {self._dims}, but the embedding returns {dimension} numbers; "
-                f"write index={{'dims': {dimension}, …}} or leave dims out"
-            )
-        self._dims = None  # they are the same from now on
 
     def _scope(self, prefix: Namespace) -> Scope:
         return Scope(parse_filter({"namespaces": {"$contains": json.dumps(prefix)}}), self.store.tenant)
@@ -354,6 +339,13 @@ class _Stored(NamedTuple):
 
 def _id(namespace: Sequence[str], key: str) -> str:
     return content_id(json.dumps([*namespace, key]), "")
+
+
+def _check_dims(embeddings: Embeddings, dims: int) -> None:
+    is_fitted = isinstance(embeddings, LSAEmbeddings)
+    actual = "as many numbers as its texts allow" if is_fitted else len(embeddings.embed_query("dimension"))
+    if dims != actual:
+        raise ConfigurationError(f"index['dims'] is {dims}, but the embedding returns {actual}; leave dims out")
 
 
 def _checked(name: str, config: Any, kind: type) -> dict[str, Any]:

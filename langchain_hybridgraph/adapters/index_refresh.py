@@ -423,7 +423,8 @@ class KeptIndex(DocumentIndex):
         if not self._is_loaded:
             raise error
         logger.warning(IN_MEMORY, self.path, describe_error(error))
-        texts = [(row, (chunk := self.chunks[id]).text, chunk.headings) for id, row in self.row_of.items()]
+        rows = self.chunks.row_of
+        texts = [(rows[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
         index, self.reason = self.empty_index("tantivy", self._language)
         index.apply(self.index.applied_version + 1, texts, [])
         self.index, self._is_in_memory, self.locked = index, True, nullcontext

@@ -36,6 +36,7 @@ class Delivery:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.failed = self.dropped = 0
+        self._is_running = False
         self._reset()
         _all.add(self)
 

@@ -182,7 +182,7 @@ def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
     store = Chroma(embedding_function=embedding(), persist_directory=str(tmp_path))
     store.add_texts([f"number x{n}" for n in range(2300)], ids=[str(n) for n in range(2300)])
     retriever = HybridRetriever(store, keyword_weight=1.0)
-    assert len(retriever.index.adapter.texts.ids) == 2300
+    assert len(retriever.index.adapter.texts.chunks) == 2300
     assert ids(retriever.invoke("x2299")) == ["2299"]
 
 
