@@ -92,7 +92,7 @@ class OtherEmbeddings(WordEmbeddings):
         ({"collection": "shared"}, TenantError, "open it with tenant="),
         ({"collection": "a-b"}, ConfigurationError, "letters, digits and underscores, got 'a-b'"),
         ({"consistency": "strong"}, ConfigurationError, "one of Strong, Session, Bounded, Eventually"),
-        ({"timeout": 0}, ConfigurationError, "seconds above 0, got 0"),
+        ({"timeout": 0}, ConfigurationError, "timeout must be .*, got 0"),
         ({"embedding": "lsa"}, ConfigurationError, "fitted to the corpus of one machine"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
