@@ -8,10 +8,13 @@ through the graph and for memories. Twelve times, or every five minutes in an ho
 the index must contain exactly the chunks that the writers have not deleted, and ``check`` must find no problems.
 
 Before the first row, a quarter of the chunks are replaced in the same steps, because a new index has no rows of deleted
-chunks, so its files grow until they are packed for the first time. Memory is measured after the C library has returned
-freed pages to the system, and Python allocates with it as well: pools of Python's own allocator stay in memory as long
-as one small object in them lives, so they grow until they hold the largest state of any moment, and hide a leak. All
-texts consist of the same 25,000 words, so that the caches of words, which are limited, have their final size early.
+chunks, so its files grow until they are packed for the first time. All texts consist of the same 25,000 words, so that
+the caches of words, which are limited, have their final size early.
+
+Python allocates with the C library (glibc 2.33 or newer) as well, so that ``allocated_mb`` contains everything that was
+allocated and not freed, including numpy, SQLite and Tantivy. ``resident_mb`` is the memory without mapped files after
+freed pages were returned to the system; it also contains pages in which a single allocation is still in use, so it
+grows until it fits the largest state of any moment.
 
 The state is flat if the median of the last three rows is at most 10 % above that of the three rows after the first.
 Latency is also given in processor time, because the time of day depends on what else the machine does.
@@ -44,8 +47,8 @@ STEPS_PER_OPENING = 50
 LIMIT = 1.1
 LIBC = ctypes.CDLL(None)
 ENVIRONMENT = {"PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "2"}
-COLUMNS = ("memory_mb", "handles", "processor_ms", "p50_ms", "p95_ms", "index_mb", "chunks", "steps")
-FLAT = ("memory_mb", "handles", "processor_ms", "index_mb")
+COLUMNS = ("allocated_mb", "resident_mb", "handles", "processor_ms", "p50_ms", "p95_ms", "index_mb", "chunks", "steps")
+FLAT = ("allocated_mb", "handles", "processor_ms", "index_mb")
 
 
 def name_of(id):
@@ -131,14 +134,30 @@ def work(figures, folder, verb, worker, seconds):
     store.close()
 
 
+NAMES = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+
+
+class Allocations(ctypes.Structure):
+    """The result of the C library's ``mallinfo2``, in bytes."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in NAMES]
+
+
+LIBC.mallinfo2.restype = Allocations
+
+
 def own_size():
-    """Return this process's memory without mapped files, which the kernel can drop, and its number of handles."""
+    """Return this process's allocated memory, its memory without mapped files, and its number of handles."""
     gc.collect()
-    if hasattr(LIBC, "malloc_trim"):
-        LIBC.malloc_trim(0)
+    LIBC.malloc_trim(0)
+    allocations = LIBC.mallinfo2()
     status = Path("/proc/self/status").read_text("ascii")
     anonymous = next(line for line in status.splitlines() if line.startswith("RssAnon"))
-    return {"memory_mb": int(anonymous.split()[1]) / 1024, "handles": len(os.listdir("/proc/self/fd"))}
+    return {
+        "allocated_mb": (allocations.uordblks + allocations.hblkhd) / 2**20,
+        "resident_mb": int(anonymous.split()[1]) / 1024,
+        "handles": len(os.listdir("/proc/self/fd")),
+    }
 
 
 def size_of(folder):
@@ -160,7 +179,8 @@ def summary(figures, folder):
         times = sorted(1000 * seconds for each in part for seconds in each["times"])
         rows.append(
             {
-                "memory_mb": max(each["memory_mb"] for each in part),
+                "allocated_mb": max(each["allocated_mb"] for each in part),
+                "resident_mb": max(each["resident_mb"] for each in part),
                 "handles": max(each["handles"] for each in part),
                 "processor_ms": 1000 * statistics.mean(seconds for each in part for seconds in each["processor"]),
                 "p50_ms": statistics.median(times),
