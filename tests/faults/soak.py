@@ -143,13 +143,11 @@ class Allocations(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in NAMES]
 
 
-LIBC.mallinfo2.restype = Allocations
-
-
 def own_size():
     """Return this process's allocated memory, its memory without mapped files, and its number of handles."""
     gc.collect()
     LIBC.malloc_trim(0)
+    LIBC.mallinfo2.restype = Allocations
     allocations = LIBC.mallinfo2()
     status = Path("/proc/self/status").read_text("ascii")
     anonymous = next(line for line in status.splitlines() if line.startswith("RssAnon"))
