@@ -1,9 +1,9 @@
 """Errors, and checks of numbers and paths."""
 
+import math
 import operator
 import os
 import re
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from numbers import Integral, Real
@@ -150,9 +150,11 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
         ...
     langchain_hybridgraph.errors.ConfigurationError: damping must be a number from 0 to 1, got 1.5
     """
-    number: Any = value
-    is_number = not isinstance(value, bool) and isinstance(value, Real) and abs(number) <= sys.float_info.max
-    if not (is_number and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
+    try:
+        is_finite = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:  # an integer that no float can represent
+        is_finite = False
+    if not (is_finite and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
         raise _error(name, "a number", bounds, value)
 
 
@@ -175,7 +177,7 @@ def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> Con
 
 
 def as_path(name: str, value: object) -> Path:
-    """Return a string or path as a Path. Raise ConfigurationError for anything else, and for what cannot be a path."""
+    """Return a string or path as a Path. Raise ConfigurationError for anything else."""
     if isinstance(value, str | os.PathLike):
         with suppress(TypeError, ValueError):
             if b"\0" not in os.fsencode(path := Path(value)):

@@ -365,13 +365,17 @@ def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
     if embed is None or isinstance(embed, Embeddings):
         return embed
-    if isinstance(embed, str) and (embed in ("auto", "lsa", "minilm") or is_factory(embed)):
-        return embed
+    if isinstance(embed, str):
+        module, _, name = embed.partition(":")
+        if embed in ("auto", "lsa", "minilm") or ("." in module and name):
+            return embed
     try:
         if not isinstance(embed, str) and not callable(embed):
             raise TypeError("it is neither a name nor a function")
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and isinstance(embed, str) and is_factory(embed):
+            return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(
             f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "

@@ -52,9 +52,10 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
     @property
     def plan(self) -> dict[str, Any]:
         """The queries that were run, their settings, and the duration of each stage."""
-        if callable(self._plan):
-            self._plan = dict(self._plan())
-        return self._plan
+        plan = self._plan
+        if callable(plan):
+            plan = self._plan = dict(plan())
+        return plan
 
     def __getstate__(self) -> object:
         self._plan = self.plan  # a copy has no reference to the store

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
+from langchain_hybridgraph import langgraph
 from langchain_hybridgraph.errors import ConfigurationError, TenantError
 from langchain_hybridgraph.langgraph import HybridGraphMemory
 from langchain_hybridgraph.stores import catalog_writes
@@ -302,3 +303,12 @@ def test_embeddings_by_name():
     """The names that a HybridGraphStore accepts are accepted, too."""
     memory = HybridGraphMemory(index={"embed": "langchain_hybridgraph.embeddings.resolve:LSAEmbeddings"})
     assert type(memory.store.embeddings).__name__ == "LSAEmbeddings"
+
+
+def test_a_provider_is_not_a_factory(monkeypatch, tmp_path):
+    """A provider of LangChain is used, even if a package with the provider's name is installed."""
+    (tmp_path / "ollama.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(langgraph, "ensure_embeddings", lambda embed: Words() if embed == "ollama:gemma" else None)
+    memory = HybridGraphMemory(index={"embed": "ollama:gemma"})
+    assert isinstance(memory.store.embeddings, Words)

@@ -3,6 +3,7 @@
 import re
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -58,6 +59,10 @@ def of_call(**options):
             lambda store: store.add_texts(["a"], "m"),
             "must be a list with an entry for each of 1 texts, got 'm'",
         ),
+        (lambda store: store.add_texts(["a"], ids={"x"}), "ids must be a list with an entry for each of 1 texts"),
+        (lambda store: store.add_texts(["a"], vectors=[[1, 2], [3]]), "must be"),
+        (lambda _: HopDecay(vector_weight=np.float32("inf")), "vector_weight must be a number"),
+        (lambda store: HybridRetriever(store).invoke("q", ["handler"]), "got ['handler']; options are passed by name"),
         (lambda store: store.add_texts(["a"], batch_size=0), "batch_size must be an integer ≥ 1, got 0"),
         (lambda store: store.add_documents(None), "documents must be a list of LangChain Documents, got None"),
         (lambda store: store.delete({"cat": 1}), "ids must be a list of ids as strings, got {'cat': 1}"),
@@ -106,6 +111,13 @@ def test_values_that_no_type_excludes_have_an_effect(store, tmp_path):
     assert plan["searched"] == "raw"
     (tmp_path / "empty.yaml").write_text("null\n...\n")
     assert HybridGraphSettings.from_file(tmp_path / "empty.yaml") == HybridGraphSettings()
+
+
+def test_numbers_and_lists_of_other_libraries():
+    """A number of numpy, and the keys of a mapping, are accepted."""
+    assert HopDecay(vector_weight=np.float32(0.5)).vector_weight == 0.5
+    with HybridGraphStore.from_texts(["a bird"], "lsa", ids={"bird": 1}.keys()) as store:
+        assert [chunk.id for chunk in store.get(["bird"])] == ["bird"]
 
 
 def test_messages_can_be_printed():

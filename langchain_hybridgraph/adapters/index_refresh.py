@@ -25,7 +25,14 @@ from langchain_hybridgraph.adapters.documents import Identity
 from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import in_pages
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, ReadOnlyError, StoreError, describe_error
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    HybridGraphError,
+    ReadOnlyError,
+    StoreError,
+    StoreUnavailableError,
+    describe_error,
+)
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -376,7 +383,7 @@ class KeptIndex(DocumentIndex):
         self._language = language
         self._folder = path  # of the files
         self._is_loaded = False  # whether the files in it are loaded
-        self._is_in_memory = False
+        self.has_left_folder = False
         super().__init__((), language=language, id_key=id_key, is_given=False)
 
     def clear(self, identity: Identity) -> None:
@@ -394,9 +401,9 @@ class KeptIndex(DocumentIndex):
         with ExitStack() as stack:
             try:
                 stack.enter_context(self.locked())
-            except ReadOnlyError as error:
+            except (ReadOnlyError, StoreUnavailableError) as error:
                 self._leave_folder(error)
-            if self._is_in_memory:
+            if self.has_left_folder:
                 yield
                 return
             try:
@@ -427,7 +434,7 @@ class KeptIndex(DocumentIndex):
         texts = [(rows[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
         index, self.reason = self.empty_index("tantivy", self._language)
         index.apply(self.index.applied_version + 1, texts, [])
-        self.index, self._is_in_memory, self.locked = index, True, nullcontext
+        self.index, self.has_left_folder, self.locked = index, True, nullcontext
 
     def _open(self, folder: Path) -> None:
         from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
@@ -491,7 +498,7 @@ class KeptIndex(DocumentIndex):
         self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
     ) -> None:
         """Implement :meth:`DocumentIndex.change`; the change is also written to the folder, if possible."""
-        if self._is_in_memory:
+        if self.has_left_folder:
             super().change(add, remove, stored, deleted)
             return
         change = {

@@ -140,7 +140,7 @@ def check_documents(value: Any) -> list[Document]:
 def check_lengths(texts: int, **lists: Any) -> None:
     """Raise ConfigurationError for an argument that is neither None nor a list with an entry for each text."""
     for name, values in lists.items():
-        count = len(values) if isinstance(values, Sized) and not isinstance(values, str) else None
+        count = len(values) if isinstance(values, Sized) and not isinstance(values, str | set | Mapping) else None
         if values is not None and count != texts:
             got = quote_value(values) if count is None else f"{count} entries"
             raise ConfigurationError(f"{name} must be a list with an entry for each of {texts} texts, got {got}")
@@ -155,8 +155,8 @@ def documents_of(
     """
     contents = check_texts("texts", "texts", texts)
     check_lengths(len(contents), metadatas=metadatas, ids=ids)
-    check_texts("ids", "ids", [] if ids is None else ids)
-    documents = [Document(text, id=None if ids is None else ids[place]) for place, text in enumerate(contents)]
+    own_ids = [None] * len(contents) if ids is None else check_texts("ids", "ids", ids)
+    documents = [Document(text, id=id) for text, id in zip(contents, own_ids, strict=True)]
     for document, metadata in zip(documents, metadatas if metadatas is not None else (), strict=False):
         check_mapping("metadata", metadata)
         document.metadata = dict(metadata)

@@ -198,9 +198,10 @@ async def stream_documents(
 def check_config(config: object) -> None:
     """Raise ConfigurationError for k or another value instead of LangChain's config."""
     if not isinstance(config, Mapping | None):
+        example = f": write k={config}" if type(config) is int else ""
         raise ConfigurationError(
             f"the second argument is LangChain's config, a mapping, got {quote_value(config)}; options are passed by "
-            f"name: write k={quote_value(config)}"
+            f"name{example}"
         )
 
 
@@ -235,7 +236,7 @@ def _one_by_one(documents: Sequence[Document], early: Sequence[Document]) -> lis
 
 
 class TextsOfCalls(OrderedDict[str, Value]):
-    """Texts of the calls of a retriever, or values by text. A copied or unpickled retriever has none."""
+    """Texts of the calls of a retriever, or values by text. An unpickled retriever has none."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()

@@ -122,7 +122,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             if adapter is not None and freshness is not None:
                 try:
                     freshness.renew()
-                    if path is None or path.exists():
+                    if not getattr(freshness.texts, "has_left_folder", False):
                         return adapter
                 except (HybridGraphError, OSError):  # the folder cannot be used any more
                     if path is None:

@@ -277,7 +277,9 @@ class Catalog:
             connection.text_factory = str
             try:
                 return connection.execute(sql, values).fetchall()
-            except sqlite3.OperationalError:  # a text is not valid UTF-8, or the same error is raised again
+            except sqlite3.OperationalError as error:
+                if "Could not decode" not in str(error):
+                    raise
                 connection.text_factory = self._decode
                 return connection.execute(sql, values).fetchall()
             finally:

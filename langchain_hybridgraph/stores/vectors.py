@@ -477,13 +477,15 @@ def cosines(matrix: NDArray[np.float32], vector: Vector) -> NDArray[np.float32]:
 def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) -> NDArray[np.float32]:
     """Return the vectors scaled to length 1, as float32; zeros and unit vectors are not scaled.
 
-    Raises ValueError if a vector contains NaN or infinite numbers.
+    Raises ValueError if a vector contains NaN or infinite numbers, or if the vectors have different lengths.
     """
     try:
         with np.errstate(over="ignore"):  # floats that overflow become infinite
             matrix = np.asarray(vectors, np.float32)
-    except (OverflowError, TypeError, ValueError):  # a large int, or other values than numbers
+    except OverflowError:  # a large int
         matrix = np.array(np.inf, np.float32)
+    except (TypeError, ValueError):
+        raise ValueError("vectors must be lists of numbers of equal length") from None
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
     norms = np.sqrt(np.add.reduce(matrix * matrix, axis=-1, keepdims=True))

@@ -71,8 +71,9 @@ class DocumentStore(VectorStore):
         text_list = check_texts("texts", "texts", texts)
         check_lengths(len(text_list), metadatas=metadatas, ids=ids, vectors=vectors)
         errors.check_whole_number("batch_size", batch_size, least=1)
+        own_ids = [None] * len(text_list) if ids is None else list(ids)
         chunks = [
-            chunk_from(text, {} if metadatas is None else metadatas[place], None if ids is None else ids[place])
+            chunk_from(text, {} if metadatas is None else metadatas[place], own_ids[place])
             for place, text in enumerate(text_list)
         ]
         for start in range(0, len(chunks), batch_size):

@@ -373,7 +373,20 @@ def test_an_index_whose_folder_cannot_be_written_continues_in_memory(
         assert ask(retriever, f"code{number}") == []
     result = retriever.retrieve("code4", filter={"number": 4})
     assert (result[0].id, result.degraded, caplog.text.count("is in memory, not in")) == ("p4", (), 1)
-    assert ask(HybridRetriever(store, index={"path": folder_index / "index"}), "part2") == ["v2"]
+    monkeypatch.undo()
+    next_retriever = HybridRetriever(store, index={"path": folder_index / "index"})
+    assert ask(next_retriever, "part2") == ["v2"]
+    assert not next_retriever.index.adapter.texts.has_left_folder
+
+
+def test_an_index_whose_folder_is_deleted_continues_in_memory(folder_index):
+    """A retriever finds texts that are added after its folder was deleted."""
+    store = notes(folder_index)
+    retriever = opened(store, folder_index)
+    shutil.rmtree(folder_index / "index")
+    store.add_texts(["Valve part1 is new."], ids=["v1"])
+    result = retriever.retrieve("part1")
+    assert (result[0].id, result.degraded) == ("v1", ())
 
 
 @pytest.mark.parametrize("how", ["deleted", "unusable"])
