@@ -63,7 +63,7 @@ def _check_turn(turn: list[str]) -> list[str]:
         hint = f"{nearest(turn[0], ROLES)}expected one of {', '.join(ROLES)}"
         raise ValueError(f"the role {quote_value(turn[0])} is unknown; {hint}")
     if not turn[1].strip():
-        raise ValueError("a turn must have a text; leave it out")
+        raise ValueError("a turn without a text cannot be stored: leave out the turn")
     return turn
 
 

@@ -18,14 +18,6 @@ from langchain_hybridgraph.registry import nearest
 
 # Stop words for searches, and function words of languages.
 
-# Tantivy has stop words for these languages; its English list lacks question words.
-TANTIVY_STOP_WORD_LANGUAGES = frozenset(
-    {
-        "danish", "dutch", "finnish", "french", "german", "hungarian",
-        "italian", "norwegian", "portuguese", "russian", "spanish", "swedish",
-    }
-)  # fmt: skip
-
 # Snowball's English list and the remains of contractions. Mean nDCG@10 over thirteen evaluation sets: .605; with the
 # 33 words of Tantivy and Lucene .587 (lower on every set), without stop words .585.
 _ENGLISH = """
@@ -180,6 +172,8 @@ _STEMMED = {
     "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian", "sv": "swedish", "ta": "tamil",
     "tr": "turkish",
 }  # fmt: skip
+# Tantivy has a stemmer but no stop words for these languages. Its English list of stop words lacks question words.
+_WITHOUT_STOP_WORDS = frozenset(["arabic", "english", "greek", "romanian", "tamil", "turkish"])
 _UNSTEMMED = {
     "hi": "hindi", "ja": "japanese", "ko": "korean", "th": "thai", "vi": "vietnamese", "zh": "chinese",
 }  # fmt: skip
@@ -345,7 +339,7 @@ def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -
     keep: Callable[[str], object] = bool
     if without_stop_words and language == "english":
         keep = _is_not_english_stop_word
-    elif without_stop_words and language in TANTIVY_STOP_WORD_LANGUAGES:
+    elif without_stop_words and language in frozenset(_STEMMED.values()) - _WITHOUT_STOP_WORDS:
         keep = _tantivy_steps(stop_words=language) or bool
     stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
     lower = _turkish_lower if language == "turkish" else str.lower

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
-from langchain_hybridgraph.text.analyzer import FunctionWords, Unaccented, combining_marks, function_words
+from langchain_hybridgraph.text.analyzer import UNSPACED, FunctionWords, Unaccented, combining_marks, function_words
 
 # A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
 # marks. A single word at the beginning of a sentence is a name only if the document also capitalises it inside a
@@ -99,14 +99,9 @@ def join_words(words: Iterable[str]) -> str:
 
 Pieces = list[tuple[str, str]]  # (text before a word, the word)
 
-# Han, kana, Hangul; Thai, Lao, Burmese, Khmer.
-_UNSPACED = (
-    "\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
-    "\U00020000-\U0003ffff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-)
-_CHARACTERS = re.compile(f"[{_UNSPACED}]")
-_BETWEEN_CHARACTERS = re.compile(f"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
-_SCRIPT_RUN = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_CHARACTERS = re.compile(f"[{UNSPACED}]")
+_BETWEEN_CHARACTERS = re.compile(f"(?<=[{UNSPACED}]) (?=[{UNSPACED}])")
+_SCRIPT_RUN = re.compile(f"[{UNSPACED}]|[^{UNSPACED}]+")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 # A piece begins at the start of the text or after a word, so that a run of punctuation is scanned once, not once per
 # character.
