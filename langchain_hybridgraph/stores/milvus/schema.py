@@ -219,8 +219,6 @@ def _create_collection(connection: MilvusConnection, name: str, schema: Collecti
         connection.call("create_collection", collection_name=name, schema=schema, properties=properties)
         # The call need not wait for the index (sync=True): that of an empty collection is ready immediately.
         connection.call("create_index", collection_name=name, index_params=indexes, sync=False)
-    except errors.StoreUnavailableError:
-        raise
     except errors.StoreError:
         if not connection.call("has_collection", collection_name=name):  # another process may have created it
             raise
@@ -238,7 +236,6 @@ class StoredRow(NamedTuple):
 
     chunk: Chunk
     added_at: int  # nanoseconds since 1970
-    content_hash: str
     vector: Vector | None = None
     neighbours: Sequence[str] = ()  # neighbours that the chunk had when the list was last written
     words: str = ""  # see words_of; "" if they were not requested
@@ -320,7 +317,6 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
     return StoredRow(
         chunk,
         int(entity["added_at"]),
-        entity["content_hash"],
         None if vector is None else np.asarray(vector, np.float32),
         entity.get("neighbours") or (),
         entity.get("words") or "",

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
-CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "content_hash", "neighbours")
+CHUNK_FIELDS = ("id", "text", "metadata", "document", "parent", "added_at", "neighbours")
 # Fields that scoring a chunk needs as well.
 SCORED_FIELDS = (*CHUNK_FIELDS, "vector", "words")
 # Seconds for which a row that has been read is not read again, except with "Strong" consistency.
