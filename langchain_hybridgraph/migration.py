@@ -36,15 +36,11 @@ TIMES = frozenset({"valid_from", "valid_until", "updated_at", "created_at"})
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport(Serializable):
-    """Numbers of records that were copied, by kind, and ``problems`` of the copy.
-
-    ``resumed`` tells whether the destination already contained a part of the copy.
-    """
+    """Numbers of records that were copied, by kind, and ``problems`` of the copy."""
 
     source: str
     destination: str
     copied: Mapping[str, int]
-    resumed: bool = False
     seconds: float = 0.0
     problems: Sequence[str] = ()
 
@@ -54,7 +50,7 @@ class MigrationReport(Serializable):
         return not self.problems
 
     def __str__(self) -> str:
-        lines = [f"{'continued' if self.resumed else 'copied'} {self.source} to {self.destination}"]
+        lines = [f"copied {self.source} to {self.destination}"]
         lines += [f"  {name:<10}{count:>12,}" for name, count in self.copied.items()]
         return "\n".join([*lines, f"took {self.seconds:.1f} s"])
 
@@ -94,13 +90,12 @@ def migrate(
             "the source has the embedding 'lsa', whose model is fitted to its texts and cannot be stored in Milvus: "
             "ingest the documents into Milvus with another embedding"
         )
-    copied, resumed, problems = Counter[str](), False, list[str]()
+    copied, problems = Counter[str](), list[str]()
     with showing(progress):
         for tenant in tenants:
             scope = Scope(tenant=tenant)
             with closing(old.open(tenant, read_only=True)) as reader, closing(new.open(tenant)) as writer:
                 _check_contents(reader, writer, scope, old, new)
-                resumed = resumed or len(writer) > 0
                 for records in _pages(reader, scope, "copying"):
                     writer.upsert(records.pop("chunks", ()), **records)
                 writer.flush()
@@ -114,7 +109,7 @@ def migrate(
                 if isinstance(writer, EmbeddedStore):
                     problems += writer.admin.check().problems
     seconds = time.monotonic() - started_at
-    return MigrationReport(str(old), str(new), dict(copied), resumed, seconds, tuple(problems))
+    return MigrationReport(str(old), str(new), dict(copied), seconds, tuple(problems))
 
 
 class _Location:
