@@ -128,7 +128,7 @@ def existing_store(
 ) -> HybridGraphStore | MilvusStore:
     """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
     if uri := milvus_uri(index):
-        return _open_milvus(uri, embedding, tenant, config)
+        return _open_milvus(uri, embedding, tenant, config, embeds=embeds)
     return existing(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only, embeds=embeds)
 
 
