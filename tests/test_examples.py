@@ -65,6 +65,22 @@ def test_rag_chain(run):
     assert "Invoices" not in prompt(request)
 
 
+def test_agent_whose_filter_is_wrong(run):
+    """A call with an invalid filter is returned to the model, which then corrects it."""
+
+    def answer(request):
+        last = request["messages"][-1]
+        if last["role"] == "user":
+            return {"query": "import", "filter": {"area": "weather"}}
+        if "area" in last["content"] and "import" in last["content"] and "[1]" not in last["content"]:
+            return {"query": "import", "filter": {"area": "import"}}
+        return "Addresses."
+
+    printed, _ = run("agent.py", answer)
+    assert "reads CSV" in printed
+    assert printed.count("ai: Addresses.") == 2
+
+
 def test_llama_index_query_engine(run, monkeypatch):
     """The LlamaIndex example finds the passage that another one leads to, without calling a model."""
     pytest.importorskip("llama_index.core")

@@ -117,12 +117,19 @@ def existing(
     return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
 
 
-def existing_store(index: Path, **options: Any) -> HybridGraphStore | MilvusStore:
+def existing_store(
+    index: Path,
+    *,
+    embedding: str | None,
+    tenant: str | None,
+    config: Path | None,
+    read_only: bool = False,
+    embeds: bool = True,
+) -> HybridGraphStore | MilvusStore:
     """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
     if uri := milvus_uri(index):
-        options.pop("read_only", None)
-        return _open_milvus(uri, **options)
-    return existing(index, **options)
+        return _open_milvus(uri, embedding, tenant, config, embeds=embeds)
+    return existing(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only, embeds=embeds)
 
 
 def existing_or_new(

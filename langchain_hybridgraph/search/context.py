@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain, filterfalse
-from operator import itemgetter
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
@@ -322,7 +321,7 @@ def read_hits(context: SearchContext, candidates: Candidates, n: int) -> Search[
             part = fused[start : start + n]
             start += len(part)
             chunks = candidates.chunks
-            ids = list(filterfalse(chunks.__contains__, map(itemgetter(0), part)))
+            ids = [one.id for one in part if one.id not in chunks]
             if ids and implements(store, protocols.HasOriginals):
                 new = [id for id in ids if id not in chunks_from_sources]
                 originals = yield from look_up_originals(context, new)

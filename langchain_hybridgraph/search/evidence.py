@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from math import isnan
-from operator import ne
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
@@ -113,7 +111,7 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
         sources = sorted(sorted(scores), key=scores.__getitem__, reverse=True)[: self.sources]
-        shared, *others = self._kinds(graph, sources, np.array(list(map(scores.__getitem__, sources))) / best)
+        shared, *others = self._kinds(graph, sources, np.array([scores[source] for source in sources]) / best)
         evidence = _join([*others, self._with_coverage(shared, np.full(len(shared.node), DEFAULT_COVERAGE))])
         likely = self._best_chunks(graph, evidence, scores, vector)
         if likely is not evidence:
@@ -153,7 +151,7 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         ]
         kinds = [kind._replace(strength=kind.strength * worth[kind.source]) for kind in kinds]
         kinds.append(self._by_question(graph, nodes_of_names[::2], nodes_of_names[1::2]))
-        return list(map(_strongest, kinds))
+        return [_strongest(kind) for kind in kinds]
 
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""
@@ -281,7 +279,7 @@ class _EntityMentions(NamedTuple):
         """Collect the sources' mentions of entities. A source's mention of its own title is left out."""
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
-        pairs = list(zip(mentions.origin.tolist(), map(ids.__getitem__, place.tolist()), strict=True))
+        pairs = list(zip(mentions.origin.tolist(), [ids[number] for number in place.tolist()], strict=True))
         own_titles: set[tuple[int, str]] = set()
         for source, id in pairs:
             if id.startswith(TITLE):
@@ -378,9 +376,9 @@ def _reached_chunks(  # noqa: PLR0917
     origins |= {id: id for id in seeds if id not in origins}
     ids, begins = list(origins), [origin or id for id, origin in origins.items()]
     strength = np.append(evidence.strength, np.zeros(len(ids) - len(evidence.node)))
-    has_source = np.array(list(map(ne, ids, begins)), np.bool_)
-    seed = np.array(list(map(seeds.get, begins, repeat(0.0))))
-    own = np.array(list(map(seeds.get, ids, repeat(np.nan))))
+    has_source = np.array([id != begin for id, begin in zip(ids, begins, strict=True)], np.bool_)
+    seed = np.array([seeds.get(begin, 0.0) for begin in begins])
+    own = np.array([seeds.get(id, np.nan) for id in ids])
     if vector is not None and getattr(score, "needs_own", True):
         new = np.flatnonzero(np.isnan(own))
         nodes = graph.nodes([ids[place] for place in new.tolist()])

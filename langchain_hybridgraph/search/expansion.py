@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from operator import and_, attrgetter, itemgetter
+from operator import and_, itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -91,7 +91,7 @@ class Expansion:
 
         ``best`` are the hits that are seeds (:meth:`seed_hits`), ``strength`` is from :meth:`strengths`.
         """
-        ids = map(attrgetter("chunk.id"), best) if self.seed_ids is None else dict.fromkeys(self.seed_ids)
+        ids = [hit.id for hit in best] if self.seed_ids is None else dict.fromkeys(self.seed_ids)
         return sorted([(id, strength.get(id, 1.0)) for id in sorted(ids)], key=itemgetter(1), reverse=True)
 
     @property
@@ -164,7 +164,7 @@ class Expansion:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
         score = self.score
         if scores.is_mixed(score):
-            best = max(map(itemgetter(1), own.values()), default=0.0)
+            best = max((one.score for one in own.values()), default=0.0)
             fused = {id: own[id] for id in strength}
             for each in chunks:
                 before = own[each.id].score
@@ -193,7 +193,7 @@ class Expansion:
         first = self.rank_constant + 1
         graph = {id: self.share * first / (first + place) for place, id in enumerate(ranked)}
         fused = []
-        for before in map(own.__getitem__, ids):
+        for before in [own[id] for id in ids]:
             added = graph.get(before.id, 0.0)
             parts = {name: (1 - self.share) * part for name, part in before.parts.items()}
             parts |= {"graph": added} if added else {}

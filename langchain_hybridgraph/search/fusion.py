@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -162,7 +161,7 @@ class ConvexCombination:
         for ranking, weight in _weighed(rankings):
             scale = self._scale(ranking)
             weighed.append((ranking, scale, weight * scale.trust))
-        total = math.fsum(map(itemgetter(2), weighed))
+        total = math.fsum(weight for _, _, weight in weighed)
         similar = 1 - max(exact.values(), default=0.0)
         parts: dict[str, dict[str, float]] = {}
         for id in _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids:
@@ -336,9 +335,9 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
     """Return the rankings that have entries, with weights that include those of the empty rankings."""
-    answering = list(filter(attrgetter("entries"), rankings))
-    total = math.fsum(map(attrgetter("weight"), rankings))
-    present = math.fsum(map(attrgetter("weight"), answering))
+    answering = [ranking for ranking in rankings if ranking.entries]
+    total = math.fsum(ranking.weight for ranking in rankings)
+    present = math.fsum(ranking.weight for ranking in answering)
     if present == 0:
         return [(ranking, (total or 1.0) / len(answering)) for ranking in answering]
     return [(ranking, ranking.weight * (total / present)) for ranking in answering]
@@ -352,7 +351,7 @@ def _ranks(ranking: Ranking) -> dict[str, int]:
 
 
 def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
-    return dict.fromkeys(map(itemgetter(0), chain.from_iterable(map(attrgetter("entries"), rankings))))
+    return dict.fromkeys([entry.id for ranking in rankings for entry in ranking.entries])
 
 
 def _clipped(value: float) -> float:
@@ -385,8 +384,7 @@ def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: 
 def _best_first(parts: dict[str, dict[str, float]]) -> list[FusedCandidate]:
     # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
     # above 1.
-    scores = map(min, map(math.fsum, map(dict.values, parts.values())), repeat(1.0))
-    fused = list(map(FusedCandidate, parts, scores, parts.values()))
+    fused = [FusedCandidate(id, min(math.fsum(part.values()), 1.0), part) for id, part in parts.items()]
     # A stable sort keeps equal scores in order of id.
     fused.sort(key=itemgetter(0))
     fused.sort(key=itemgetter(1), reverse=True)

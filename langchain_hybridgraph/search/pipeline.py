@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import filterfalse, islice
-from operator import attrgetter, itemgetter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -170,7 +169,7 @@ def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Sear
     """Return the candidates of all sources, scored by every source that can score them."""
     rankings, source_ids = [], []
     for source, result in results.items():
-        scores = dict(map(itemgetter(0, 1), result.entries))
+        scores = {entry.id: entry.score for entry in result.entries}
         rankings.append(
             Ranking(source.name, source.weight, result.entries, scores, result.bound, result.background, result.exact)
         )
@@ -184,7 +183,7 @@ def add_scores(context: SearchContext, candidates: Candidates, ids: Iterable[str
     """Return the candidates with missing scores for the chunks ``ids``, computed by every source that can."""
     rankings, calls = list(candidates.rankings), {}
     for position, (source, result) in enumerate(candidates.results.items()):
-        missing = list(filterfalse(rankings[position].scores.__contains__, ids))
+        missing = [id for id in ids if id not in rankings[position].scores]
         if missing and (call := source.score(context.query, result, missing)) is not None:
             calls[position] = call
     if not calls:
@@ -200,12 +199,12 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     for_k = getattr(fusion, "for_k", None)
     method = getattr(fusion, "method", "hybrid")
-    sources = list(map(attrgetter("source"), filter(attrgetter("entries"), rankings)))
+    sources = [ranking.source for ranking in rankings if ranking.entries]
     trace.method = method if len(sources) > 1 else "".join(sources) or method
 
     def call_fusion() -> Sequence[FusedCandidate]:
         fused = (fusion if for_k is None else for_k(context.query.k))(rankings)
-        if not all(map(math.isfinite, map(itemgetter(1), fused))):
+        if not all(math.isfinite(candidate.score) for candidate in fused):
             raise ValueError("a score is not a finite number")
         return fused
 
@@ -240,7 +239,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         if expansion.picks_seeds and not seed_hits and (hits or expansion.is_graph_only):
             labels = ", ".join(map(repr, sorted(expansion.seed_labels))) or "any"
             trace.degrade("no-seeds", f"no text that the search found meets seed_filter and seed_labels ({labels:.80})")
-        seed_chunks = list(map(attrgetter("chunk.id"), seed_hits))
+        seed_chunks = [hit.id for hit in seed_hits]
     else:
         is_chunk = yield from _resolve_seed_ids(context, expansion.seed_ids)
         expansion = replace(expansion, seed_ids=tuple(is_chunk))
@@ -399,7 +398,7 @@ def admit(context: SearchContext, candidates: Candidates) -> Search[list[Hit]]:
     n = context.limits.hits
     hits = yield from read_hits(context, candidates, n)
     while candidates.complete is not None:
-        if list(map(attrgetter("chunk.id"), hits)) == list(map(itemgetter(0), candidates.fused_candidates[:n])):
+        if [hit.id for hit in hits] == [one.id for one in candidates.fused_candidates[:n]]:
             break
         candidates = yield from candidates.complete()
         hits = yield from read_hits(context, candidates, n)
@@ -551,10 +550,10 @@ def select_hits(
     if mmr_lambda is not None and vectors is not None:
         scores = np.array([hits[place].score for place in places])
         # Of a generator, only as many places as the result needs are computed.
-        order: Iterable[int] = map(places.__getitem__, marginal_relevance(scores, vectors[places], mmr_lambda))
+        order: Iterable[int] = (places[place] for place in marginal_relevance(scores, vectors[places], mmr_lambda))
     else:
         order = places
-    ordered: Iterable[Hit] = map(hits.__getitem__, order)
+    ordered: Iterable[Hit] = (hits[place] for place in order)
     if max_per_document is not None:
         ordered = _capped(ordered, max_per_document)
     if not graph_slots:
@@ -617,7 +616,7 @@ def calibrate(context: SearchContext, hits: list[Hit], answerability: Answerabil
 def describe(context: SearchContext, hits: list[Hit], candidates: Candidates) -> Search[list[Hit]]:
     """Return the hits; those reached through edges get a description of the last edges, if these can be read."""
     graph = candidates.graph
-    graph_hits = [] if graph is None else list(filter(attrgetter("hops"), hits))
+    graph_hits = [] if graph is None else [hit for hit in hits if hit.hops]
     if graph is None or not graph_hits:
         return hits
     pairs = [step for hit in graph_hits for step in steps(hit)]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter, mul
+from operator import mul
 from typing import Any
 
 from langchain_hybridgraph.chunks import Chunk
@@ -75,7 +75,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
         return None
     if estimate.is_undecided:
         context.trace.degrade("too-few-texts")
-    best, pipeline = max(map(attrgetter("score"), hits), default=0.0), context.pipeline
+    best, pipeline = max((hit.score for hit in hits), default=0.0), context.pipeline
     if (
         best <= 0
         or pipeline.scoring is not None

@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -278,7 +277,7 @@ class Reader:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         with self._index.guard:
             table = self._index.rows
-            scores = self._index.keywords.query(methodcaller("scores", text, table.rows(ids)))
+            scores = self._index.keywords.query(lambda index: index.scores(text, table.rows(ids)))
             return dict(zip(table.ids(scores), scores.values(), strict=True))
 
 

@@ -211,7 +211,8 @@ class KeywordIndex(ABC):
         """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs."""
         question, hits = self.question(text), self.search(text, n, allowed_rows)
         exact = self.exact_matches(text, allowed_rows)
-        entries = list(map(ScoredId, ids_of(map(itemgetter(0), hits)), map(itemgetter(1), hits)))
+        ids = ids_of(row for row, _ in hits)
+        entries = [ScoredId(id, score) for id, (_, score) in zip(ids, hits, strict=True)]
         entries.sort(key=itemgetter(0))
         entries.sort(key=itemgetter(1), reverse=True)  # a stable sort
         return SourceResult(

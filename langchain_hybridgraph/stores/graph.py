@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -604,7 +603,7 @@ def _enlarge(values: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
 def _select(columns: Columns, selection: Mask | Integers) -> Columns:
     """Return the entries at these positions, or those for which this mask is True."""
     each: Any = columns
-    selected: Columns = each._make(map(itemgetter(selection), each))
+    selected: Columns = each._make([column[selection] for column in each])
     return selected
 
 

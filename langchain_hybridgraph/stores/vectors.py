@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -531,8 +531,7 @@ def _sums(
 ) -> NDArray[np.uint32]:
     """Return the CRC-32 of each row's vector, together with its text hash if ``texts`` has them."""
     if texts is None:
-        vectors: Iterable[Any] = map(matrix.__getitem__, rows.tolist())
-        return np.array(list(map(zlib.crc32, vectors)), "<u4")
+        return np.array([zlib.crc32(matrix[row]) for row in rows.tolist()], "<u4")
     each = zip(rows.tolist(), texts, strict=True)
     return np.array([zlib.crc32(matrix[row], zlib.crc32(text)) for row, text in each], "<u4")
 

@@ -121,6 +121,16 @@ def test_pieces_are_slices_that_cover_every_word(text, size, overlap):
     assert not any(0 < e < len(text) and not text[e - 1].isspace() and not text[e].isspace() for e in edges)
 
 
+@given(prose, prose, st.integers(4, 40))
+def test_a_section_does_not_depend_on_the_text_before_it(before, text, size):
+    """The pieces of a section do not depend on the text above its heading."""
+    section = f"## Here\n\n{text}".replace("```", "")
+    splitter = RecursiveSplitter(size, 2, join_sections=False)
+    alone = texts(splitter, section)
+    below = texts(splitter, before.replace("```", "") + "\n\nend of it\n" + section)
+    assert below[-len(alone) :] == alone
+
+
 # -- parents and children --------------------------------------------------------------------------------------------
 
 

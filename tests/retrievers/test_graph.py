@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from langchain_core.documents import Document
@@ -283,6 +285,16 @@ def test_min_weight_is_the_minimum_weight_of_an_edge(store):
     for least, expected in ((0.9, {"C", "D"}), (0.95, {"C"})):
         hits = hop_decay(store, graph=edges_from(least)).retrieve("q").hits
         assert {hit.id for hit in hits if hit.hops} == expected
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_min_weight_applies_to_every_preset(store, preset):
+    """With min_weight=1, every preset traverses only the edge of weight 1, from B to C."""
+    traversal = replace(PRESETS[preset].traversal, min_weight=1.0)
+    hits = GraphRetriever(store, preset=preset, graph={"seed_k": 2, "traversal": traversal}).retrieve("q").hits
+    steps = {step for hit in hits for step in zip(hit.path, hit.path[1:], strict=False)}
+    assert steps
+    assert steps <= {("B", "C"), ("C", "B")}
 
 
 # -- what is returned ---------------------------------------------------------------------------------------------

@@ -608,3 +608,13 @@ def test_summaries_outlive_the_model(tmp_path):
     assert "no-layers" not in result.degraded
     assert "lib/cars" in uris(result)
     store.close()
+
+
+def test_the_repr_of_find_is_short():
+    """The repr of the result of find has the uris, the time and the degradation reasons."""
+    metadatas = [{"uri": f"a/{n:02}.md"} for n in range(30)]
+    with HybridGraphStore.from_texts(["Ada likes tea."] * 30, "lsa", metadatas) as store:
+        text = repr(HierarchicalRetriever(store, k=30).find("tea"))
+    assert text.startswith("FindResult(['a/00.md', 'a/01.md', ")
+    assert text.endswith(" ms, degraded=['no-layers'])")
+    assert len(text) < 300

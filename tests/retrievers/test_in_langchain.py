@@ -9,11 +9,13 @@ from langchain_classic.chains.combine_documents import create_stuff_documents_ch
 from langchain_classic.retrievers import (
     EnsembleRetriever,
     MergerRetriever,
+    MultiQueryRetriever,
     MultiVectorRetriever,
     ParentDocumentRetriever,
 )
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.retrievers import BaseRetriever
@@ -193,6 +195,14 @@ def test_create_retriever_tool(store):
 
 
 # -- classes around a vector store ---------------------------------------------------------------------------------
+
+
+def test_multi_query_retriever(store):
+    """MultiQueryRetriever returns a Document that answers several questions once."""
+    model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
+    documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
+    assert len(documents) > 2
+    assert len(ids(documents)) == len(set(ids(documents)))
 
 
 def test_multi_vector_retriever_over_our_store():

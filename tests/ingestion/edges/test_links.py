@@ -93,6 +93,14 @@ def test_wiki_links_reach_documents_of_earlier_ingests(link):
     assert before == targets(store, "a.md#0") == ["p/My_Notes.md#0" if link == "my notes" else "p/1.md#0"]
 
 
+def test_an_ambiguous_title_of_earlier_documents_is_not_resolved():
+    """A wiki link by a title that two earlier documents have leads to neither of them."""
+    store = HybridGraphStore(None)
+    ingest([page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")], store, edges=[LinkEdges()])
+    ingest([page("[[Same]]", "a.md")], store, edges=[LinkEdges()])
+    assert targets(store, "a.md#0") == ["Same#0"]
+
+
 def test_links_metadata_names_ids_urls_and_titles():
     """The metadata field ``links`` may contain ids, URLs and titles; its edges start at the document's first chunk."""
     pages = [page("x", "s1", id="one"), page("x", "https://x.org/two"), page("# Three\n\nx", "s3")]

@@ -90,6 +90,14 @@ def test_small_talk_is_not_searched(hybrid, store, text, history):
     assert len(retriever.retrieve_with_context(text, history, vector=vector)) > 0
 
 
+def test_ten_thousand_turns_are_read_at_their_ends(hybrid):
+    """The context of ten thousand turns contains only the first question, the last question and the last answer."""
+    turns = [*HISTORY, *["User: Really?", "Assistant: Yes."] * 5_000]
+    result = AdvancedRetriever(hybrid, k=1).retrieve_with_context("how fast?", turns)
+    assert ids(result) == ["roadster"]
+    assert result.plan["context"] == "Which car is red? Really? Yes."
+
+
 def test_a_complete_question_is_not_changed(hybrid):
     """A complete question on a new topic gives the same result as without a history."""
     query = "Which flour and salt does bread need in winter?"
