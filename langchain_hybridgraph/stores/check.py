@@ -25,7 +25,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.access import Writer
-from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode
+from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode, check_pages
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
 from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
 from langchain_hybridgraph.stores.index import CATALOG, SUMMARIES, IndexFolder, IndexSettings, copy_index, read_facts
@@ -252,7 +252,7 @@ class Maintenance:
         nothing is left at ``destination``. Summaries of directories that are damaged are left out.
 
         Raises ConfigurationError for a destination inside the index, or one that exists and is not an empty folder, and
-        StoreError for an index in memory, or if a file cannot be read or written.
+        StoreError for an index in memory, a damaged catalog, or a file that cannot be read or written.
         """
         source, path = self._index.settings.path, as_path("destination", destination).absolute()
         if source is None:
@@ -282,6 +282,8 @@ class Maintenance:
         try:
             if (summaries := self._summaries()) is not None:
                 stack.enter_context(summaries._index.writer())
+                with summaries._index.catalog.reading() as connection:
+                    check_pages(connection)
         except StoreLockedError:
             raise
         except StoreError as error:

@@ -238,7 +238,7 @@ def test_an_altered_text_is_named(folder):
 def test_a_damaged_schema_is_one_named_error(folder, new):
     """An index whose schema is damaged raises NotAnIndexError with the file and the way back."""
     change_bytes(folder, b"CREATE TABLE learned", new)
-    with pytest.raises(NotAnIndexError, match=r"catalogue.sqlite is not a catalog .*restore the index from a backup"):
+    with pytest.raises(NotAnIndexError, match=r"catalogue.sqlite is damaged .*restore the index from a backup"):
         open_words(folder)
 
 
@@ -311,6 +311,26 @@ def test_a_file_that_is_not_a_catalog_is_refused(folder, content):
     with pytest.raises(StoreError) as caught:
         open_words(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_damaged_pages_are_reported_by_every_command(folder, tmp_path):
+    """If pages of an index within the catalog are overwritten, check, stats, repair and backup name the file."""
+    with closing(open_words(folder)) as store:
+        store.admin.check()
+        store._index.catalog.checkpoint()
+    file = folder / "catalogue.sqlite"
+    with closing(sqlite3.connect(file)) as connection:
+        offsets = connection.execute("SELECT pgoffset FROM dbstat WHERE name = 'sqlite_autoindex_nodes_2'").fetchall()
+    with file.open("r+b") as raw:
+        for (offset,) in offsets:
+            raw.seek(offset)
+            raw.write(b"\x55" * 3_000)
+    backup = tmp_path / "backup"
+    with closing(open_words(folder)) as store:
+        for command in (store.admin.check, store.admin.stats, store.admin.repair, lambda: store.admin.backup(backup)):
+            with pytest.raises(StoreError, match=r"catalogue.sqlite is damaged .*restore the index from a backup"):
+                command()
+    assert not backup.exists()
 
 
 def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
