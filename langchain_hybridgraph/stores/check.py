@@ -46,7 +46,8 @@ class CheckReport(Serializable):
     """Result of ``check``; if ``problems`` is empty, the checked parts of the index agree.
 
     ``unchecked`` lists the parts that were not checked, for example because another process was writing. ``notes``
-    report edges to ids that are not in the index, such as links to documents that have not been ingested.
+    report edges to ids that are not in the index, such as links to documents that have not been ingested, and a damaged
+    keyword index that was rebuilt when the index was opened.
     """
 
     problems: tuple[str, ...] = ()
@@ -86,16 +87,12 @@ class Maintenance:
             other = CheckReport((f"{str(error).partition(': ')[0]}; repair() writes them again",))
         if other is None:
             return report
-        problems, unchecked = (
-            [f"summaries of directories: {line}" for line in lines] for lines in (other.problems, other.unchecked)
-        )
+        lines = {
+            name: (*getattr(report, name), *(f"summaries of directories: {line}" for line in getattr(other, name)))
+            for name in ("problems", "unchecked", "notes")
+        }
         layers = {"layers": other.counts["chunks"]} if other.counts else {}
-        return replace(
-            report,
-            problems=(*report.problems, *problems),
-            unchecked=(*report.unchecked, *unchecked),
-            counts={**report.counts, **layers},
-        )
+        return CheckReport(**lines, counts={**report.counts, **layers})
 
     def _check(self) -> CheckReport:
         index, catalog = self._index, self._index.catalog
@@ -119,8 +116,11 @@ class Maintenance:
             faults = self._keyword_faults(version, set(texts), is_writer)
             problems += faults or []
         unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
-        note = "edges have an end that is not in the index; an edge has no effect until both ends are in it"
-        notes = (f"{orphans:,} {note}",) if orphans else ()
+        rebuilt = index.keywords.rebuilt
+        notes = (f"the keyword index was damaged and has been rebuilt from the texts: {rebuilt}",) if rebuilt else ()
+        if orphans:
+            note = "edges have an end that is not in the index; an edge has no effect until both ends are in it"
+            notes += (f"{orphans:,} {note}",)
         return CheckReport(tuple(problems), unchecked, {"chunks": len(texts), "edges": edges}, notes)
 
     def _try_step(self) -> list[str]:

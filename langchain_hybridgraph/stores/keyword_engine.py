@@ -52,6 +52,8 @@ class KeywordEngine:
         self._opening = threading.RLock()
         self._complete: tuple[KeywordIndex, int] | None = None
         self.reason: str | None = None
+        self.rebuilt: str | None = None
+        """Reason why the index on disk could not be opened and was rebuilt, or None."""
 
     @property
     def index(self) -> KeywordIndex:
@@ -144,8 +146,9 @@ class KeywordEngine:
             index = self._tantivy()
         except StoreError as error:
             if self._is_usable():
-                logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, error)
+                logger.warning("the keyword index is rebuilt: %s", error)
                 self.rebuild(version)
+                self.rebuilt = str(error)
                 return
             index = self.index
         was_complete = self._complete == (index, index.applied_version)
@@ -192,7 +195,7 @@ class KeywordEngine:
                 ) from error
             texts = reporting(self._texts(), "index", self._catalog.count_rows(), "chunks")
             index.apply(version, texts, [])
-            self._index, self.reason = index, None
+            self._index, self.reason, self.rebuilt = index, None, None
             self._complete = index, version
 
     def _is_usable(self) -> bool:

@@ -342,6 +342,17 @@ def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
         store.get_by_ids(list(TEXTS))
 
 
+def test_check_notes_a_keyword_index_that_was_rebuilt(folder):
+    """If a file of the keyword index is truncated, a writer rebuilds it, and check names the file in a note."""
+    (file,) = (folder / "keywords").glob("*.term")
+    os.truncate(file, 100)
+    for notes in ((f"keyword index {file.parent}: the file {file.name} is damaged or missing",), ()):
+        with closing(open_words(folder)) as store:
+            report = store.admin.check()
+        assert [note.partition("cannot open the ")[2] for note in report.notes] == list(notes)
+    assert_sound(folder)
+
+
 # -- without Tantivy --------------------------------------------------------------------------------------------------
 
 WITHOUT_TANTIVY = """
