@@ -493,5 +493,10 @@ def equivalent_options(name: str, value: Any) -> dict[str, Any]:
 
 
 def call_text(options: Mapping[str, Any]) -> str:
-    """Return options as they are written in a call."""
-    return ", ".join(f"{name}={quote_value(value)}" for name, value in options.items())
+    """Return options as they are written in a call; a long value becomes a variable.
+
+    >>> call_text({"k": 3, "conversation_history": ["a message of the conversation"] * 14})
+    'k=3, conversation_history=history'
+    """
+    texts = {name: quote_value(value) for name, value in options.items()}
+    return ", ".join(f"{name}={text if len(text) <= 100 else name.split('_')[-1]}" for name, text in texts.items())
