@@ -240,7 +240,7 @@ def _described(annotation: Any, metadata: Sequence[object]) -> str:
 class OptionModel(BaseModel):
     """Base class of models with options, whose descriptions are the docstrings of the fields."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
 class OptionGroup(OptionModel):

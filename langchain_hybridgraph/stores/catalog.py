@@ -221,7 +221,7 @@ class Catalog:
                 'pip install --upgrade "langchain-hybridgraph"'
             )
 
-    def _explain(self, error: Exception, text: str) -> str:
+    def _explain(self, error: Exception, text: str = "") -> str:
         """Return the message for an error of SQLite: what to do if the catalog is damaged, or else this text."""
         is_damaged = type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeDecodeError)
         cause = "its schema" if isinstance(error, UnicodeDecodeError) else " ".join(str(error).split())
@@ -241,8 +241,8 @@ class Catalog:
                 with self._borrowed() as connection:
                     yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            text = f"the catalog {self._path or 'in memory'} cannot be read"
-            raise errors.StoreError(self._explain(error, text)) from error
+            message = self._explain(error, f"the catalog {self._path or 'in memory'} cannot be read")
+            raise errors.StoreError(message) from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -408,7 +408,7 @@ class Catalog:
         """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
         facts = dict(self.query("SELECT name, value FROM about"))
         if not facts.keys() >= _TEXT_FACTS or not all(isinstance(facts.get(name), int) for name in _NUMERIC_FACTS):
-            raise self._damaged("a fact about the index")
+            raise errors.NotAnIndexError(self._explain(sqlite3.DatabaseError("a fact about the index")))
         return facts
 
     def version(self) -> int:
@@ -416,7 +416,7 @@ class Catalog:
         try:
             return int(self.query("SELECT value FROM about WHERE name = 'version'")[0][0])
         except (IndexError, ValueError):
-            raise self._damaged("a fact about the index") from None
+            raise errors.NotAnIndexError(self._explain(sqlite3.DatabaseError("a fact about the index"))) from None
 
     def age(self) -> float:
         """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""

@@ -116,11 +116,10 @@ class Maintenance:
             faults = self._keyword_faults(version, set(texts), is_writer)
             problems += faults or []
         unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
-        rebuilt = index.keywords.rebuilt
-        notes = (f"the keyword index was damaged and has been rebuilt from the texts: {rebuilt}",) if rebuilt else ()
+        notes = index.keywords.notes
         if orphans:
-            note = "edges have an end that is not in the index; an edge has no effect until both ends are in it"
-            notes += (f"{orphans:,} {note}",)
+            number = f"edges with an end that is not in the index: {orphans:,}"
+            notes += (f"{number}; an edge has no effect until both ends are in it",)
         return CheckReport(tuple(problems), unchecked, {"chunks": len(texts), "edges": edges}, notes)
 
     def _try_step(self) -> list[str]:
@@ -154,8 +153,7 @@ class Maintenance:
         return faults
 
     def _is_probe_undecodable(self) -> bool:
-        facts = self._index.catalog.facts()
-        return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
+        return self._index.catalog.has_undecodable_texts and has_damaged_probe(self._index.catalog.facts())
 
     def _list(self, nodes: Sequence[DamagedNode | StoredChunk]) -> str:
         """Return the number of nodes, and the ids of those of this tenant."""
@@ -336,7 +334,7 @@ class Maintenance:
         generation = self._index.generation
         if texts and self._index.is_unfitted(generation) and not generation.unusable_files:
             return [
-                f"vector matrix: {len(texts):,} chunks have no vector yet, because the embedding has not been fitted, "
+                f"vector matrix: chunks without a vector: {len(texts):,}, because the embedding has not been fitted, "
                 "for example because an ingest was interrupted; repair() or another ingest adds the vectors"
             ]
         if generation.matrix is not None:
@@ -345,8 +343,8 @@ class Maintenance:
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
         if missing:
             faults.append(
-                f"vector matrix: {len(missing)} chunks have no usable vector, or a vector of another text; repair() "
-                "embeds them again"
+                "vector matrix: chunks without a usable vector, or with that of another text: "
+                f"{len(missing)}; repair() embeds them again"
             )
         return faults
 

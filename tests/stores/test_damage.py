@@ -256,7 +256,7 @@ def test_a_tenant_sees_only_its_own_ids(tmp_path):
             "the text by which the embedding is recognised is not valid UTF-8; repair() deletes it",
             "2 chunks ('ada1'; 1 of other tenants) are not valid UTF-8; repair() deletes them",
         )
-        assert "1 edges have an end that is not in the index" in report.notes[0]
+        assert "edges with an end that is not in the index: 1;" in report.notes[0]
         report = store.admin.repair()
         assert report.problems == ()
         assert "'ada1'; 1 of other tenants" in report.notes[0]
@@ -484,7 +484,7 @@ def test_damaged_vectors_are_reported_and_restored(animals, kind, damage, read_o
     injure(animals)
     with closing(opened(animals, kind, read_only=read_only)) as store:
         assert reasons(store) == expected
-        assert any("have no usable vector" in problem for problem in store.admin.check().problems)
+        assert any("without a usable vector" in problem for problem in store.admin.check().problems)
     with closing(opened(animals, kind)) as store:
         assert store.admin.repair().problems == ()
         assert answers(store) == before
@@ -586,8 +586,7 @@ def test_a_vector_of_another_text_is_reported_and_restored(animals, kind, with_o
     with closing(opened(animals, kind)) as store:
         assert answers(store) != before
         assert any(
-            "2 chunks have no usable vector, or a vector of another text" in each
-            for each in store.admin.check().problems
+            "without a usable vector, or with that of another text: 2;" in each for each in store.admin.check().problems
         )
         assert store.admin.repair().problems == ()
         assert answers(store) == before
@@ -622,7 +621,10 @@ def test_a_file_deleted_under_an_open_store_is_reported(animals, kind):
         before = answers(store)
         remove("vectors-*.f32")(animals)
         assert answers(store) == before
-        assert any(f"{COUNT} chunks have no usable vector" in problem for problem in store.admin.check().problems)
+        assert any(
+            f"without a usable vector, or with that of another text: {COUNT};" in problem
+            for problem in store.admin.check().problems
+        )
         assert store.admin.repair().ok
     with closing(opened(animals, kind)) as store:
         assert store.admin.check().ok
