@@ -24,7 +24,7 @@ from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Hit, Scope, check_texts, content_id
-from langchain_hybridgraph.registry import is_factory
+from langchain_hybridgraph.registry import is_factory, nearest
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -54,6 +54,7 @@ except ModuleNotFoundError as missing:
 
 Namespace = tuple[str, ...]
 WHOLE_VALUE = ["$"]  # LangGraph's path for the complete value, as JSON
+BUILT_IN = ("auto", "lsa", "minilm")  # embeddings of this package
 
 
 class HybridGraphMemory(BaseStore):
@@ -352,7 +353,8 @@ def _checked(name: str, config: Any, kind: type) -> dict[str, Any]:
     config = {} if config is None else config
     errors.check_mapping(name, config)
     if unknown := [key for key in config if key not in kind.__annotations__]:
-        raise ConfigurationError(f"{name} takes {', '.join(kind.__annotations__)}, got {quote_value(unknown)}")
+        advice = f"{nearest(unknown[0], kind.__annotations__)}It takes {', '.join(kind.__annotations__)}"
+        raise ConfigurationError(f"{name} has no key {quote_value(unknown[0])}; {advice}")
     return dict(config)
 
 
@@ -363,23 +365,22 @@ def _check_minutes(name: str, minutes: Any) -> None:
 
 def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
-    if embed is None or isinstance(embed, Embeddings):
+    if isinstance(embed, Embeddings | None) or embed in BUILT_IN:
         return embed
-    if isinstance(embed, str):
-        module, _, name = embed.partition(":")
-        if embed in ("auto", "lsa", "minilm") or ("." in module and name):
-            return embed
+    if isinstance(embed, str) and "." in embed.partition(":")[0] and is_factory(embed):
+        return embed
     try:
-        if not isinstance(embed, str) and not callable(embed):
-            raise TypeError("it is neither a name nor a function")
+        if ":" not in embed if isinstance(embed, str) else not callable(embed):
+            raise TypeError("it is neither a known name nor a function")
         embeddings: Embeddings = ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
         if isinstance(error, ValueError) and isinstance(embed, str) and is_factory(embed):
             return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
         reason = str(error).partition("\n")[0]
         raise ConfigurationError(
-            f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): write 'auto', 'lsa', 'minilm', "
-            "'package.module:factory' or LangChain's 'provider:model', or pass an Embeddings object or a function"
+            f"index['embed'] is {quote_value(embed)}, which cannot be used ({reason}): {nearest(embed, BUILT_IN)}Write "
+            "'auto', 'lsa', 'minilm', 'package.module:factory' or LangChain's 'provider:model', or pass an Embeddings "
+            "object or a function"
         ) from error
     return embeddings
 

@@ -283,7 +283,8 @@ def _factories(values: Mapping[str, settings_file.Value]) -> Iterator[settings_f
 
 def _unknown(key: str, value: settings_file.Value) -> settings_file.Problem:
     section, _, name = key.partition("_")
-    near = _similar_keys(key)
+    is_variable = value.origin.kind == "environment"
+    near = [f"{settings_file.PREFIX}{each.upper()}" if is_variable else each for each in _similar_keys(key)]
     advice = f"did you mean {' or '.join(near)}?" if near else f"the sections are {', '.join(settings_file.SECTIONS)}"
     for what, form in base.equivalent_options(name, value.value).get("graph", {}).items() if section == "graph" else ():
         advice = f"write graph_{what}: {{{', '.join(f'{each}: {inner}' for each, inner in form.items())}}}"

@@ -238,12 +238,12 @@ def test_tenants(tmp_path):
         (
             lambda _: HybridGraphMemory(index={"field": ["text"]}),
             ConfigurationError,
-            r"dims, embed, fields, got \['field'\]",
+            "has no key .field.; .*dims, embed, fields",
         ),
         (
             lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}),
             ConfigurationError,
-            "ttl takes .*default_ttl.*'defalt_ttl'",
+            "ttl has no key 'defalt_ttl'; did you mean 'default_ttl'",
         ),
         (
             lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
@@ -268,6 +268,11 @@ def test_tenants(tmp_path):
             lambda _: HybridGraphMemory(index={"embed": "nowhere:thing"}),
             ConfigurationError,
             "'nowhere:thing', which cannot be used .* 'package.module:factory'",
+        ),
+        (
+            lambda _: HybridGraphMemory(index={"embed": "lssa"}),
+            ConfigurationError,
+            r"neither a known name nor a function\): did you mean 'lsa'\? Write 'auto', 'lsa'",
         ),
     ],
 )

@@ -148,14 +148,14 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_INDEX", "docs")
     monkeypatch.setenv("HYBRIDGRAPH_LOG_LEVEL", "1")
     assert HybridGraphSettings() == HybridGraphSettings(retriever_k=10)
-    for name, key in {
-        "HYBRIDGRAPH_RETRIEVER_KAY": "retriever_k",
-        "HYBRIDGRAPH_STOREPATH": "store_path",
-        "HYBRIDGRAPH_MIN_SCORE": "retriever_min_score",
-        "hybridgraph_stroe_embedding": "store_embedding",
+    for name, variable in {
+        "HYBRIDGRAPH_RETRIEVER_KAY": "HYBRIDGRAPH_RETRIEVER_K",
+        "HYBRIDGRAPH_STOREPATH": "HYBRIDGRAPH_STORE_PATH",
+        "HYBRIDGRAPH_MIN_SCORE": "HYBRIDGRAPH_RETRIEVER_MIN_SCORE",
+        "hybridgraph_stroe_embedding": "HYBRIDGRAPH_STORE_EMBEDDING",
     }.items():
         monkeypatch.setenv(name, "5")
-        with pytest.raises(ConfigurationError, match=f"^{name} is not a setting; did you mean {key}"):
+        with pytest.raises(ConfigurationError, match=f"^{name} is not a setting; did you mean {variable}"):
             HybridGraphSettings()
         monkeypatch.delenv(name)
 

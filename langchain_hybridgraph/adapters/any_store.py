@@ -232,7 +232,8 @@ class VectorStoreAdapter:
         # If several texts of the store have one id, the nearest counts.
         pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
         nearest = {id: cosine for id, cosine in pairs if id is not None}
-        entries = [ScoredId(id, score) for id, score in _ranked(nearest.items())[:n]]
+        ranked = sorted(sorted(nearest.items()), key=itemgetter(1), reverse=True)
+        entries = [ScoredId(id, score) for id, score in ranked[:n]]
         return SourceResult(entries, vector, background=self._adapter.background(vector))
 
     def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
@@ -409,7 +410,3 @@ def pipeline_store(vector_store: VectorStore, **options: Any) -> VectorStoreAdap
 
 def _is_free(scope: Scope) -> bool:
     return scope.filter is None and scope.tenant is None
-
-
-def _ranked(scores: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    return sorted(sorted(scores), key=itemgetter(1), reverse=True)

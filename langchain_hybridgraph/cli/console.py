@@ -24,8 +24,10 @@ USAGE_ERRORS = (
     errors.NotAnIndexError,
     errors.TenantError,
 )
-# Python calls and arguments in messages, as patterns, with the equivalent commands and options.
+# Python calls, arguments and phrases of pydantic in messages, as patterns, with the words of the command line.
 _COMMANDS = (
+    (r"Value error, |, unable to parse string as an? \w+", ""),
+    ("Input should be", "must be"),
     (r"(?:call )?(?:store\.admin\.)?(repair|check)\(\)", r"hybridgraph \1"),
     (r"(?:call )?(?:store\.admin\.)?refit\(\)", "hybridgraph repair --refit"),
     (r"list_tenants\(\)", "hybridgraph tenants"),

@@ -103,11 +103,14 @@ def existing(
     in some cases, pass ``embeds=False``, so that an embedding that cannot be created from its name may be missing.
     """
     from langchain_hybridgraph.embeddings.resolve import default_embedding
+    from langchain_hybridgraph.stores.index import CATALOG
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
-    facts = _facts(index)
+    facts = {} if index.is_dir() and not (index / CATALOG).exists() else _facts(index)
     if not facts:
-        raise NotAnIndexError(f"{index} contains no index: create one with hybridgraph ingest PATHS --index {index}")
+        raise NotAnIndexError(
+            f"{index} contains no index: check the path, or create an index with hybridgraph ingest PATHS --index DIR"
+        )
     if all_tenants and facts["tenancy"] == "multi":
         from langchain_hybridgraph.stores.check import list_tenants
 

@@ -136,8 +136,7 @@ def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
 def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
     if len(hit.path) > 1:
         edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
-        steps = [escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1]]
-        yield " ".join(["↳ from", *steps])
+        yield " ".join(["↳ from", *(escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1])])
     if hit.child is not None:
         yield f"parent of {escape(hit.child.id)}"
 

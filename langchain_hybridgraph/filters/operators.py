@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from difflib import get_close_matches
 from enum import Enum
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -272,6 +273,8 @@ def unknown_operator(key: str, operator: Any, operand: Any) -> FilterError:
     if not advice and not str(operator).startswith("$"):
         inner, complete = {f"{key}.{operator}": operand}, {key: {"$eq": {operator: operand}}}
         advice = f". Write {as_json(inner)} to look inside an object, {as_json(complete)} to compare a complete object"
+    elif not advice and (near := get_close_matches(operator, FIELD_OPERATORS, n=1, cutoff=0.8)):
+        advice = f". Did you mean {as_json({key: {near[0]: operand}})}?"
     return FilterError(f"{operator!r} on {key!r} is not an operator; a field takes {' '.join(FIELD_OPERATORS)}{advice}")
 
 

@@ -161,8 +161,7 @@ class LlamaIndexRetriever(BaseRetriever):
                 "pass its vector, QueryBundle(query_str, embedding=[…])"
             )
         own = _native_options(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
-        vector_option = {} if bundle.embedding is None else {"vector": bundle.embedding}
-        options = vector_option | _merged(self.options, own)
+        options = ({} if bundle.embedding is None else {"vector": bundle.embedding}) | _merged(self.options, own)
         has_vector = options.get("vector") is not None
         strings = [] if has_vector else bundle.custom_embedding_strs or []
         return bundle.query_str or (None if has_vector or strings else ""), options, strings

@@ -240,7 +240,7 @@ def _described(annotation: Any, metadata: Sequence[object]) -> str:
 class OptionModel(BaseModel):
     """Base class of models with options, whose descriptions are the docstrings of the fields."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
 class OptionGroup(OptionModel):
@@ -493,5 +493,10 @@ def equivalent_options(name: str, value: Any) -> dict[str, Any]:
 
 
 def call_text(options: Mapping[str, Any]) -> str:
-    """Return options as they are written in a call."""
-    return ", ".join(f"{name}={quote_value(value)}" for name, value in options.items())
+    """Return options as they are written in a call; a long value becomes a variable.
+
+    >>> call_text({"k": 3, "conversation_history": ["a message of the conversation"] * 14})
+    'k=3, conversation_history=history'
+    """
+    texts = {name: quote_value(value) for name, value in options.items()}
+    return ", ".join(f"{name}={text if len(text) <= 100 else name.split('_')[-1]}" for name, text in texts.items())

@@ -115,7 +115,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     ('roadster', 'and its price? car red roadster')
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(extra="forbid", validate_default=True)
 
     retriever: BaseRetriever = Field(kw_only=False, description="Retriever to wrap.")
     if not TYPE_CHECKING:  # type checkers derive the arguments of the constructor from the fields

@@ -378,9 +378,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     Raises ValueError (pydantic's ValidationError) for unknown, invalid and contradictory options.
     """
 
-    model_config = ConfigDict(
-        arbitrary_types_allowed=True, extra="forbid", validate_default=True, validate_assignment=True
-    )
+    model_config = ConfigDict(extra="forbid", validate_default=True, validate_assignment=True)
 
     _call_options: ClassVar[Set[str]] = OF_ALL
     _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one

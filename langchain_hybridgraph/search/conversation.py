@@ -212,8 +212,7 @@ class StripQuestion:
         rest = query.strip()
         while (lead := _LEAD.match(rest)) and lead.end():
             rest = rest[lead.end() :]
-        rest = rest.rstrip(" ?？!.。")
-        return ExpandedQuery(rest or query)
+        return ExpandedQuery(rest.rstrip(" ?？!.。") or query)
 
 
 # Estimate of whether a question needs its conversation.
@@ -372,8 +371,7 @@ def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:
 def _missing_words(query: str, *groups: Iterable[str]) -> list[str]:
     """Return the distinct words in the groups, in order, except the words that the query contains."""
     have = {word.lower() for word in re.findall(r"[^\W_]+", query)}
-    words = {word.lower(): word for some in groups for word in some if word.lower() not in have}
-    return list(words.values())
+    return list({word.lower(): word for some in groups for word in some if word.lower() not in have}.values())
 
 
 # Expander that rewrites questions with a chat model.

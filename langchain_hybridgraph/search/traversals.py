@@ -385,8 +385,7 @@ def heaviest(values: Weights, n: int, ids: Callable[[Nodes], Sequence[str]]) -> 
     least = -np.partition(-values, n - 1)[n - 1] if n else np.inf
     best, tied = np.flatnonzero(values > least), np.flatnonzero(values == least)
     if len(best) + len(tied) > n:
-        names = ids(tied)
-        tied = tied[sorted(range(len(tied)), key=names.__getitem__)[: n - len(best)]]
+        tied = tied[sorted(range(len(tied)), key=ids(tied).__getitem__)[: n - len(best)]]
     return np.sort(np.concatenate([best, tied]))
 
 

@@ -80,7 +80,9 @@ def grpc_server(service: Service) -> grpc.aio.Server:
             refusal = refusal_for(error)
             status = refusal.status
             fields |= error_fields(error) if status >= 500 else {}
-            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), _text(refusal.detail))
+            if not isinstance(detail := refusal.detail, str):
+                detail = "; ".join(with_name(each["path"], each["message"]) for each in detail)
+            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), detail)
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
             token, tenant = (None, None) if access is None else (access.name, access.tenant)
@@ -125,9 +127,3 @@ def _as_integer(value: Any) -> Any:
 def _as_number(value: Any) -> Any:
     """Return a value that a Struct can represent; an integer that is too large becomes a string."""
     return str(value) if isinstance(value, int) and abs(value) > FIRST_INEXACT else value
-
-
-def _text(detail: Any) -> str:
-    if isinstance(detail, str):
-        return detail
-    return "; ".join(with_name(each["path"], each["message"]) for each in detail)

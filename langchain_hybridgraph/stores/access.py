@@ -132,8 +132,7 @@ class Reader:
         """Return the ids of each document's current chunks and parents, by document id."""
         by_reference = {reference(id): id for id in check_texts("ids", "ids", document_ids)}
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
-        condition = "document IN (SELECT value FROM json_each(?2))"
-        sql = f"SELECT document, id FROM nodes WHERE tenant = ?1 AND {condition}"
+        sql = "SELECT document, id FROM nodes WHERE tenant = ?1 AND document IN (SELECT value FROM json_each(?2))"
         for document, id in self._index.query(sql, json_list(by_reference.keys())):
             chunks[by_reference[document]].add(id)
         return chunks
@@ -198,9 +197,8 @@ class Reader:
             if not snapshot.rows.living:
                 return SourceResult([])
             if self._index.is_unfitted(snapshot.generation):
-                return SourceResult(
-                    [], reason="no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
-                )
+                lack = "no-vector-index" if snapshot.generation.unusable_files else "no-lsa-index"
+                return SourceResult([], reason=lack)
             embedding = snapshot.generation.embedding
             if query.vector is None and query.text is None:
                 raise ValueError("a query needs text or a vector, got neither")
@@ -215,11 +213,9 @@ class Reader:
             is_unrestricted = query.scope.filter is None and query.scope.known_at is None
             sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)
             mean = None if sample is None else background(sample, vector)
-            coverage = coverage_of(embedding, query)
-            reason = None
-            if matrix.lacks(allowed_rows):
-                reason = "vectors-damaged" if hits else "no-vector-index"
-            return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage)
+            damage = "vectors-damaged" if hits else "no-vector-index"
+            reason = damage if matrix.lacks(allowed_rows) else None
+            return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage_of(embedding, query))
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
@@ -328,7 +324,7 @@ class Writer(Reader):
         """Write a batch like :meth:`upsert`; ``also`` writes in its transaction and returns rows that it changed."""
         early = self._embed_ahead(batch) if vectors_by_id is None else (-1, {}, 0)
         with self._index.writer():
-            stored_hashes = self._stored_hashes(batch)
+            stored_hashes = self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
             changed = [entry for entry in batch if _changes(entry, stored_hashes.get(entry.id))]
             new = [entry for entry in changed if entry.kind == CHUNK]
             rows, embedded = self._write_vectors(new, vectors_by_id, early)
@@ -413,16 +409,13 @@ class Writer(Reader):
             raise ValueError(f"vectors must have one entry per chunk, got {units.shape} for {len(chunks)} chunks")
         return dict(zip((chunk.id for chunk in chunks), units, strict=True))
 
-    def _stored_hashes(self, batch: Sequence[ChunkRow]) -> dict[str, StoredHashes]:
-        return self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
-
     def _embed_ahead(self, batch: Sequence[ChunkRow]) -> EarlyVectors:
         """Embed the new texts of this batch before the write lock is taken, so that others can write meanwhile."""
         with self._index.guard:
             generation = self._index.snapshot().generation
             if self._index.is_unfitted(generation):
                 return -1, {}, 0
-            stored = self._stored_hashes(batch)
+            stored = self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
             changed = [entry for entry in batch if entry.kind == CHUNK and _changes(entry, stored.get(entry.id))]
             vectors = _vectors_of_same_texts(generation.matrix, changed, stored)
             texts = list(dict.fromkeys(entry.text for entry in changed if entry.text not in vectors))

@@ -161,6 +161,13 @@ and write without a lock to a file that was open.
 """
 
 
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if a page of the database is damaged."""
+    [(message,)] = connection.execute("PRAGMA quick_check(1)")
+    if message != "ok":
+        raise sqlite3.DatabaseError(message)
+
+
 class Catalog:
     """A pool of connections to the database: any number of reading threads, one writer.
 
@@ -197,10 +204,9 @@ class Catalog:
                 self._check_format(connection)
         except BaseException as error:
             self.close()
-            if isinstance(error, sqlite3.OperationalError):
-                raise errors.StoreError(f"the catalog {path} cannot be opened: {error}") from error
-            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-                raise self._damaged("its schema" if isinstance(error, UnicodeDecodeError) else str(error)) from None
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError):
+                kind = errors.StoreError if isinstance(error, sqlite3.OperationalError) else errors.NotAnIndexError
+                raise kind(self._explain(error, f"the catalog {path} cannot be opened")) from None
             raise
         self._opened = None if path is None else self._place()
 
@@ -215,11 +221,12 @@ class Catalog:
                 'pip install --upgrade "langchain-hybridgraph"'
             )
 
-    def _damaged(self, cause: str) -> errors.NotAnIndexError:
-        return errors.NotAnIndexError(
-            f"{self._path} is not a catalog or is damaged ({cause}): restore the index from a backup, or ingest into a "
-            "new folder"
-        )
+    def _explain(self, error: Exception, text: str = "") -> str:
+        """Return the message for an error of SQLite: what to do if the catalog is damaged, or else this text."""
+        is_damaged = type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeDecodeError)
+        cause = "its schema" if isinstance(error, UnicodeDecodeError) else " ".join(str(error).split())
+        advice = "restore the index from a backup, or ingest into a new folder"
+        return f"the catalog {self._path} is damaged ({cause}): {advice}" if is_damaged else f"{text}: {cause}"
 
     # -- connections ----------------------------------------------------------------------------------------
 
@@ -234,8 +241,8 @@ class Catalog:
                 with self._borrowed() as connection:
                     yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            cause = error if isinstance(error, sqlite3.Error) else "its schema is damaged"
-            raise errors.StoreError(f"the catalog {self._path or 'in memory'} cannot be read: {cause}") from error
+            message = self._explain(error, f"the catalog {self._path or 'in memory'} cannot be read")
+            raise errors.StoreError(message) from error
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -265,10 +272,9 @@ class Catalog:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
-                    raise errors.StoreError(
-                        f"none of this batch was written to {self._path or 'the index in memory'}: {error}; write it "
-                        "again once the cause is fixed"
-                    ) from error
+                    text = f"none of this batch was written to {self._path or 'the index in memory'}"
+                    message = self._explain(error, f"{text}, so write it again once the cause is fixed")
+                    raise errors.StoreError(message) from error
                 raise
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -286,12 +292,13 @@ class Catalog:
                 connection.text_factory = self._decode
 
     def copy_to(self, path: Path) -> None:
-        """Copy the database to a new file, while others may read and write it."""
+        """Copy the database to a new file, while others may use it. Raises StoreError if its pages are damaged."""
         try:
             with self._borrowed() as connection, closing(sqlite3.connect(path)) as copy:
                 connection.backup(copy)
+                check_pages(copy)
         except sqlite3.Error as error:
-            raise errors.StoreError(f"{path} cannot be written: {error}") from error
+            raise errors.StoreError(self._explain(error, f"{path} cannot be written")) from error
 
     def checkpoint(self, mode: str = "TRUNCATE") -> None:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
@@ -403,7 +410,7 @@ class Catalog:
         """Return all facts of the index, such as its version, language and embedding, as a dict keyed by name."""
         facts = dict(self.query("SELECT name, value FROM about"))
         if not facts.keys() >= _TEXT_FACTS or not all(isinstance(facts.get(name), int) for name in _NUMERIC_FACTS):
-            raise self._damaged("a fact about the index")
+            raise errors.NotAnIndexError(self._explain(sqlite3.DatabaseError("a fact about the index")))
         return facts
 
     def version(self) -> int:
@@ -411,7 +418,7 @@ class Catalog:
         try:
             return int(self.query("SELECT value FROM about WHERE name = 'version'")[0][0])
         except (IndexError, ValueError):
-            raise self._damaged("a fact about the index") from None
+            raise errors.NotAnIndexError(self._explain(sqlite3.DatabaseError("a fact about the index"))) from None
 
     def age(self) -> float:
         """Return the number of seconds since the database's files were last written to; 0 for a catalog in memory."""

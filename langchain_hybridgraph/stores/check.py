@@ -25,7 +25,7 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.access import Writer
-from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode
+from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode, check_pages
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
 from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
 from langchain_hybridgraph.stores.index import CATALOG, SUMMARIES, IndexFolder, IndexSettings, copy_index, read_facts
@@ -46,7 +46,8 @@ class CheckReport(Serializable):
     """Result of ``check``; if ``problems`` is empty, the checked parts of the index agree.
 
     ``unchecked`` lists the parts that were not checked, for example because another process was writing. ``notes``
-    report edges to ids that are not in the index, such as links to documents that have not been ingested.
+    report edges to ids that are not in the index, such as links to documents that have not been ingested, and a damaged
+    keyword index that was rebuilt when the index was opened.
     """
 
     problems: tuple[str, ...] = ()
@@ -86,16 +87,12 @@ class Maintenance:
             other = CheckReport((f"{str(error).partition(': ')[0]}; repair() writes them again",))
         if other is None:
             return report
-        problems, unchecked = (
-            [f"summaries of directories: {line}" for line in lines] for lines in (other.problems, other.unchecked)
-        )
+        lines = {
+            name: (*getattr(report, name), *(f"summaries of directories: {line}" for line in getattr(other, name)))
+            for name in ("problems", "unchecked", "notes")
+        }
         layers = {"layers": other.counts["chunks"]} if other.counts else {}
-        return replace(
-            report,
-            problems=(*report.problems, *problems),
-            unchecked=(*report.unchecked, *unchecked),
-            counts={**report.counts, **layers},
-        )
+        return CheckReport(**lines, counts={**report.counts, **layers})
 
     def _check(self) -> CheckReport:
         index, catalog = self._index, self._index.catalog
@@ -119,8 +116,10 @@ class Maintenance:
             faults = self._keyword_faults(version, set(texts), is_writer)
             problems += faults or []
         unchecked = ("keyword index: not checked: another process may be writing",) if faults is None else ()
-        note = "edges have an end that is not in the index; an edge has no effect until both ends are in it"
-        notes = (f"{orphans:,} {note}",) if orphans else ()
+        notes = index.keywords.notes
+        if orphans:
+            number = f"edges with an end that is not in the index: {orphans:,}"
+            notes += (f"{number}; an edge has no effect until both ends are in it",)
         return CheckReport(tuple(problems), unchecked, {"chunks": len(texts), "edges": edges}, notes)
 
     def _try_step(self) -> list[str]:
@@ -154,8 +153,7 @@ class Maintenance:
         return faults
 
     def _is_probe_undecodable(self) -> bool:
-        facts = self._index.catalog.facts()
-        return self._index.catalog.has_undecodable_texts and has_damaged_probe(facts)
+        return self._index.catalog.has_undecodable_texts and has_damaged_probe(self._index.catalog.facts())
 
     def _list(self, nodes: Sequence[DamagedNode | StoredChunk]) -> str:
         """Return the number of nodes, and the ids of those of this tenant."""
@@ -252,7 +250,7 @@ class Maintenance:
         nothing is left at ``destination``. Summaries of directories that are damaged are left out.
 
         Raises ConfigurationError for a destination inside the index, or one that exists and is not an empty folder, and
-        StoreError for an index in memory, or if a file cannot be read or written.
+        StoreError for an index in memory, a damaged catalog, or a file that cannot be read or written.
         """
         source, path = self._index.settings.path, as_path("destination", destination).absolute()
         if source is None:
@@ -282,6 +280,8 @@ class Maintenance:
         try:
             if (summaries := self._summaries()) is not None:
                 stack.enter_context(summaries._index.writer())
+                with summaries._index.catalog.reading() as connection:
+                    check_pages(connection)
         except StoreLockedError:
             raise
         except StoreError as error:
@@ -334,7 +334,7 @@ class Maintenance:
         generation = self._index.generation
         if texts and self._index.is_unfitted(generation) and not generation.unusable_files:
             return [
-                f"vector matrix: {len(texts):,} chunks have no vector yet, because the embedding has not been fitted, "
+                f"vector matrix: chunks without a vector: {len(texts):,}, because the embedding has not been fitted, "
                 "for example because an ingest was interrupted; repair() or another ingest adds the vectors"
             ]
         if generation.matrix is not None:
@@ -343,8 +343,8 @@ class Maintenance:
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
         if missing:
             faults.append(
-                f"vector matrix: {len(missing)} chunks have no usable vector, or a vector of another text; repair() "
-                "embeds them again"
+                "vector matrix: chunks without a usable vector, or with that of another text: "
+                f"{len(missing)}; repair() embeds them again"
             )
         return faults
 

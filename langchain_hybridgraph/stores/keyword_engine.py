@@ -52,6 +52,8 @@ class KeywordEngine:
         self._opening = threading.RLock()
         self._complete: tuple[KeywordIndex, int] | None = None
         self.reason: str | None = None
+        self.notes: tuple[str, ...] = ()
+        """Reason why the index on disk could not be opened and was rebuilt, if it was."""
 
     @property
     def index(self) -> KeywordIndex:
@@ -144,8 +146,9 @@ class KeywordEngine:
             index = self._tantivy()
         except StoreError as error:
             if self._is_usable():
-                logger.warning("the keyword index %s cannot be opened and is rebuilt: %s", self._path, error)
+                logger.warning("the keyword index is rebuilt: %s", error)
                 self.rebuild(version)
+                self.notes = (f"the keyword index was damaged and has been rebuilt from the texts: {error}",)
                 return
             index = self.index
         was_complete = self._complete == (index, index.applied_version)
@@ -190,9 +193,8 @@ class KeywordEngine:
                 raise StoreError(
                     f"the keyword index cannot be created in {self._path}: check its permissions and the free space"
                 ) from error
-            texts = reporting(self._texts(), "index", self._catalog.count_rows(), "chunks")
-            index.apply(version, texts, [])
-            self._index, self.reason = index, None
+            index.apply(version, reporting(self._texts(), "index", self._catalog.count_rows(), "chunks"), [])
+            self._index, self.reason, self.notes = index, None, ()
             self._complete = index, version
 
     def _is_usable(self) -> bool:

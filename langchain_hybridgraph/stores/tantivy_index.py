@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.bm25 import IndexedText, Rows, Scores
 
 
+_BROKEN_FILE = re.compile(r'(?:kind: (?:InvalidData|UnexpectedEof)|FileDoesNotExist).*?(\w+\.\w+)"')
+
+
 @contextlib.contextmanager
 def tantivy_errors(what: str) -> Iterator[None]:
     """Convert exceptions of Tantivy, including panics (BaseException), to StoreError.
@@ -47,7 +50,8 @@ def tantivy_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             wrapper = StoreLockedError if "LockBusy" in str(error) else StoreError
-            raise wrapper(f"{what}: {error}") from error
+            file = _BROKEN_FILE.search(str(error))
+            raise wrapper(f"{what}: {f'the file {file[1]} is damaged or missing' if file else error}") from error
         raise
 
 

@@ -167,8 +167,7 @@ class OpenTelemetrySink:
     def _set_error(self, span: Span, error: Exception | None) -> None:
         if error is not None:
             span.set_attribute("error.type", type(error).__name__)
-            message = str(error) if self.text else None
-            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, message))
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(error) if self.text else None))
 
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -173,6 +173,24 @@ def test_the_requested_split(docs, tmp_path, split, parents, chunks):
     assert (report["parents"], report["chunks"]) == (parents, chunks)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("ingest", "x", "--split", "parent_child"),
+            "'--split': 'parent_child' is not one of 'flat', 'parent-child', 'none'",
+        ),
+        (("search", "x", "-k", "three"), "'--top-k': must be a valid integer ("),
+        (("stats", "--index", "."), ". contains no index: check the path, or create an index with hybridgraph ingest"),
+    ],
+)
+def test_messages_about_arguments(arguments, message):
+    """Messages about wrong arguments are written in the words of the command line."""
+    done = hybridgraph(*arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
 def test_the_requested_edges(docs, tmp_path):
     """--edges selects the edge builders, and --edges none creates no edges."""
 
@@ -206,7 +224,7 @@ def test_after_an_interrupted_ingest_commands_say_what_to_do(interrupted_index):
     assert "if ingest was interrupted, run it again" in " ".join(result.stdout.split())
     check = hybridgraph("check", "--index", interrupted_index)
     assert check.exit_code == 1
-    assert check.stdout.startswith("vector matrix: 1 chunks have no vector yet")
+    assert check.stdout.startswith("vector matrix: chunks without a vector: 1, ")
     assert check.stdout.endswith("hybridgraph repair or another ingest adds the vectors\n")
     assert f"to repair it: hybridgraph repair --index {interrupted_index}" in check.stderr
     for done in (result, check):
@@ -394,7 +412,7 @@ def test_check_counts_edges_with_missing_ends(index):
         store.upsert([], edges=[Edge("a", "b", "cites")])
     checked = hybridgraph("check", "--index", index)
     assert (checked.exit_code, checked.stdout) == (0, "no problems in 7 chunks\n")
-    assert "note: 1 edges have an end that is not in the index" in checked.stderr
+    assert "note: edges with an end that is not in the index: 1;" in checked.stderr
 
 
 @pytest.mark.parametrize("command", [["search", "x"], ["serve"]])

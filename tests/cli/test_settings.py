@@ -194,7 +194,7 @@ def test_check_names_file_line_key_and_what_is_allowed(empty_folder, monkeypatch
     assert list(problems[1].values())[:6] == ["file", None, 3, "retriever_k", "many", "an integer ≥ 0"]
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean store_tenant?",
+        "HYBRIDGRAPH_STORE_TENNANT is not a setting; did you mean HYBRIDGRAPH_STORE_TENANT?",
         "h.yaml:3: retriever_k must be an integer ≥ 0, got 'many'",
         "h.yaml:4: retriever_on_error must be degrade, empty or raise, got 'rais'; did you mean 'raise'?",
         "h.yaml:6: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: 2}",

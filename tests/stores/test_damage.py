@@ -238,7 +238,7 @@ def test_an_altered_text_is_named(folder):
 def test_a_damaged_schema_is_one_named_error(folder, new):
     """An index whose schema is damaged raises NotAnIndexError with the file and the way back."""
     change_bytes(folder, b"CREATE TABLE learned", new)
-    with pytest.raises(NotAnIndexError, match=r"catalogue.sqlite is not a catalog .*restore the index from a backup"):
+    with pytest.raises(NotAnIndexError, match=r"catalogue.sqlite is damaged .*restore the index from a backup"):
         open_words(folder)
 
 
@@ -256,7 +256,7 @@ def test_a_tenant_sees_only_its_own_ids(tmp_path):
             "the text by which the embedding is recognised is not valid UTF-8; repair() deletes it",
             "2 chunks ('ada1'; 1 of other tenants) are not valid UTF-8; repair() deletes them",
         )
-        assert "1 edges have an end that is not in the index" in report.notes[0]
+        assert "edges with an end that is not in the index: 1;" in report.notes[0]
         report = store.admin.repair()
         assert report.problems == ()
         assert "'ada1'; 1 of other tenants" in report.notes[0]
@@ -313,6 +313,26 @@ def test_a_file_that_is_not_a_catalog_is_refused(folder, content):
     assert "\n" not in str(caught.value)
 
 
+def test_damaged_pages_are_reported_by_every_command(folder, tmp_path):
+    """If pages of an index within the catalog are overwritten, check, stats, repair and backup name the file."""
+    with closing(open_words(folder)) as store:
+        store.admin.check()
+        store._index.catalog.checkpoint()
+    file = folder / "catalogue.sqlite"
+    with closing(sqlite3.connect(file)) as connection:
+        offsets = connection.execute("SELECT pgoffset FROM dbstat WHERE name = 'sqlite_autoindex_nodes_2'").fetchall()
+    with file.open("r+b") as raw:
+        for (offset,) in offsets:
+            raw.seek(offset)
+            raw.write(b"\x55" * 3_000)
+    backup = tmp_path / "backup"
+    with closing(open_words(folder)) as store:
+        for command in (store.admin.check, store.admin.stats, store.admin.repair, lambda: store.admin.backup(backup)):
+            with pytest.raises(StoreError, match=r"catalogue.sqlite is damaged .*restore the index from a backup"):
+                command()
+    assert not backup.exists()
+
+
 def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
     """Overwritten pages of the catalog raise StoreError at the latest when the texts are read."""
     content = bytearray((folder / "catalogue.sqlite").read_bytes())
@@ -320,6 +340,17 @@ def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
     (folder / "catalogue.sqlite").write_bytes(content)
     with pytest.raises(StoreError), closing(open_words(folder)) as store:
         store.get_by_ids(list(TEXTS))
+
+
+def test_check_notes_a_keyword_index_that_was_rebuilt(folder):
+    """If a file of the keyword index is truncated, a writer rebuilds it, and check names the file in a note."""
+    (file,) = (folder / "keywords").glob("*.term")
+    os.truncate(file, 100)
+    for notes in ((f"keyword index {file.parent}: the file {file.name} is damaged or missing",), ()):
+        with closing(open_words(folder)) as store:
+            report = store.admin.check()
+        assert [note.partition("cannot open the ")[2] for note in report.notes] == list(notes)
+    assert_sound(folder)
 
 
 # -- without Tantivy --------------------------------------------------------------------------------------------------
@@ -453,7 +484,7 @@ def test_damaged_vectors_are_reported_and_restored(animals, kind, damage, read_o
     injure(animals)
     with closing(opened(animals, kind, read_only=read_only)) as store:
         assert reasons(store) == expected
-        assert any("have no usable vector" in problem for problem in store.admin.check().problems)
+        assert any("without a usable vector" in problem for problem in store.admin.check().problems)
     with closing(opened(animals, kind)) as store:
         assert store.admin.repair().problems == ()
         assert answers(store) == before
@@ -555,8 +586,7 @@ def test_a_vector_of_another_text_is_reported_and_restored(animals, kind, with_o
     with closing(opened(animals, kind)) as store:
         assert answers(store) != before
         assert any(
-            "2 chunks have no usable vector, or a vector of another text" in each
-            for each in store.admin.check().problems
+            "without a usable vector, or with that of another text: 2;" in each for each in store.admin.check().problems
         )
         assert store.admin.repair().problems == ()
         assert answers(store) == before
@@ -591,7 +621,10 @@ def test_a_file_deleted_under_an_open_store_is_reported(animals, kind):
         before = answers(store)
         remove("vectors-*.f32")(animals)
         assert answers(store) == before
-        assert any(f"{COUNT} chunks have no usable vector" in problem for problem in store.admin.check().problems)
+        assert any(
+            f"without a usable vector, or with that of another text: {COUNT};" in problem
+            for problem in store.admin.check().problems
+        )
         assert store.admin.repair().ok
     with closing(opened(animals, kind)) as store:
         assert store.admin.check().ok

@@ -457,7 +457,7 @@ def test_a_check_counts_edges_with_missing_ends(store):
     report = store.admin.check()
     assert report.ok
     (note,) = report.notes
-    assert note.startswith("4 edges have an end that is not in the index")
+    assert note.startswith("edges with an end that is not in the index: 4;")
     upsert(store, "zzz", "x", "y", "w")
     assert store.admin.check().notes == ()
 

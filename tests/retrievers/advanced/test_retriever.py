@@ -195,8 +195,8 @@ def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
         retriever.retrieve("why?", filtre={"n": 1})
     with pytest.raises(TypeError, match=r"did you mean 'conversation_history'\?"):
         retriever.retrieve("and its price?", conversation_histroy=HISTORY)
-    with pytest.raises(TypeError, match=r"per call; write retriever.invoke\(query, conversation_history="):
-        retriever.retrieve("and its price?", chat_history=HISTORY)
+    with pytest.raises(TypeError, match=r"per call; write retriever.invoke\(query, conversation_history=history\)$"):
+        retriever.retrieve("and its price?", chat_history=HISTORY * 7)
     with pytest.raises(ConfigurationError, match="has the key 'history_chat'; did you mean 'history'"):
         retriever.invoke({"input": "and its price?", "history_chat": HISTORY})
     with pytest.raises(ValueError, match="unknown"):

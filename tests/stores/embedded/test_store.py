@@ -511,7 +511,7 @@ def test_chunks_that_wait_for_the_fit(fitted):
     assert not fitted.vectors(["a"]).any()
     assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
     (problem,) = fitted.admin.check().problems
-    assert "2 chunks have no vector yet" in problem
+    assert "chunks without a vector: 2," in problem
     assert fitted.admin.repair().problems == ()
     assert by_vector(fitted, "cat")[0] == "a"
 
@@ -679,7 +679,7 @@ def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, monkeypatch):
     assert again.vector_search(Query("text", 5), 5).reason == "no-vector-index"
     fill(again, chunk("late"))
     assert by_vector(again, "text of late")[0] == "late"
-    assert any("no usable vector" in problem for problem in again.admin.check().problems)
+    assert any("without a usable vector" in problem for problem in again.admin.check().problems)
     assert again.admin.repair().problems == ()
     assert set(by_vector(again, "text", 300)) == {"late", *(f"c{n}" for n in range(200))}
 
