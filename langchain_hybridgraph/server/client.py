@@ -3,9 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -13,7 +13,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
 from langchain_hybridgraph.errors import (
     ConfigurationError,
@@ -29,6 +29,15 @@ from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import EARLY, EarlyDocuments, HandOut, StreamingRetriever
+
+
+def _check_url(url: str) -> str:
+    scheme, _, rest = url.rstrip("/").rpartition("://")
+    address = f"{'https' if scheme == 'https' else 'http'}://{rest.removesuffix('/stream').removesuffix('/search')}"
+    if address != url.rstrip("/"):
+        expected = f"url must be the address of a service, without the path of a request, got {quote_value(url)}"
+        raise ValueError(f"{expected}; write RemoteRetriever({quote_value(address)})")
+    return url
 
 
 class RemoteRetriever(StreamingRetriever):
@@ -47,7 +56,7 @@ class RemoteRetriever(StreamingRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    url: str = Field(kw_only=False, pattern="^https?://", description="Address of the service.")
+    url: Annotated[str, AfterValidator(_check_url)] = Field(kw_only=False, description="Address of the service.")
     token: SecretStr | None = Field(None, description="Bearer token.")
     retriever: Literal["hybrid", "graph", "hierarchical", "memory", "advanced"] = Field(
         "hybrid", description="Retriever of the service that answers."
@@ -236,10 +245,10 @@ def _expected(answer: httpx.Response) -> Iterator[None]:
 
 
 def _error_in(answer: httpx.Response) -> Exception:
-    try:
-        return _error(answer.status_code, answer.json()["detail"])
-    except (ValueError, LookupError, TypeError):
-        return _foreign(answer, quote_value(answer.text))
+    with suppress(ValueError, LookupError, TypeError):
+        if answer.status_code != 404:  # a service has this path, so url is another address
+            return _error(answer.status_code, answer.json()["detail"])
+    return _foreign(answer, quote_value(answer.text))
 
 
 def _foreign(answer: httpx.Response, content: str) -> Exception:
