@@ -24,11 +24,11 @@ from langchain_hybridgraph.errors import (
 )
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.arguments import HISTORY
-from langchain_hybridgraph.options.base import with_name
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import EARLY, EarlyDocuments, HandOut, StreamingRetriever
+from langchain_hybridgraph.server.access import refusal_text
 
 
 def _check_url(url: str) -> str:
@@ -267,6 +267,4 @@ _KINDS: Mapping[int, Callable[[str], Exception]] = {
 
 
 def _error(status: int, detail: Any) -> Exception:
-    """Return the error for the detail of a refusal: a text, or a list of problems."""
-    texts = [detail] if isinstance(detail, str) else [with_name(each["path"], each["message"]) for each in detail]
-    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {'; '.join(texts)}")
+    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {refusal_text(detail)}")

@@ -20,8 +20,7 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
-from langchain_hybridgraph.options.base import with_name
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal, refusal_text
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
 
@@ -80,7 +79,7 @@ def grpc_server(service: Service) -> grpc.aio.Server:
             refusal = refusal_for(error)
             status = refusal.status
             fields |= error_fields(error) if status >= 500 else {}
-            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), _text(refusal.detail))
+            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), refusal_text(refusal.detail))
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
             token, tenant = (None, None) if access is None else (access.name, access.tenant)
@@ -125,9 +124,3 @@ def _as_integer(value: Any) -> Any:
 def _as_number(value: Any) -> Any:
     """Return a value that a Struct can represent; an integer that is too large becomes a string."""
     return str(value) if isinstance(value, int) and abs(value) > FIRST_INEXACT else value
-
-
-def _text(detail: Any) -> str:
-    if isinstance(detail, str):
-        return detail
-    return "; ".join(with_name(each["path"], each["message"]) for each in detail)
