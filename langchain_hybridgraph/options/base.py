@@ -427,17 +427,16 @@ def _adapter(kind: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def _unknown_option(kind: type[BaseModel], name: str, value: object) -> str:
-    is_similar = name not in _SAME_MEANING and registry.similar_name(name, kind.model_fields) is not None
-    if "options" in kind.model_fields and not is_similar:
-        options = {_SAME_MEANING.get(name, name): value}
-        advice = f"to set it, write invoke(query, {call_text(options)}) or {kind.__name__}(url, options={options!r})"
-        return f"{kind.__name__} has no option {shorten(name, 100)!r}; {shorten(advice, 500)}"
     first = "retriever" if "retriever" in kind.model_fields else "vector_store"
 
     def example(call: Mapping[str, Any]) -> str:
         return f"{dict(call)!r}" if issubclass(kind, OptionGroup) else f"{kind.__name__}({first}, {call_text(call)})"
 
     advice = option_advice(kind, name, value, kind.model_fields, example)
+    is_similar = name not in _SAME_MEANING and registry.similar_name(name, kind.model_fields) is not None
+    if "options" in kind.model_fields and not is_similar:
+        call = {_SAME_MEANING.get(name, name): value}
+        advice = f"write invoke(query, {call_text(call)}) or {kind.__name__}(url, options={call!r})"
     return f"{kind.__name__} has no option {shorten(name, 100)!r}; {advice}"
 
 

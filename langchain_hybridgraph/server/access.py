@@ -188,8 +188,7 @@ def read_tokens(file: Path | None = None, environment: Mapping[str, str] = os.en
         try:
             tokens.append(Token.model_validate(entry))
         except ValidationError as error:
-            lines = dict.fromkeys(f"{place}, entry {number}{_problem(each)}" for each in error.errors())
-            problems += lines
+            problems += dict.fromkeys(f"{place}, entry {number}{_problem(each)}" for each in error.errors())
     if problems:
         raise UnusableSettingsError(Problem("", origin, each) for each in problems)
     return tokens

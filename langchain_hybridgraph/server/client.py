@@ -15,13 +15,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    HybridGraphError,
-    RetrievalError,
-    StoreUnavailableError,
-    quote_value,
-)
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError, quote_value
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.arguments import HISTORY
 from langchain_hybridgraph.options.objects import read, session_in
@@ -66,9 +60,7 @@ class RemoteRetriever(StreamingRetriever):
     timeout: float = Field(60.0, gt=0, description="Maximum time, in seconds, without data from the service.")
 
     _client: httpx.Client = PrivateAttr()
-    _by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = PrivateAttr(
-        default_factory=WeakKeyDictionary
-    )
+    _by_loop: WeakKeyDictionary[Any, httpx.AsyncClient] = PrivateAttr(default_factory=WeakKeyDictionary)
 
     def __init__(self, url: str, token: str | SecretStr | None = None, **settings: Any) -> None:
         super().__init__(**{**settings, "url": url, "token": token})
@@ -238,7 +230,7 @@ def _expected(answer: httpx.Response) -> Iterator[None]:
     """Raise one error for content that is not that of a service, such as the page of a proxy."""
     try:
         yield
-    except HybridGraphError:
+    except ConfigurationError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise _foreign(answer, type(error).__name__) from error

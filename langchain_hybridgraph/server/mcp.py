@@ -6,9 +6,9 @@ Needs ``pip install "langchain-hybridgraph[mcp]"``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from langchain_core.documents import Document
@@ -44,7 +44,6 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from langchain_hybridgraph.chunks import Chunk
     from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
 Answer = TypeVar("Answer")
@@ -112,8 +111,7 @@ def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) 
     from langchain_hybridgraph.server.guard import Guard
 
     app = server.streamable_http_app(host=host, max_request_body_size=limits.body)
-    routes: Any = app.routes
-    for route in routes:
+    for route in cast("Any", app.routes):
         route.methods = {"POST", "DELETE"}  # a GET would wait, without a deadline, for messages that are never sent
     app.add_middleware(Guard, tokens=tokens, limits=limits)
     return app
@@ -151,8 +149,9 @@ def _problem(tool: Any, error: Any) -> str:
     name = str(error["loc"][0])
     arguments = tool.fn_metadata.arg_model.model_fields
     if name not in arguments:
-        advice = f"{nearest(name, arguments)}the arguments are {all_of(arguments)}"
-        return f"{tool.name} has no argument {quote_value(name)}; {advice}"
+        return (
+            f"{tool.name} has no argument {quote_value(name)}; {nearest(name, arguments)}it takes {all_of(arguments)}"
+        )
     if error["type"] == "missing":
         return f"{tool.name} needs the argument {name}: {arguments[name].description}"
     if is_number(arguments[name].annotation):
@@ -199,8 +198,7 @@ class _Tools:
         ] = None,
     ) -> str:
         """Search the memories stored with remember; recent and confirmed memories count more."""
-        options = {} if as_of is None else {"as_of": as_of}
-        return await self._searched(MemoryRetriever, query, k, {MEMORY_TYPE: {"$exists": True}}, options)
+        return await self._searched(MemoryRetriever, query, k, {MEMORY_TYPE: {"$exists": True}}, as_of=as_of)
 
     async def remember(
         self,
@@ -254,7 +252,7 @@ class _Tools:
         """Return the texts of a document in order, or of one chunk, unless the caller may not see any of it."""
         ids = sorted(store.document_chunks([id])[id]) or [id]
         scope = Scope(access.filter, store.tenant)
-        chunks: Sequence[Chunk] = [chunk for chunk in store.get(ids) if passes_filter(chunk, scope)]
+        chunks = [chunk for chunk in store.get(ids) if passes_filter(chunk, scope)]
         visible = {chunk.id for chunk in chunks}
         texts = [chunk.text for chunk in chunks if chunk.parent not in visible]  # a parent contains its children
         if not texts:
@@ -262,13 +260,10 @@ class _Tools:
             raise ResourceNotFoundError(message)
         return as_data("\n\n".join(texts))
 
-    async def _searched(
-        self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, options: Mapping[str, Any] | None = None
-    ) -> str:
+    async def _searched(self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, **options: Any) -> str:
         def search(store: Any, access: Access) -> str:
-            result = kind(store, filter=access.filter, **self._options).retrieve(
-                query, k, filter=parse_filter(where), **(options or {})
-            )
+            retriever = kind(store, filter=access.filter, **self._options)
+            result = retriever.retrieve(query, k, filter=parse_filter(where), **options)
             remarks = {} if kind is MemoryRetriever else result.plan["remarks"]
             return format_documents(list(result), remarks=remarks)
 
