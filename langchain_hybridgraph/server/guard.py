@@ -158,8 +158,7 @@ def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:
         access.check(right)
         accepted = {each.alias for each in request.scope["route"].dependant.query_params}
         for name in request.query_params.keys() - accepted:
-            message = "this is not a parameter of the request; options belong in its body"
-            raise InvalidRequestError(Problem((name,), message))
+            raise InvalidRequestError(Problem((name,), "not a parameter of the request; options belong in its body"))
         return access
 
     return check

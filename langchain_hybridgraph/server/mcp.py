@@ -140,22 +140,19 @@ class _Server(MCPServer[Any]):
 
     async def list_tools(self) -> list[Tool]:
         rights = _access(self.tokens).rights
-        tools = await super().list_tools()
-        return [tool for tool in tools if ("write" if tool.name in _WRITING else "read") in rights]
+        return [tool for tool in await super().list_tools() if ("write" if tool.name in _WRITING else "read") in rights]
 
 
 def _problem(tool: Any, error: Any) -> str:
     """Return the message for an invalid argument, from pydantic's error."""
     name = str(error["loc"][0])
-    arguments = tool.fn_metadata.arg_model.model_fields
-    if name not in arguments:
-        return (
-            f"{tool.name} has no argument {quote_value(name)}; {nearest(name, arguments)}it takes {all_of(arguments)}"
-        )
+    fields = tool.fn_metadata.arg_model.model_fields
+    if name not in fields:
+        return f"{tool.name} has no argument {quote_value(name)}; {nearest(name, fields)}it takes {all_of(fields)}"
     if error["type"] == "missing":
-        return f"{tool.name} needs the argument {name}: {arguments[name].description}"
-    if is_number(arguments[name].annotation):
-        return wrong_value(arguments[name], name, error["input"])
+        return f"{tool.name} needs the argument {name}: {fields[name].description}"
+    if is_number(fields[name].annotation):
+        return wrong_value(fields[name], name, error["input"])
     return f"{name}: {error['msg']}, got {quote_value(error['input'])}"
 
 
@@ -256,8 +253,7 @@ class _Tools:
         visible = {chunk.id for chunk in chunks}
         texts = [chunk.text for chunk in chunks if chunk.parent not in visible]  # a parent contains its children
         if not texts:
-            message = f"no document has the id {quote_value(id)}; use an id or source that a search returned"
-            raise ResourceNotFoundError(message)
+            raise ResourceNotFoundError(f"no document has the id {quote_value(id)}; use an id or source from a search")
         return as_data("\n\n".join(texts))
 
     async def _searched(self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, **options: Any) -> str:
