@@ -365,9 +365,9 @@ def _check_minutes(name: str, minutes: Any) -> None:
 
 def _embedding(embed: Any) -> Embeddings | str | None:
     """Return an embedding for a store: one that it accepts, or else LangGraph's conversion of ``embed``."""
-    if isinstance(embed, Embeddings | None) or embed in BUILT_IN:
+    if isinstance(embed, Embeddings | None):
         return embed
-    if isinstance(embed, str) and "." in embed.partition(":")[0] and is_factory(embed):
+    if isinstance(embed, str) and (embed in BUILT_IN or ("." in embed.partition(":")[0] and is_factory(embed))):
         return embed
     try:
         if ":" not in embed if isinstance(embed, str) else not callable(embed):

@@ -407,7 +407,7 @@ def serve_mcp(
         from langchain_hybridgraph.server.mcp import http_app
 
         log_as_json()
-        run(http_app(server, permissions, limits, host), host, http, "--http")
+        run(http_app(server, permissions, limits, host), host, http, "--http", "/mcp")
 
 
 def _judge(report: CheckReport, as_json: bool) -> None:

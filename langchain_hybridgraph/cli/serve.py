@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 import uvicorn
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -106,12 +107,17 @@ def listen(host: str, port: int, option: str) -> socket.socket:
         ) from error
 
 
-def run(app: Starlette, host: str, port: int, option: str = "--port") -> None:
+def run(app: Starlette, host: str, port: int, option: str = "--port", path: str = "/") -> None:
     """Serve the application until it is interrupted; running requests are completed.
+
+    A terminal shows the address of ``path``, which is the search page by default.
 
     Raises ConfigurationError if it cannot listen on the port.
     """
     listener = listen(host, port, option)
+    if sys.stderr.isatty():  # elsewhere, every line is JSON
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+        typer.echo(f"Serving {address} (press Ctrl+C to stop)", err=True)
     config = uvicorn.Config(
         app,
         http=PatientProtocol,

@@ -433,6 +433,10 @@ def _unknown_option(kind: type[BaseModel], name: str, value: object) -> str:
         return f"{dict(call)!r}" if issubclass(kind, OptionGroup) else f"{kind.__name__}({first}, {call_text(call)})"
 
     advice = option_advice(kind, name, value, kind.model_fields, example)
+    is_similar = name not in _SAME_MEANING and registry.similar_name(name, kind.model_fields) is not None
+    if "options" in kind.model_fields and not is_similar:
+        call = {_SAME_MEANING.get(name, name): value}
+        advice = f"write invoke(query, {call_text(call)}) or {kind.__name__}(url, options={call!r})"
     return f"{kind.__name__} has no option {shorten(name, 100)!r}; {advice}"
 
 

@@ -88,6 +88,11 @@ HandOut = Callable[[Document], None]
 class StreamingRetriever(BaseRetriever):
     """Retriever that streams its answer, one Document at a time."""
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return check_options(cls, options, handler)
+
     @property
     def _streams_early(self) -> bool:
         """Whether ``invoke`` accepts :data:`EARLY` and may hand out Documents before its slow stages run."""
@@ -257,11 +262,6 @@ class ObservedRetriever(StreamingRetriever):
             """Raise TypeError for too many positional arguments, with the call to write."""
             check_positions(cls, arguments, settings)
             return super().__new__(cls)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():

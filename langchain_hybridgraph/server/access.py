@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 
 from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
 from langchain_hybridgraph.filters.expressions import Filter
+from langchain_hybridgraph.options.base import with_name
 from langchain_hybridgraph.options.models import FilterOption
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.settings_file import Origin, Problem, UnusableSettingsError
@@ -37,8 +38,9 @@ class Refusal(Exception):
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
 
 
-# Arguments of a Refusal: an instance that is raised again and again would keep the tracebacks of all requests.
-FORBIDDEN = (403, "the token does not allow this request")
+def refusal_text(detail: Any) -> str:
+    """Return the detail of a refusal, which is a text or a list of problems, as one text."""
+    return detail if isinstance(detail, str) else "; ".join(with_name(**each) for each in detail)
 
 
 class Token(BaseModel):
@@ -95,6 +97,11 @@ class Access:
     filter: Filter | None = None
     name: str = ""
 
+    def check(self, right: Right) -> None:
+        """Raise Refusal for a request that needs another right."""
+        if right not in self.rights:
+            raise Refusal(403, f"the token does not allow this request, which needs the right {right}")
+
 
 class Tokens:
     """The tokens of a service. Without tokens, every request has all rights for the tenant of the service."""
@@ -140,7 +147,8 @@ class Tokens:
         """Return the access of a request, and count it. Raises Refusal for a wrong token and for too many requests."""
         access = self.access(authorization)
         if access is None:
-            raise Refusal(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+            message = "the token is missing or wrong; send it in the header Authorization: Bearer TOKEN"
+            raise Refusal(401, message, {"WWW-Authenticate": "Bearer"})
         rate, burst, now = self._limits.rate, self._limits.burst, time.monotonic()
         left, since = self._buckets.get(access.name, (float(burst), now))
         left = min(burst, left + (now - since) * rate)
@@ -180,8 +188,7 @@ def read_tokens(file: Path | None = None, environment: Mapping[str, str] = os.en
         try:
             tokens.append(Token.model_validate(entry))
         except ValidationError as error:
-            lines = dict.fromkeys(f"{place}, entry {number}{_problem(each)}" for each in error.errors())
-            problems += lines
+            problems += dict.fromkeys(f"{place}, entry {number}{_problem(each)}" for each in error.errors())
     if problems:
         raise UnusableSettingsError(Problem("", origin, each) for each in problems)
     return tokens

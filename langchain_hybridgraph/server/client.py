@@ -3,9 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -13,22 +13,25 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from pydantic import ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, SecretStr
 
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    HybridGraphError,
-    RetrievalError,
-    StoreUnavailableError,
-    quote_value,
-)
+from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError, quote_value
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.arguments import HISTORY
-from langchain_hybridgraph.options.base import with_name
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import EARLY, EarlyDocuments, HandOut, StreamingRetriever
+from langchain_hybridgraph.server.access import refusal_text
+
+
+def _check_url(url: str) -> str:
+    scheme, _, rest = url.rstrip("/").rpartition("://")
+    address = f"{'https' if scheme == 'https' else 'http'}://{rest.removesuffix('/stream').removesuffix('/search')}"
+    if address != url.rstrip("/"):
+        expected = f"url must be the address of a service, without the path of a request, got {quote_value(url)}"
+        raise ValueError(f"{expected}; write RemoteRetriever({quote_value(address)})")
+    return url
 
 
 class RemoteRetriever(StreamingRetriever):
@@ -47,7 +50,7 @@ class RemoteRetriever(StreamingRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    url: str = Field(kw_only=False, pattern="^https?://", description="Address of the service.")
+    url: Annotated[str, AfterValidator(_check_url)] = Field(kw_only=False, description="Address of the service.")
     token: SecretStr | None = Field(None, description="Bearer token.")
     retriever: Literal["hybrid", "graph", "hierarchical", "memory", "advanced"] = Field(
         "hybrid", description="Retriever of the service that answers."
@@ -57,9 +60,7 @@ class RemoteRetriever(StreamingRetriever):
     timeout: float = Field(60.0, gt=0, description="Maximum time, in seconds, without data from the service.")
 
     _client: httpx.Client = PrivateAttr()
-    _by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = PrivateAttr(
-        default_factory=WeakKeyDictionary
-    )
+    _by_loop: WeakKeyDictionary[Any, httpx.AsyncClient] = PrivateAttr(default_factory=WeakKeyDictionary)
 
     def __init__(self, url: str, token: str | SecretStr | None = None, **settings: Any) -> None:
         super().__init__(**{**settings, "url": url, "token": token})
@@ -229,17 +230,17 @@ def _expected(answer: httpx.Response) -> Iterator[None]:
     """Raise one error for content that is not that of a service, such as the page of a proxy."""
     try:
         yield
-    except HybridGraphError:
+    except ConfigurationError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise _foreign(answer, type(error).__name__) from error
 
 
 def _error_in(answer: httpx.Response) -> Exception:
-    try:
-        return _error(answer.status_code, answer.json()["detail"])
-    except (ValueError, LookupError, TypeError):
-        return _foreign(answer, quote_value(answer.text))
+    with suppress(ValueError, LookupError, TypeError):
+        if answer.status_code != 404:  # a service has this path, so url is another address
+            return _error(answer.status_code, answer.json()["detail"])
+    return _foreign(answer, quote_value(answer.text))
 
 
 def _foreign(answer: httpx.Response, content: str) -> Exception:
@@ -258,6 +259,4 @@ _KINDS: Mapping[int, Callable[[str], Exception]] = {
 
 
 def _error(status: int, detail: Any) -> Exception:
-    """Return the error for the detail of a refusal: a text, or a list of problems."""
-    texts = [detail] if isinstance(detail, str) else [with_name(each["path"], each["message"]) for each in detail]
-    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {'; '.join(texts)}")
+    return _KINDS.get(status, RetrievalError)(f"the service answered {status}: {refusal_text(detail)}")

@@ -15,7 +15,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 from starlette.routing import Match
 
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, FORBIDDEN, Access, Limits, Refusal, Right, Tokens
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Limits, Refusal, Right, Tokens
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
 
@@ -155,12 +155,10 @@ def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:
 
     async def check(request: Request) -> Access:  # a plain function would run in a thread
         access: Access = request.state.access
-        if right not in access.rights:
-            raise Refusal(*FORBIDDEN)
+        access.check(right)
         accepted = {each.alias for each in request.scope["route"].dependant.query_params}
         for name in request.query_params.keys() - accepted:
-            message = "this is not a parameter of the request; options belong in its body"
-            raise InvalidRequestError(Problem((name,), message))
+            raise InvalidRequestError(Problem((name,), "not a parameter of the request; options belong in its body"))
         return access
 
     return check

@@ -6,24 +6,26 @@ Needs ``pip install "langchain-hybridgraph[mcp]"``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from langchain_core.documents import Document
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from langchain_hybridgraph import __version__
 from langchain_hybridgraph.adapters.tool import as_data, format_documents
 from langchain_hybridgraph.errors import HybridGraphError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.options.base import all_of, is_number, wrong_value
 from langchain_hybridgraph.records import Scope, passes_filter
+from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
-from langchain_hybridgraph.server.access import Access, Limits, Right, Tokens
+from langchain_hybridgraph.server.access import Access, Limits, Refusal, Right, Tokens
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -42,11 +44,7 @@ except ModuleNotFoundError as missing:
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from langchain_hybridgraph.chunks import Chunk
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
-
-    Store = HybridGraphStore | MilvusStore
+    from langchain_hybridgraph.vectorstores.document_store import DocumentStore
 
 Answer = TypeVar("Answer")
 INSTRUCTIONS = (
@@ -67,7 +65,7 @@ Where = Annotated[
 ]
 
 
-def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **options: Any) -> MCPServer[Any]:
+def create_server(open_store: Callable[[str | None], DocumentStore], tokens: Tokens, **options: Any) -> MCPServer[Any]:
     """Return an MCP server with the tools search, search_graph, read_document, remember, recall and forget.
 
     ``open_store`` returns the store of a tenant; it is called once per tenant. Over HTTP, a bearer token determines the
@@ -110,13 +108,10 @@ def create_server(open_store: Callable[[str | None], Store], tokens: Tokens, **o
 
 def http_app(server: MCPServer[Any], tokens: Tokens, limits: Limits, host: str) -> Starlette:
     """Return an ASGI application that serves ``/mcp`` over streamable HTTP, with the guard of the service."""
-    from starlette.routing import Route
-
     from langchain_hybridgraph.server.guard import Guard
 
     app = server.streamable_http_app(host=host, max_request_body_size=limits.body)
-    for route in app.routes:
-        assert isinstance(route, Route)
+    for route in cast("Any", app.routes):
         route.methods = {"POST", "DELETE"}  # a GET would wait, without a deadline, for messages that are never sent
     app.add_middleware(Guard, tokens=tokens, limits=limits)
     return app
@@ -133,10 +128,32 @@ class _Server(MCPServer[Any]):
 
     tokens: Tokens
 
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                tool = self._tool_manager.get_tool(name)
+                problems = [_problem(tool, each) for each in error.__cause__.errors(include_url=False)]
+                raise ToolError("; ".join(dict.fromkeys(problems))) from None
+            raise
+
     async def list_tools(self) -> list[Tool]:
         rights = _access(self.tokens).rights
-        tools = await super().list_tools()
-        return [tool for tool in tools if ("write" if tool.name in _WRITING else "read") in rights]
+        return [tool for tool in await super().list_tools() if ("write" if tool.name in _WRITING else "read") in rights]
+
+
+def _problem(tool: Any, error: Any) -> str:
+    """Return the message for an invalid argument, from pydantic's error."""
+    name = str(error["loc"][0])
+    fields = tool.fn_metadata.arg_model.model_fields
+    if name not in fields:
+        return f"{tool.name} has no argument {quote_value(name)}; {nearest(name, fields)}it takes {all_of(fields)}"
+    if error["type"] == "missing":
+        return f"{tool.name} needs the argument {name}: {fields[name].description}"
+    if is_number(fields[name].annotation):
+        return wrong_value(fields[name], name, error["input"])
+    return f"{name}: {error['msg']}, got {quote_value(error['input'])}"
 
 
 class _Verifier:
@@ -153,7 +170,7 @@ class _Verifier:
 class _Tools:
     """The functions of the tools; their docstrings and signatures are what a model reads."""
 
-    def __init__(self, store: Callable[[str | None], Store], tokens: Tokens, options: Mapping[str, Any]) -> None:
+    def __init__(self, store: Callable[[str | None], Any], tokens: Tokens, options: Mapping[str, Any]) -> None:
         self._store, self._tokens, self._options = store, tokens, options
 
     async def search(self, query: Query, k: Count = 5, filter: Where = None) -> str:
@@ -166,10 +183,7 @@ class _Tools:
 
     async def read_document(self, id: Annotated[str, Field(description="Id of a document or a text.")]) -> str:
         """Read a complete document, or one text, by the id or source that a search has returned."""
-        text = await self._run("read", partial(self._read, id))
-        if text is None:
-            raise ToolError(f"no document has the id {quote_value(id)}; use an id or source that a search returned")
-        return as_data(text)
+        return await self._run("read", partial(self._read, id))
 
     async def recall(
         self,
@@ -181,8 +195,7 @@ class _Tools:
         ] = None,
     ) -> str:
         """Search the memories stored with remember; recent and confirmed memories count more."""
-        options = {} if as_of is None else {"as_of": as_of}
-        return await self._searched(MemoryRetriever, query, k, {MEMORY_TYPE: {"$exists": True}}, options)
+        return await self._searched(MemoryRetriever, query, k, {MEMORY_TYPE: {"$exists": True}}, as_of=as_of)
 
     async def remember(
         self,
@@ -229,28 +242,24 @@ class _Tools:
 
     async def document_resource(self, id: str) -> str:
         """Return the text of a document."""
-        text = await self._run("read", partial(self._read, unquote(id)))
-        if text is None:
-            raise ResourceNotFoundError(f"no document has the id {quote_value(unquote(id))}")
-        return as_data(text)
+        return await self._run("read", partial(self._read, unquote(id)))
 
     @staticmethod
-    def _read(id: str, store: Any, access: Access) -> str | None:
-        """Return the texts of a document in order, or of one chunk; None if the caller may not see any of it."""
+    def _read(id: str, store: Any, access: Access) -> str:
+        """Return the texts of a document in order, or of one chunk, unless the caller may not see any of it."""
         ids = sorted(store.document_chunks([id])[id]) or [id]
         scope = Scope(access.filter, store.tenant)
-        chunks: Sequence[Chunk] = [chunk for chunk in store.get(ids) if passes_filter(chunk, scope)]
+        chunks = [chunk for chunk in store.get(ids) if passes_filter(chunk, scope)]
         visible = {chunk.id for chunk in chunks}
         texts = [chunk.text for chunk in chunks if chunk.parent not in visible]  # a parent contains its children
-        return "\n\n".join(texts) if texts else None
+        if not texts:
+            raise ResourceNotFoundError(f"no document has the id {quote_value(id)}; use an id or source from a search")
+        return as_data("\n\n".join(texts))
 
-    async def _searched(
-        self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, options: Mapping[str, Any] | None = None
-    ) -> str:
+    async def _searched(self, kind: Any, query: str, k: int, where: Mapping[str, Any] | None, **options: Any) -> str:
         def search(store: Any, access: Access) -> str:
-            result = kind(store, filter=access.filter, **self._options).retrieve(
-                query, k, filter=parse_filter(where), **(options or {})
-            )
+            retriever = kind(store, filter=access.filter, **self._options)
+            result = retriever.retrieve(query, k, filter=parse_filter(where), **options)
             remarks = {} if kind is MemoryRetriever else result.plan["remarks"]
             return format_documents(list(result), remarks=remarks)
 
@@ -259,9 +268,8 @@ class _Tools:
     async def _run(self, right: Right, action: Callable[[Any, Access], Answer]) -> Answer:
         """Run an action on the caller's store, in a thread; an error about the arguments becomes its answer."""
         access = _access(self._tokens)
-        if right not in access.rights:
-            raise ResourceError("the token does not allow this request")
         try:
+            access.check(right)
             return await offload(lambda: action(self._store(access.tenant), access))
-        except (HybridGraphError, ValueError) as error:
+        except (Refusal, HybridGraphError, ValueError) as error:
             raise ResourceError(str(error)) from error

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.options import models
 from langchain_hybridgraph.options.arguments import HISTORY, CallSettings
-from langchain_hybridgraph.options.base import is_plain, option_advice, problems_in
+from langchain_hybridgraph.options.base import all_of, is_plain, option_advice, problems_in
 from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
@@ -112,6 +112,11 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
     problems = []
     for other in [each for each in body if each not in model.model_fields]:
         advice = option_advice(model.kind, other, body[other], model.model_fields, json.dumps)
+        owners = [each for each in KINDS if other in KINDS[each].model_fields]
+        if capable := [each for each in by_name if other in by_name[each].model_fields]:
+            advice = f"it is an option of {all_of(capable)}: add {json.dumps({'retriever': capable[0]})}"
+        elif owners and "hybrid" not in owners:
+            advice = f"the settings of the service set it, for {all_of(owners)}"
         path = (shorten(other, 100),)
         problems.append(Problem(path, f"{name} has no option {path[0]!r}; {shorten(advice, 500)}"))
     if not problems and body.keys().isdisjoint(_SUBJECTS):

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
@@ -49,9 +50,7 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _check_id(id: str | None) -> str | None:
-    if id is None:
-        return None
+def _check_id(id: str) -> str:
     check_name(id, "id")
     if id.startswith(SESSION):
         raise ValueError(f"{SESSION!r} begins the ids of turns: choose another id, or POST /sessions/{{id}}")
@@ -76,7 +75,7 @@ class DocumentBody(_Model):
 
     page_content: Text
     metadata: Metadata = Field(default_factory=dict)
-    id: Annotated[str | None, AfterValidator(_check_id)] = Field(None, min_length=1)
+    id: Annotated[str, Field(min_length=1), AfterValidator(_check_id)] | None = None
     type: Literal["Document"] = "Document"
 
     def document(self) -> Document:
@@ -97,24 +96,18 @@ class SearchAnswer(BaseModel):
 
 _REFUSALS = {
     400: "The request is not valid HTTP, or its Host header is not that of the service.",
-    401: "The token is missing or wrong.",
     403: "The token does not allow the request, or the store is read-only.",
     404: "No item that is visible to the token has this id.",
-    413: "The body is too large.",
     422: "The request is invalid; detail lists the path and the message of each problem.",
-    429: "Too many requests for this token.",
-    500: "Internal error.",
     501: "The store, such as Milvus, cannot do this.",
-    503: "The store is busy or cannot be reached.",
-    504: "The request took too long.",
 }
 _STORE = (503, 504)
 _BODY = (413, *_STORE)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI responses with these statuses."""
-    return {status: {"description": _REFUSALS[status]} for status in statuses}
+    """Return the OpenAPI responses with these statuses, by default described by the status's own phrase."""
+    return {status: {"description": _REFUSALS.get(status, HTTPStatus(status).phrase)} for status in statuses}
 
 
 _FACT = {"id": "home", "page_content": "Ada lives in Kent."}
@@ -262,6 +255,13 @@ def add_searches(router: APIRouter, service: Service) -> None:
 # -- documents -------------------------------------------------------------------------------------------------
 
 
+def _existing(value: Any, what: str) -> Any:
+    """Return what a request reads or deletes. Raises Refusal if there is nothing."""
+    if not value:
+        raise Refusal(404, f"no {what} has this id")
+    return value
+
+
 def add_documents(router: APIRouter, service: Service) -> None:
     """Add the endpoints that add, read and delete documents."""
 
@@ -283,33 +283,26 @@ def add_documents(router: APIRouter, service: Service) -> None:
     async def get(id: str, access: CanRead) -> Response:
         """Return a chunk, or all chunks of a document."""
 
-        def read() -> list[Document]:
+        def read() -> Any:
             store: Any = service.store(access.tenant)
             ids = ids_of(store, id)
             if access.filter is not None:
                 visible = store.read(ids, Scope(access.filter, access.tenant), {})
                 ids = [each for each in ids if each in visible]
-            documents: list[Document] = store.get_by_ids(ids)
-            return documents
+            return store.get_by_ids(ids)
 
-        documents = await asyncio.to_thread(read)
-        if not documents:
-            raise Refusal(404, "no document has this id")
+        documents = _existing(await asyncio.to_thread(read), "document")
         return Json({"documents": to_json(documents)})
 
     @router.delete("/documents/{id:path}", tags=["documents"], responses=refusals(404, *_STORE))
     async def delete(id: str, access: CanWrite) -> Response:
         """Delete a chunk, or all chunks of a document."""
 
-        def remove() -> int:
+        def remove() -> Any:
             store: Any = service.store(access.tenant)
-            deleted: int = store.remove(ids_of(store, id))
-            return deleted
+            return store.remove(ids_of(store, id))
 
-        deleted = await asyncio.to_thread(remove)
-        if not deleted:
-            raise Refusal(404, "no document has this id")
-        return Json({"deleted": deleted})
+        return Json({"deleted": _existing(await asyncio.to_thread(remove), "document")})
 
 
 # -- sessions and memories -------------------------------------------------------------------------------------
@@ -344,17 +337,12 @@ def add_memory(router: APIRouter, service: Service) -> None:
     async def get_turns(id: str, access: CanRead, n: Annotated[int, Query(ge=1, le=1_000)] = 100) -> Response:
         """Return the last turns of a session, oldest first."""
         turns = await answer(access, "sessions.turns", id, n, Scope(access.filter, access.tenant))
-        if not turns:
-            raise Refusal(404, "no session has this id")
-        return Json({"turns": [to_json(to_document(turn)) for turn in reversed(turns)]})
+        return Json({"turns": [to_json(to_document(turn)) for turn in reversed(_existing(turns, "session"))]})
 
     @router.delete("/sessions/{id:path}", tags=["sessions"], responses=refusals(404, 501, *_STORE))
     async def delete_session(id: str, access: CanWrite) -> Response:
         """Delete all turns of a session."""
-        deleted = await answer(access, "sessions.delete", id)
-        if not deleted:
-            raise Refusal(404, "no session has this id")
-        return Json({"deleted": deleted})
+        return Json({"deleted": _existing(await answer(access, "sessions.delete", id), "session")})
 
     @router.post("/memory", tags=["memory"], responses=refusals(501, *_BODY))
     async def remember(body: NewMemories, access: CanWrite) -> Response:

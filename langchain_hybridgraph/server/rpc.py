@@ -20,8 +20,7 @@ except ModuleNotFoundError as missing:
         'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
     ) from missing
 
-from langchain_hybridgraph.options.base import with_name
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal, refusal_text
 from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
 from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
 
@@ -80,9 +79,7 @@ def grpc_server(service: Service) -> grpc.aio.Server:
             refusal = refusal_for(error)
             status = refusal.status
             fields |= error_fields(error) if status >= 500 else {}
-            if not isinstance(detail := refusal.detail, str):
-                detail = "; ".join(with_name(each["path"], each["message"]) for each in detail)
-            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), detail)
+            await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), refusal_text(refusal.detail))
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
             token, tenant = (None, None) if access is None else (access.name, access.tenant)

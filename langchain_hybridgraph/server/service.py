@@ -21,7 +21,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.server.access import FORBIDDEN, Access, Limits, Refusal, Token, Tokens
+from langchain_hybridgraph.server.access import Access, Limits, Refusal, Token, Tokens
 from langchain_hybridgraph.server.requests import (
     ADVANCED,
     KINDS,
@@ -194,11 +194,10 @@ class Service:
 
         Raises InvalidRequestError, also for options beyond the limits, and Refusal without the right to search.
         """
-        if "read" not in access.rights:
-            raise Refusal(*FORBIDDEN)
+        access.check("read")
         request = read_request(body, self.models)
         if request.options.get("tenant") not in (None, access.tenant):
-            raise Refusal(*FORBIDDEN)
+            raise Refusal(403, "the token does not allow this request")
         limits = dict.fromkeys(_LIMITED, self.limits.k) | {"deadline_ms": int(self.limits.deadline * 1e3)}
         values: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
         for name, group in request.options.items():

@@ -186,6 +186,12 @@ BAD = {
     "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
     "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
     "another tenant": ({"tenant": "other"}, 403, "the token does not allow this request"),
+    "an option of another retriever": (
+        {"preset": "code"},
+        422,
+        "settings of the service set it, for graph and memory",
+    ),
+    "a group of another retriever": ({"graph": {}}, 422, 'add {\\"retriever\\": \\"graph\\"}'),
     "a name of another library": ({"top_k": 3}, 422, 'write {\\"k\\": 3}'),
     "a misspelt query": ({"querry": "cats"}, 422, "did you mean 'query'?"),
     "a misspelt retriever": ({"retriver": "graph"}, 422, "did you mean 'retriever'?"),
@@ -367,7 +373,10 @@ async def test_wrong_tokens(header, tenants_client, caplog):
     caplog.set_level(logging.INFO)
     headers = {} if header is None else {"Authorization": header.encode()}
     answer = await tenants_client.post("/search", json={"query": QUESTION}, headers=headers)
-    assert (answer.status_code, answer.json()) == (401, {"detail": "the token is missing or wrong"})
+    assert (answer.status_code, answer.json()) == (
+        401,
+        {"detail": "the token is missing or wrong; send it in the header Authorization: Bearer TOKEN"},
+    )
     assert answer.headers["www-authenticate"] == "Bearer"
     assert [record.route for record in caplog.records if hasattr(record, "route")] == ["/search"]
     assert (await tenants_client.get("/readyz", headers=headers)).status_code == 200
@@ -375,7 +384,7 @@ async def test_wrong_tokens(header, tenants_client, caplog):
 
 
 async def test_rights(tenants_client):
-    """A token does only what its rights allow; the refusal does not say what is missing."""
+    """A token does only what its rights allow; the refusal names the right that the request needs."""
     body = {"documents": [{"page_content": "New."}]}
     calls = {
         "read": ("POST", "/search", {"query": "a"}),
@@ -389,8 +398,9 @@ async def test_rights(tenants_client):
             for method, path, content in calls.values()
         ]
         statuses[token] = [answer.status_code for answer in answers]
-        refused = [answer.json() for answer in answers if answer.status_code == 403]
-        assert all(each == {"detail": "the token does not allow this request"} for each in refused)
+        refused = {right: answer.json() for right, answer in zip(calls, answers, strict=True) if answer.is_error}
+        expected = "the token does not allow this request, which needs the right "
+        assert refused == {right: {"detail": expected + right} for right in refused}
     assert statuses == {READER: [200, 403, 403], WRITER: [200, 200, 403], ADMIN: [403, 403, 200]}
 
 

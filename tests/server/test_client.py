@@ -168,6 +168,24 @@ def test_callbacks_and_options(url):
     flush()
 
 
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("localhost:8137", {}, r"got 'localhost:8137'; write RemoteRetriever\('http://localhost:8137'\)"),
+        ("https://a.org/api/search/", {}, r"write RemoteRetriever\('https://a.org/api'\)"),
+        ("http://a.org", {"retriver": "graph"}, r"no option 'retriver'; did you mean 'retriever'\?"),
+        ("http://a.org", {"retriever": "grahp"}, r"got 'grahp'; did you mean 'graph'\?"),
+        ("http://a.org", {"k": 2}, r"write invoke\(query, k=2\) or RemoteRetriever\(url, options=\{'k': 2\}\)"),
+        ("http://a.org", {"top_k": 2}, r"write invoke\(query, k=2\)"),
+    ],
+)
+def test_wrong_arguments(url, options, message):
+    """A wrong argument is answered as by local retrievers, with the line to write."""
+    with pytest.raises(ValueError, match=message) as raised:
+        RemoteRetriever(url, **options)
+    assert "pydantic.dev" not in str(raised.value)
+
+
 def test_errors_say_what_to_do(url):
     """Errors of the service are raised with its message, and as errors of this package."""
     remote = RemoteRetriever(url, READER)
@@ -183,9 +201,7 @@ def test_errors_say_what_to_do(url):
         remote.invoke(QUESTION, 5)
     with pytest.raises(StoreUnavailableError, match=r"the service at http://127\.0\.0\.1:1 cannot be reached"):
         RemoteRetriever("http://127.0.0.1:1").invoke(QUESTION)
-    with pytest.raises(ValueError, match="https"):
-        RemoteRetriever("localhost:8000")
-    with pytest.raises(ConfigurationError, match="404: Not Found"):
+    with pytest.raises(ConfigurationError, match=r"nowhere/search answered 404, .*check that url is the address"):
         RemoteRetriever(f"{url}/nowhere", READER).invoke(QUESTION)
     assert READER not in repr(remote)
 

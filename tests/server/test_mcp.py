@@ -125,9 +125,12 @@ async def test_resources(server):
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        ("search", {"query": "cat", "k": 10**9}, "less than or equal to 100"),
+        ("search", {"query": "cat", "k": 10**9}, r"^k must be an integer .*100.*, got 1000000000$"),
+        ("search", {"query": "cat", "k": "many"}, r"^k must be an integer .*100.*, got 'many'$"),
+        ("search", {"query": "cat", "kk": 3}, "^search has no argument 'kk'; .*it takes query, k and filter$"),
+        ("search", {"query": "cat", "filter": "a"}, "^filter: .* dictionary, got 'a'$"),
         ("search", {"query": "cat", "filter": {"a": {"$like": "b"}}}, r"\$contains"),
-        ("search", {}, "query"),
+        ("search", {"qurey": "cat"}, r"^search needs the argument query: .*; search .*'qurey'; did you mean 'query'\?"),
         ("recall", {"query": "cat", "as_of": "tomorrow"}, "tomorrow"),
         ("read_document", {"id": "../etc/passwd"}, "no document has the id"),
         ("remember", {"text": " "}, "text"),

@@ -219,7 +219,8 @@ def test_a_token_is_needed(tmp_path):
         with Tab(tmp_path / "profile") as tab:
             tab.open(address)
             search(tab, "parcel")
-            assert "token is missing or wrong" in tab.value("document.querySelector('.error').textContent")
+            assert "A token is needed" in tab.value("document.querySelector('.error').textContent")
+            assert "a token is needed" in tab.value("document.getElementById('status').textContent")
             assert tab.value("document.activeElement.id") == "token"
             assert tab.value("location.search") == "?q=parcel"
             set_value(tab, "#token", "correct-horse-battery")

@@ -103,6 +103,18 @@ def test_a_process_serves_both_protocols_and_follows_a_folder(index, tmp_path):
     assert [line["message"] for line in lines][-2:] == ["Application shutdown complete.", lines[-1]["message"]]
 
 
+@pytest.mark.parametrize(("command", "path"), [(["serve", "--port"], "/"), (["mcp", "--http"], "/mcp")])
+def test_a_terminal_shows_the_address(command, path, index, monkeypatch, capsys):
+    """At the start, one line that is not JSON has the address."""
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    port = str(free_port())
+    with pytest.raises(SystemExit):  # the server was not started
+        app([*command, port, "--index", str(index)])
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("{")]
+    assert lines[:-1] == [f"Serving http://127.0.0.1:{port}{path} (press Ctrl+C to stop)"]
+
+
 @pytest.mark.parametrize("command", [["serve", "--port"], ["serve", "--grpc-port"], ["mcp", "--http"]], ids=" ".join)
 def test_a_port_in_use(command, index):
     """If another program uses the port, one line says so, with exit code 2."""
