@@ -599,7 +599,7 @@ def test_overwritten_vectors_of_racing_writers_are_reported(animals, kind):
         store.upsert([Chunk("mine", "a text of mine")])
         other = store.embedding.embed_documents(["a text of theirs"])
         store._index.generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
-        assert any("1 chunks" in problem for problem in store.admin.check().problems)
+        assert any("another text: 1;" in problem for problem in store.admin.check().problems)
         assert store.admin.repair().problems == ()
         assert store.vector_search(Query("a text of mine", 1), 1).entries[0].score == pytest.approx(1)
 
