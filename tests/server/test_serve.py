@@ -206,7 +206,7 @@ async def test_files_written_during_the_start_are_indexed(index, tmp_path):
         (["--host", "0.0.0.0"], "no tokens are configured: pass --tokens FILE, set HYBRIDGRAPH_TOKENS"),
         (["--tokens", "NOWHERE"], "NOWHERE cannot be read"),
         (["--rate", "0"], "rate must be a number > 0, got 0"),
-        (["--index", "NOWHERE"], "contains no index: create one with hybridgraph ingest"),
+        (["--index", "NOWHERE"], "contains no index: check the path, or create an index"),
         (["--tenant", "ada"], "was made without tenants"),
         (["--watch", "NOWHERE"], "Invalid value for '--watch': path 'NOWHERE' does not exist"),
         (["--index", "milvus://nowhere", "--read-only"], "--read-only is for an index in a folder"),
