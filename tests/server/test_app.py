@@ -199,7 +199,7 @@ BAD = {
     "a weight above 1": ({"semantic_weight": 7}, 422, '"path": ["semantic_weight"]'),
     "no history": ({"retriever": "advanced", "conversation_history": "junk"}, 422, '"path": ["conversation_history"]'),
     "a target that does not exist": ({"retriever": "hierarchical", "target_uri": "x"}, 422, '"path": ["target_uri"]'),
-    "a target that is no text": ({"retriever": "hierarchical", "target_uri": 5}, 422, '"path": ["target_uri"]'),
+    "a target that is not a string": ({"retriever": "hierarchical", "target_uri": 5}, 422, '"path": ["target_uri"]'),
     "a number of a group": ({"selection": {"budget": {"max_tokens": 0}}}, 422, '"path": ["selection", "budget"]'),
 }
 
