@@ -20,10 +20,13 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
+from langchain_hybridgraph.search.context import SearchContext
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.tree import Tree
+
+Targets = str | Sequence[str] | None
 
 
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
@@ -90,11 +93,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- finding --------------------------------------------------------------------------------------------
 
     def find(
-        self,
-        query: str,
-        target_uri: str | Sequence[str] | None = None,
-        k: int | None = None,
-        **options: Unpack[FindSettings],
+        self, query: str, target_uri: Targets = None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> hierarchy.FindResult:
         """Return the k best hits for one query in the tree, or below ``target_uri``, without calling the planner.
 
@@ -103,11 +102,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return self._find(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
 
     async def afind(
-        self,
-        query: str,
-        target_uri: str | Sequence[str] | None = None,
-        k: int | None = None,
-        **options: Unpack[FindSettings],
+        self, query: str, target_uri: Targets = None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> hierarchy.FindResult:
         """Return the same result as :meth:`find`, without blocking the event loop."""
         return await self._afind(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
@@ -116,7 +111,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         self,
         query: str,
         session: Any = None,
-        target_uri: str | Sequence[str] | None = None,
+        target_uri: Targets = None,
         k: int | None = None,
         **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
@@ -135,7 +130,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         self,
         query: str,
         session: Any = None,
-        target_uri: str | Sequence[str] | None = None,
+        target_uri: Targets = None,
         k: int | None = None,
         **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
@@ -197,24 +192,20 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         options = {name: value for name, value in options.items() if value is not None}
         mode, threshold = options.get("mode", self.mode), options.get("score_threshold", self.score_threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
+        if mode != "thinking":
+            pipeline = replace(pipeline, reranker=None)
         call = hierarchy.HierarchicalCall(
-            query=prepared_search.query,
-            pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
-            tree=self._tree,
-            weights=self._weights({}),
-            trace=prepared_search.trace,
+            context=SearchContext(prepared_search.query, pipeline, prepared_search.trace),
             deadline=prepared_search.deadline,
+            tree=self._tree,
+            options=tree,
+            weights=self._weights({}),
             targets=hierarchy.as_targets(options.get("target_uri")),
             session=as_session(options.get("session")),
             planner=self._rules if self.planner is None else self.planner,
-            roots=tree.roots,
-            start_k=tree.start_k,
-            start_documents=tree.start_documents,
             directories=contexts if tree.include_directories is None else tree.include_directories,
             relate=contexts,
             per_type=per_type,
-            alpha=tree.alpha,
-            max_rounds=tree.max_rounds,
             threshold=threshold,
         )
         return replace(prepared_search, tree_call=call)
@@ -229,9 +220,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
             return [(context.uri, context.score) for context in answer]
 
-        call, trace = prepared_search.tree_call, prepared_search.trace
-        search = hierarchy.answer_call(call)
-        return (yield from self._observed(search, trace, call.query.text, call.query.k, scores))
+        query, search = prepared_search.query, hierarchy.answer_call(prepared_search.tree_call)
+        return (yield from self._observed(search, prepared_search.trace, query.text, query.k, scores))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         answer = yield from self._answer(prepared_search)
