@@ -255,6 +255,7 @@ class ObservedRetriever(StreamingRetriever):
     )
 
     _statistics: events.RetrievalStatistics = PrivateAttr(default_factory=events.RetrievalStatistics)
+    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     if not TYPE_CHECKING:  # type checkers check the arguments of __init__
 
@@ -278,6 +279,29 @@ class ObservedRetriever(StreamingRetriever):
     def get_retrieval_stats(self) -> dict[str, Any]:
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
         return self._statistics.report()
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Return a tool for agents that takes a query, k and a filter, and returns text.
+
+        The ``artifact`` of the tool message contains the Documents. The tool of an AdvancedRetriever takes a filter if
+        the wrapped retriever does, and earlier turns as ``conversation_history``, unless ``get_session_history`` is
+        set. In a LangGraph agent, the session is the ``thread_id`` of the configuration. ``args_schema`` replaces the
+        schema of the arguments (``query`` and options of a call). LangChain's ``arg_types`` raises ConfigurationError.
+
+        >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+        >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
+        >>> tool = HybridRetriever(store).as_tool(name="search_notes", description="Searches the notes.")
+        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[2])
+        Trains carry coal.
+        """
+        return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
@@ -381,7 +405,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     model_config = ConfigDict(extra="forbid", validate_default=True, validate_assignment=True)
 
     _call_options: ClassVar[Set[str]] = OF_ALL
-    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an option; an invalid value raises pydantic's ValidationError and changes nothing."""
@@ -428,27 +451,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         from langchain_hybridgraph.display import explain_result
 
         return explain_result(self.retrieve(query, k, **options))
-
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
-        """Return a tool for agents that takes a query, k and a filter, and returns text.
-
-        The ``artifact`` of the tool message contains the Documents. ``args_schema`` replaces the schema of the
-        arguments (``query`` and options of a call). LangChain's ``arg_types`` raises ConfigurationError.
-
-        >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-        >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
-        >>> tool = HybridRetriever(store).as_tool(name="search_notes", description="Searches the notes.")
-        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[2])
-        Trains carry coal.
-        """
-        return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     @property
     def _lane(self) -> Any:

@@ -464,8 +464,9 @@ def _type(tree: Tree, node: int, request: HierarchicalCall) -> str:
     context_type = tree.context_type(node)
     if context_type is not None:
         return context_type
+    types: Mapping[str, Sequence[str]] = request.options.roots
     path = path_of(tree.uri(node))
-    for name, roots in request.options.roots.items():
+    for name, roots in types.items():
         if any(path == root or path.startswith(f"{root}/") for root in map(path_of, roots)):
             return name
     return planning.RESOURCE
@@ -487,8 +488,9 @@ def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[
     """Merge the hits of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
     run = request.context
     scaled = [(each, each.hit.scaled(one.query.weight)) for one in results for each in one.hits if each.hit is not None]
-    by_id = {each.hit.id: each for each in _best(replace(each, score=hit.score, hit=hit) for each, hit in scaled)}
-    hits = yield from parents(run, [each.hit for each in by_id.values()])
+    ordered = _best(replace(each, score=hit.score, hit=hit) for each, hit in scaled)
+    by_id = {each.hit.id: each for each in ordered if each.hit is not None}
+    hits = yield from parents(run, [each.hit for each in by_id.values() if each.hit is not None])
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
         name = by_id[(hit.child or hit.chunk).id].context_type if request.per_type else ""
