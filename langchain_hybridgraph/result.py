@@ -14,9 +14,8 @@ from typing_extensions import TypedDict
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.display.html import result_table
-from langchain_hybridgraph.records import Answerability, Hit, content_id
+from langchain_hybridgraph.records import Answerability, Hit
 
-LINE_SIZE = 80  # number of characters of a text shown on one line
 D_co = TypeVar("D_co", covariant=True)
 
 
@@ -161,13 +160,6 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         noun = "document" if len(self) == 1 else "documents"
         return f"RetrievalResult({len(self)} {noun} in {self.took_ms:.1f} ms{degraded})"
 
-    def __str__(self) -> str:
-        """Return a line per hit, with rank, score, id (for a hash: source) and text, and one with ``degraded``."""
-        if not self.hits:
-            return repr(self)
-        lines = [f"{rank:>2}. {_line(hit)}" for rank, hit in enumerate(self.hits, 1)]
-        return "\n".join([*lines, *([f"degraded: {', '.join(self.degraded)}"] if self.degraded else [])])
-
     def _repr_html_(self) -> str:
         return result_table(self)
 
@@ -184,10 +176,3 @@ class SerializedResult(TypedDict):
 
 
 _FIELDS = SerializedResult.__annotations__
-
-
-def _line(hit: Hit) -> str:
-    source = str(hit.chunk.metadata.get("source", ""))
-    label = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
-    words = " ".join(hit.chunk.text.split())
-    return f"{hit.score:.3f}  {label}  {words if len(words) <= LINE_SIZE else words[: LINE_SIZE - 1] + '…'}"

@@ -34,7 +34,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
@@ -405,16 +405,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     model_config = ConfigDict(extra="forbid", validate_default=True, validate_assignment=True)
 
     _call_options: ClassVar[Set[str]] = OF_ALL
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option; an invalid value raises pydantic's ValidationError and changes nothing."""
-        before = dict(self.__dict__)
-        try:
-            super().__setattr__(name, value)
-        except ValidationError:
-            # When Pydantic detects that the value contradicts another setting, it has already set the value.
-            self.__dict__.update(before)
-            raise
 
     # -- what a kind of retriever decides -------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from langchain_hybridgraph.adapters import index_refresh
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
@@ -82,6 +82,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
+        self._weights({})  # raises an error for contradictory weights
         vector_store, is_default = self.vector_store, self.index == models.IndexOptions()
         if isinstance(vector_store, protocols.SearchesVectors) and isinstance(vector_store, protocols.ReadsChunks):
             if documents is not None or not is_default:
@@ -226,11 +227,6 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
     def _is_a_store(cls, value: Any) -> Any:
         check_first(cls, value, VectorStore)
         return value
-
-    @model_validator(mode="after")
-    def _check_weights(self) -> Self:
-        self._weights({})
-        return self
 
     # -- construction ---------------------------------------------------------------------------------------
 

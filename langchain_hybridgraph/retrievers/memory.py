@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, Field, PrivateAttr
 
 from langchain_hybridgraph.adapters.tool import SearchArguments
 from langchain_hybridgraph.chunks import ParsedMetadata
@@ -58,13 +58,8 @@ class MemorySearchArguments(SearchArguments):
     as_of: str | None = Field(
         None, description="Point in time to search as of, an ISO date such as 2024-05-01; unset: now."
     )
-    labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
+    labels: list[str] | str | None = Field(None, description="Only memories that have all of these labels.")
     session_id: str | None = Field(None, description="Id of the conversation whose last turns are searched, too.")
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _several_labels(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
 
 class MemoryRetriever(GraphRetriever, MemoryFields):

@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
-from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, name_of
+from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, filterable, name_of
 from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search import scores, traversals
 from langchain_hybridgraph.search.evidence import LinkEvidence
@@ -120,7 +120,13 @@ class Expansion:
         """Return the hits that are seeds, best first."""
         if self.seed_ids is not None:
             return [hit for hit in hits if hit.chunk.id in self.seed_ids]
-        return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
+        seeds = list(hits)
+        if self.seed_filter is not None:
+            seeds = [hit for hit in seeds if self.seed_filter.matches(filterable(hit.chunk))]
+        if self.seed_labels:
+            labels = [map(str, labels_of(hit.chunk.metadata)) for hit in seeds]
+            seeds = [hit for hit, own in zip(seeds, labels, strict=True) if not self.seed_labels.isdisjoint(own)]
+        return seeds[: self.seed_k]
 
     def strengths(
         self, own: Mapping[str, FusedCandidate], candidates: Iterable[str], cosines: Mapping[str, float]
@@ -135,18 +141,10 @@ class Expansion:
         ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
         return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}
 
-    def _is_seed(self, hit: Hit) -> bool:
-        metadata = hit.chunk.metadata
-        if self.seed_filter is not None and not self.seed_filter.matches(
-            {"document_id": hit.chunk.document, **metadata}
-        ):
-            return False
-        return not self.seed_labels or not self.seed_labels.isdisjoint(map(str, labels_of(metadata)))
-
     @property
     def uses_search_score(self) -> bool:
         """Whether the score of a reached chunk combines its search score with the graph score."""
-        return hasattr(self.score, "mixed")
+        return scores.is_mixed(self.score)
 
     def fuse(
         self,
@@ -162,8 +160,8 @@ class Expansion:
         """
         if self.is_graph_only:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
-        score = self.score
-        if scores.is_mixed(score):
+        score: Any = self.score
+        if self.uses_search_score:
             best = max((one.score for one in own.values()), default=0.0)
             fused = {id: own[id] for id in strength}
             for each in chunks:
@@ -221,12 +219,13 @@ class Expansion:
             low = {hit.id: rest * own[hit.id].score for hit in seeds}
             high = {id: rest * one.score + self.share for id, one in own.items()}
             ranked.append(ScoreBounds(low, high, max(high.values(), default=1.0)))
-        if scores.is_mixed(self.score):
+        score: Any = self.score
+        if self.uses_search_score:
             best = max((one.score for one in own.values()), default=0.0)
-            most = self.score.strength if isinstance(self.score, scores.NoisyOr) else 1.0
-            high = {id: best * self.score.mixed(one.score / best, most) if best else most for id, one in own.items()}
+            most = score.strength if isinstance(score, scores.NoisyOr) else 1.0
+            high = {id: best * score.mixed(one.score / best, most) if best else most for id, one in own.items()}
             return [*ranked, ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
-        at_most = getattr(self.score, "at_most", None)
+        at_most = getattr(score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
             return ranked
         scored_seeds = dict(self.seeds(seeds, strength))

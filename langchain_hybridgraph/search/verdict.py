@@ -50,12 +50,8 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     With few texts, scores are multiplied by less than 1 only if the question is probably not answerable. If there are
     too few texts to tell, this is recorded as a degradation reason.
     """
-    vector = keyword = None
-    for source, result in candidates.results.items():
-        if source.name == "vector":
-            vector = result
-        elif source.name == "keyword":
-            keyword = result
+    by_source = {source.name: result for source, result in candidates.results.items()}
+    vector, keyword = by_source.get("vector"), by_source.get("keyword")
     words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
@@ -237,12 +233,10 @@ def _unknown_key(key: str, keys: Sequence[str]) -> str:
 def _values(path: Path, sample: Sequence[Chunk]) -> str | None:
     """Return a hint with all values of a key, or None if they are many; a list counts as its elements."""
     values = [value for chunk in sample if (value := value_getter(path)(filterable(chunk))) is not None]
-    elements = [each for value in values if isinstance(value, list | tuple) for each in value]
-    texts = {as_json(value) for value in [*elements, *(v for v in values if not isinstance(v, list | tuple))]}
+    texts = {as_json(each) for value in values for each in (value if isinstance(value, list | tuple) else [value])}
     if len(texts) > FEW or len(sample) == SAMPLED:
         return None
-    hint = f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
-    return f"{hint}, in lists: use $contains" if elements else hint
+    return f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
 
 
 def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:
