@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeGuard, TypeVar, overload
 
 from langchain_core.documents import Document
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
@@ -17,6 +17,10 @@ from langchain_hybridgraph.display.html import result_table
 from langchain_hybridgraph.records import Answerability, Hit
 
 D_co = TypeVar("D_co", covariant=True)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
@@ -95,20 +99,14 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return iter(self._documents)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return self._documents == list(other)
-        return NotImplemented
+        return self._documents == list(other) if _is_list(other) else NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
         """Return a list of the documents of both operands; it is not the result of one call."""
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return [*self, *other]
-        return NotImplemented
+        return [*self, *other] if _is_list(other) else NotImplemented
 
     def __radd__(self, other: object) -> list[D_co]:
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return [*other, *self]
-        return NotImplemented
+        return [*other, *self] if _is_list(other) else NotImplemented
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values, converted by :func:`~langchain_hybridgraph.chunks.to_json`.

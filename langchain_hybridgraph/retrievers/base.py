@@ -613,23 +613,19 @@ def child_run(
     text: Any = query  # None if vector= is passed
     run = yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name())
     trace: Trace | None = None
+    report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
     try:
         prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
         trace = prepared_search.trace
         result = yield from within(retriever._search(prepared_search), prepared_search.deadline)
     except Exception as error:
-        yield from _report(run, trace)
+        if trace is not None:
+            yield from _call_handler(report, run, trace)
         yield from _call_handler(run.on_retriever_error, error)
         raise
-    yield from _report(run, trace)
+    yield from _call_handler(report, run, trace)
     yield from _call_handler(run.on_retriever_end, list(result))
     return result
-
-
-def _report(run: Any, trace: Trace | None) -> Search[None]:
-    if trace is not None:
-        report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
-        yield from _call_handler(report, run, trace)
 
 
 def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
-from pydantic import PrivateAttr
 
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
@@ -74,7 +73,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | TREE_ONLY
-    _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         super()._set_up(documents, settings)
@@ -186,9 +184,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ) -> PreparedSearch:
         if query is not None and not isinstance(query, str):
             raise query_error(query)
-        self._check_options(options)
-        common = {key: value for key, value in options.items() if key not in TREE_ONLY}
-        prepared_search = super()._prepare(query, common, callbacks)
+        prepared_search = super()._prepare(query, options, callbacks)
         options = {name: value for name, value in options.items() if value is not None}
         mode, threshold = options.get("mode", self.mode), options.get("score_threshold", self.score_threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
@@ -202,7 +198,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             weights=self._weights({}),
             targets=hierarchy.as_targets(options.get("target_uri")),
             session=as_session(options.get("session")),
-            planner=self._rules if self.planner is None else self.planner,
+            planner=RulePlanner() if self.planner is None else self.planner,
             directories=contexts if tree.include_directories is None else tree.include_directories,
             relate=contexts,
             per_type=per_type,

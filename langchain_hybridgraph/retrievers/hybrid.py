@@ -140,17 +140,14 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             chunks = {id: chunk_of(document, id) for document, id in zip(own_documents, identity.ids, strict=True)}
             return pipeline_store(self.vector_store, identity=identity, extra_chunks=chunks)
         merges_copies = options.equal_texts == "once"
-        if options.path is not None:
-            folder = Path(os.path.expanduser(options.path))
-            with_folder = self._kept_adapter(adapter, folder, merges_copies=merges_copies)
-            if with_folder is not None:
-                return with_folder
+        if options.path is not None and (with_folder := self._kept_adapter(adapter, options.path)) is not None:
+            return with_folder
         if documents is None and not adapter.can_list:
             if self._weights({})[1] > 0:
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=6,
+                    stacklevel=5,
                 )
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
         is_given = documents is not None
@@ -172,7 +169,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     f"the texts of {type(self.vector_store).__name__} could not be listed ({describe_error(error)}), "
                     "so only the vector search finds texts until a later search can list them; to search by keyword "
                     f"without listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=6,
+                    stacklevel=5,
                 )
         else:
             try:
@@ -185,9 +182,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         stored_documents = () if documents is None else contents.documents.values()
         return pipeline_store(self.vector_store, freshness=freshness, documents=stored_documents)
 
-    def _kept_adapter(self, adapter: StoreAdapter, folder: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
+    def _kept_adapter(self, adapter: StoreAdapter, path: Path) -> VectorStoreAdapter | None:
         """Return the adapter with the keyword index in this folder, or None if the folder or the store fails."""
-        options = self.index
+        options, folder = self.index, Path(os.path.expanduser(path))
         if not adapter.can_list:
             raise ConfigurationError(
                 f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
@@ -202,6 +199,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         try:
             index_options = options.model_dump(include={"language", "id_key", "equal_texts"})
             folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **index_options)
+            merges_copies = options.equal_texts == "once"
             freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except ConfigurationError:
             raise

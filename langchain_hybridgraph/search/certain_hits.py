@@ -84,42 +84,34 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
         is_beaten = any(one.score > best.score - _LEAST for one in own.values() if one is not best)
         is_certain = places > 0 and not is_narrowed and not is_beaten
         return CertainHits(seeds[:1], reranker is None) if is_certain else CertainHits(())
-    bounds = expansion.bounds(own, strength, seeds, candidates.cosines, is_complete=not unknown)
-    # If there are no edges, the hits keep the order of the search.
-    first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
+    ways = expansion.bounds(own, strength, seeds, candidates.cosines, is_complete=not unknown)
+    if ways:  # if there are no edges, the search scores stay
+        plain = {id: own[id].score for id in ([hit.id for hit in seeds] if expansion.is_graph_only else own)}
+        ways.append(ScoreBounds(plain, plain, 0.0))
     if scoring is not None:
-        bounds = yield from _memory_bounds(context, scoring, candidates, seeds, bounds)
-        first = {hit.id for hit in seeds}
-    rivals = _rivals(bounds, seeds, unknown)
-    certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
+        ways = yield from _memory_bounds(context, scoring, candidates, ways)
+    rivals = _rivals(ways, seeds, unknown)
+    certain = [hit for hit in seeds if rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     is_head = reranker is None and [rivals[hit.id] for hit in certain] == list(range(len(certain)))
     return CertainHits(certain, is_head)
 
 
 def _memory_bounds(
-    context: SearchContext,
-    scoring: Scoring,
-    candidates: Candidates,
-    seeds: Sequence[Hit],
-    bounds: Sequence[ScoreBounds],
+    context: SearchContext, scoring: Scoring, candidates: Candidates, ways: Sequence[ScoreBounds]
 ) -> Search[list[ScoreBounds]]:
-    """Return the bounds of memory scores with and without a traversal, or none if they cannot be computed."""
-    query, pipeline = context.query, context.pipeline
-    if not bounds or query.scope.as_of is None:
+    """Return the bounds of memory scores, or none if they cannot be computed."""
+    query = context.query
+    if not ways or query.scope.as_of is None:
         return []
     admitted = yield from read_hits(context, candidates, ALL)
-    plain = {hit.id: hit.score for hit in admitted}
-    if pipeline.expansion is not None and pipeline.expansion.is_graph_only:
-        plain = {hit.id: hit.score for hit in seeds}
 
     def scored(scores: Mapping[str, float]) -> dict[str, float]:
         hits = [replace(hit, score=scores[hit.id]) for hit in admitted if hit.id in scores]
         return {hit.id: hit.score for hit in scoring(hits, query)}
 
     def run() -> list[ScoreBounds]:
-        alone = ScoreBounds(scored(plain), scored(plain), 0.0)
-        return [*(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds), alone]
+        return [ScoreBounds(scored(low), scored(high), float(other > 0)) for low, high, other in ways]
 
     scored_bounds: list[ScoreBounds] = yield from context.ask(Effect("memory", run, quick=True), [])
     return scored_bounds

@@ -188,11 +188,16 @@ def target_nodes(tree: Tree, target: Any) -> list[int]:
             f"each target_uri must be a uri such as 'docs/api' of at most {_LONGEST_URI:,} characters, "
             f"got {quote_value(target)}"
         )
-    node = next((node for uri in _spellings(target) if (node := tree.node(uri)) >= 0), -1)
-    if node >= 0:
-        return [node]
+    plain = posixpath.normpath(target.replace("\\", "/") if os.sep == "\\" else target)
+    spellings = [target] if "://" in target else [target, plain]
+    if plain.startswith(("/", "..")):  # the last folders of the absolute path, longest first
+        parts = PurePath(os.path.realpath(target)).parts[1:]
+        spellings += ["/".join(parts[start:]) for start in range(len(parts))]
+    for uri in spellings:
+        if (node := tree.node(uri)) >= 0:
+            return [node]
     nodes = tree.top()
-    if "://" in target or posixpath.normpath(target) != ".":
+    if "://" in target or plain != ".":
         nodes = [top for top in nodes if target.endswith("://") and tree.uri(top).startswith(target)]
     if not nodes:
         tops = list(map(tree.uri, tree.top()))
@@ -200,20 +205,6 @@ def target_nodes(tree: Tree, target: Any) -> list[int]:
         hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
         raise ConfigurationError(f"target_uri: there is nothing under {target!r} in the scope of this call; {hint}")
     return nodes
-
-
-def _spellings(path: str) -> Iterator[str]:
-    """Yield the uris that a target may mean, in the order in which to look them up.
-
-    For a path that begins with ``/`` or ``..``, these include the last folders of the absolute path, longest first.
-    """
-    yield path
-    plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
-    yield path if "://" in path else plain
-    if plain.startswith(("/", "..")):
-        parts = PurePath(os.path.realpath(path)).parts[1:]
-        for start in range(len(parts)):
-            yield "/".join(parts[start:])
 
 
 # Abstract, overview and text of a document or directory.
