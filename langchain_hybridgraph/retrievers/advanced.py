@@ -18,7 +18,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model
 
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments
@@ -121,6 +121,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     if not TYPE_CHECKING:  # type checkers derive the arguments of the constructor from the fields
 
         def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
+            check_first(type(self), retriever, BaseRetriever)
             super().__init__(**{**settings, "retriever": retriever})
 
     k: int | None = Field(default=None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
@@ -131,12 +132,6 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     )
 
     _queries: TextsOfCalls[deque[str]] = PrivateAttr(default_factory=TextsOfCalls)
-
-    @field_validator("retriever", mode="before")
-    @classmethod
-    def _is_a_retriever(cls, value: Any) -> Any:
-        check_first(cls, value, BaseRetriever)
-        return value
 
     # -- construction ---------------------------------------------------------------------------------------
 

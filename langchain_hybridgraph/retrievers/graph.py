@@ -19,7 +19,6 @@ from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
-from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 
@@ -85,7 +84,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
             "traversal": traversal,
             "score": self._requested_score(options) or own_score(traversal),
             "seed_ids": seed_ids,
-            "names": names_in,
         }
         return Expansion(**settings)
 

@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from langchain_hybridgraph.adapters import index_refresh
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
@@ -75,6 +75,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         def __init__(
             self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any
         ) -> None:
+            check_first(type(self), vector_store, VectorStore)
             super().__init__(**{**settings, "vector_store": vector_store})
             self._set_up(documents, settings)
 
@@ -219,12 +220,6 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"create another retriever: {type(self).__name__}(vector_store)"
             )
         super().__setattr__(name, value)
-
-    @field_validator("vector_store", mode="before")
-    @classmethod
-    def _is_a_store(cls, value: Any) -> Any:
-        check_first(cls, value, VectorStore)
-        return value
 
     # -- construction ---------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.text.names import names_in
 
 # Traversal of the graph from search hits.
 
@@ -45,8 +46,7 @@ class Expansion:
 
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
-    not used. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is
-    False for the default expansion.
+    not used. ``is_requested`` is False for the default expansion.
 
     With a ``share``, the reached chunks are another list in a weighted reciprocal rank fusion. ``share`` is the weight
     of this list; all weights sum to 1.
@@ -59,7 +59,6 @@ class Expansion:
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
     candidates: Candidates = "all"
-    names: Callable[[str], Iterable[str]] | None = None
     is_requested: bool = True
     share: float = 0.0
     rank_constant: float = 60
@@ -82,7 +81,7 @@ class Expansion:
         for source, result in results.items():
             if source.name == "keyword" and result.bound:
                 coverage = partial(_coverage, query, source, result, seed_texts)
-        names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
+        names = names_in(text) if has_names and not self.is_graph_only else ()
         question = traversals.Question(tuple(names), coverage, partial(missing_share, text, seed_texts))
         return traversal.for_question(question)
 
