@@ -143,7 +143,7 @@ class Expansion:
     @property
     def uses_search_score(self) -> bool:
         """Whether the score of a reached chunk combines its search score with the graph score."""
-        return scores.is_mixed(self.score)
+        return hasattr(self.score, "mixed")
 
     def fuse(
         self,
