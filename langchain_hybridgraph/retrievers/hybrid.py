@@ -177,7 +177,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 deque(reading, maxlen=0)
             except Exception:  # noqa: BLE001 - a server may fail with anything
                 contents, is_read = index_refresh.StoreContents(), False
-            stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
+            stored = list(contents.documents.values()) if is_read else _stored_of(documents, adapter)
             texts = build(documents, stored_documents=stored)
         freshness = index_refresh.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
         stored_documents = () if documents is None else contents.documents.values()
@@ -416,15 +416,6 @@ class _SharedAdapters:
 _SHARED = "_hybridgraph_adapters"
 
 
-def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Return the stored versions of these Documents that can be found by id."""
-    ids = [document.id for document in documents if document.id is not None]
-    try:
-        return [document for page in in_pages(ids) for document in adapter.get(page)]
-    except Exception:  # noqa: BLE001 - not implemented, asynchronous only or unavailable: the passed Documents are used
-        return []
-
-
 def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
     """Return the ``docs`` of a keyword retriever such as BM25Retriever, if required only those with ids."""
     docs = getattr(retriever, "docs", None)
@@ -435,7 +426,9 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
     """Return the stored versions of these Documents by id or, if some are missing, all Documents that can be listed."""
-    stored = _read_by_id(adapter, documents) if documents else []
+    ids, stored = [document.id for document in documents if document.id is not None], list[Document]()
+    with suppress(Exception):  # not implemented, asynchronous only or unavailable: the passed Documents are used
+        stored = [document for page in in_pages(ids) for document in adapter.get(page)]
     if len(stored) < len(documents) and adapter.can_list:
         with suppress(Exception):  # unavailable now: texts are matched when a search finds them
             return list(adapter.documents())

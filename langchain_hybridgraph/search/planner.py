@@ -250,7 +250,6 @@ _HOW_TO = re.compile(rf".*?\bhow (?:to|(?:do|can|could|should) {_ONE}|{_ONE} (?:
 # A capital "My" that is not at the beginning is part of a title.
 _OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")
 _NO_PHRASE = re.compile(r".*\b(?:how|i|we)\b", re.IGNORECASE)
-_POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|there)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;?!]|\. ")
 
 
@@ -271,7 +270,7 @@ class RulePlanner:
     ``sure`` and has no ``context`` (see :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`), it replaces
     the user's query. Otherwise, it is added as a second query for all types, because nDCG@10 is .564 with both, .525
     with only the raw query and .519 with only the completed one. If it only adds words at the end, there is no resource
-    query, and skill and memory queries receive these words in place of their first pronoun, or at the end.
+    query, and skill and memory queries receive these words at the end.
 
     The priority is 1 for the first query, and for skill and memory queries. It is 2 for all other queries, which are
     less certain to help.
@@ -329,14 +328,8 @@ def _queries(query: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuer
         return best([first, second, *_typed_queries(whole)])
     # A noun phrase followed by more words finds less than the complete query.
     typed_queries = [each for each in _typed_queries(query) if each.context_type != RESOURCE]
-    completed = [replace(each, query=_completed(each.query, whole[len(query) :])) for each in typed_queries]
+    completed = [replace(each, query=each.query + whole[len(query) :]) for each in typed_queries]
     return best([first, second, *completed])
-
-
-def _completed(query: str, words: str) -> str:
-    """Return the query with ``words`` in place of its pronouns, or at its end if it has none."""
-    completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
-    return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
 
 
 def _typed_queries(query: str) -> Iterator[TypedQuery]:
@@ -429,19 +422,18 @@ def as_session(session: Any) -> ConversationSession | None:
     """Convert a session in any supported form; raise ConfigurationError for anything else."""
     if session is None:
         return None
+    summary, messages = "", session
     if isinstance(session, Mapping):
         if unknown := session.keys() - {"summary", "messages"}:
             raise ConfigurationError(
                 f"session has the unknown keys {sorted(map(str, unknown))}; pass only 'summary' and 'messages'"
             )
-        inner = as_session(session.get("messages") or [])
-        assert inner is not None, "a list is a session"
-        return inner._replace(summary=str(session.get("summary") or ""))
-    if isinstance(session, Sequence) and not isinstance(session, str | bytes):
-        messages = list(session)
-        return ConversationSession("", effects.Effect("session", lambda: messages, quick=True))
-    if has_messages(session):
-        return ConversationSession("", messages_call("session", session))
+        summary, messages = str(session.get("summary") or ""), session.get("messages") or []
+    if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
+        message_list = list(messages)
+        return ConversationSession(summary, effects.Effect("session", lambda: message_list, quick=True))
+    if has_messages(messages):
+        return ConversationSession(summary, messages_call("session", messages))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "
         f"{{'summary': …, 'messages': […]}}, got {session!r}"

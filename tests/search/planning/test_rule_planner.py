@@ -117,7 +117,7 @@ def test_a_follow_up_query_is_completed():
     query = "Which flour and salt does sourdough bread need?"
     assert planned(query) == planned(query, [])
     assert planned("How do I paint it?")[1:] == [
-        ("skill", "paint cars red Tesla roadster", 1),
+        ("skill", "paint it cars red Tesla roadster", 1),
         (None, "How do I paint it? cars red Tesla roadster", 2),
     ]
 
