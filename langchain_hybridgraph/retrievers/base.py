@@ -569,10 +569,7 @@ class PreparedSearch:
             "fusion": name_of(self.pipeline.fusion, FUSIONS),
             "walk": None
             if expansion is None
-            else {
-                "traversal": _traversal_name(expansion.traversal),
-                "score": name_of(expansion.score, GRAPH_SCORES),
-            },
+            else {"traversal": _traversal_name(expansion.traversal), "score": name_of(expansion.score, GRAPH_SCORES)},
             "stages_ms": self.trace.stages,
             "errors": dict(self.trace.errors),
             "remarks": dict(self.trace.remarks),

@@ -30,12 +30,7 @@ from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidenc
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.search.scores import NoisyOr
-from langchain_hybridgraph.search.sources import (
-    SessionSource,
-    SessionTurns,
-    TimedVectorSource,
-    VectorSource,
-)
+from langchain_hybridgraph.search.sources import SessionSource, SessionTurns, TimedVectorSource, VectorSource
 from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.dates import mentioned_spans

@@ -9,14 +9,7 @@ import numpy as np
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.search.context import (
-    ALL,
-    Candidates,
-    CertainHits,
-    SearchContext,
-    read_hits,
-    read_parents,
-)
+from langchain_hybridgraph.search.context import ALL, Candidates, CertainHits, SearchContext, read_hits, read_parents
 from langchain_hybridgraph.search.expansion import ScoreBounds
 from langchain_hybridgraph.search.verdict import assess
 
@@ -84,10 +77,11 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
         is_beaten = any(one.score > best.score - _LEAST for one in own.values() if one is not best)
         is_certain = places > 0 and not is_narrowed and not is_beaten
         return CertainHits(seeds[:1], reranker is None) if is_certain else CertainHits(())
-    ways = expansion.bounds(own, strength, seeds, candidates.cosines, is_complete=not unknown)
-    if ways:  # if there are no edges, the search scores stay
-        plain = {id: own[id].score for id in ([hit.id for hit in seeds] if expansion.is_graph_only else own)}
-        ways.append(ScoreBounds(plain, plain, 0.0))
+    bounds = expansion.bounds(own, strength, seeds, candidates.cosines, is_complete=not unknown)
+    if bounds is None:
+        return CertainHits(())
+    plain = {id: own[id].score for id in ([hit.id for hit in seeds] if expansion.is_graph_only else own)}
+    ways = [bounds, ScoreBounds(plain, plain, 0.0)]  # if there are no edges, the search scores stay
     if scoring is not None:
         ways = yield from _memory_bounds(context, scoring, candidates, ways)
     rivals = _rivals(ways, seeds, unknown)
@@ -102,7 +96,7 @@ def _memory_bounds(
 ) -> Search[list[ScoreBounds]]:
     """Return the bounds of memory scores, or none if they cannot be computed."""
     query = context.query
-    if not ways or query.scope.as_of is None:
+    if query.scope.as_of is None:
         return []
     admitted = yield from read_hits(context, candidates, ALL)
 

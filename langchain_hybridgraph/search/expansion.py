@@ -205,28 +205,21 @@ class Expansion:
         cosines: Mapping[str, float],
         *,
         is_complete: bool,
-    ) -> list[ScoreBounds]:
-        """Return bounds of the scores after the traversal, for each way in which :meth:`fuse` may compute them.
+    ) -> ScoreBounds | None:
+        """Return bounds of the scores that :meth:`fuse` computes after the traversal, or None if none are known.
 
         ``own``, ``strength`` and ``cosines`` map candidates to their search scores, scores as seeds, and cosines;
-        ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The result
-        is empty if no bounds are known.
+        ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates.
         """
-        ranked = []
-        if self.share:
-            rest = 1 - self.share
-            low = {hit.id: rest * own[hit.id].score for hit in seeds}
-            high = {id: rest * one.score + self.share for id, one in own.items()}
-            ranked.append(ScoreBounds(low, high, max(high.values(), default=1.0)))
         score: Any = self.score
-        if self.uses_search_score:
+        if self.uses_search_score and not self.share:
             best = max((one.score for one in own.values()), default=0.0)
             most = score.strength if isinstance(score, scores.NoisyOr) else 1.0
             high = {id: best * score.mixed(one.score / best, most) if best else most for id, one in own.items()}
-            return [*ranked, ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
+            return ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)
         at_most = getattr(score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
-            return ranked
+            return None
         scored_seeds = dict(self.seeds(seeds, strength))
         best_seed = max(scored_seeds.values(), default=0.0)
         low = self._values(scored_seeds, is_reached=True)
@@ -236,7 +229,7 @@ class Expansion:
         similar |= scored_seeds
         most = max(similar.values(), default=1.0) if is_complete else 1.0
         high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
-        return [*ranked, ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
+        return ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))
 
     def in_parts(
         self,

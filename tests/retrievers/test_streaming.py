@@ -194,10 +194,9 @@ NOW = 1_700_000_000.0
         ({}, ["b"]),
         ({"graph": {"traversal": "bfs"}}, ["b"]),
         ({"preset": "beam"}, ["b"]),
-        ({"fusion": "rrf"}, ["b"]),
         ({"k": 6}, ["a", "b", "c", "d", "e", "f"]),
     ],
-    ids=["default", "bfs", "beam", "rrf", "all memories"],
+    ids=["default", "bfs", "beam", "all memories"],
 )
 def test_certain_memories_come_before_the_edges(settings, early):
     """Memories whose memory score no other one can exceed are streamed before the edges are read."""
