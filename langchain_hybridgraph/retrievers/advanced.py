@@ -32,16 +32,8 @@ from langchain_hybridgraph.options.models import ConversationFields, MemoryField
 from langchain_hybridgraph.options.objects import Input, read
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import (
-    EARLY,
-    ObservedRetriever,
-    PipelineRetriever,
-    TextsOfCalls,
-    hits_of,
-    scores_of,
-    with_k,
-)
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.conversation import ExpandedQuery, Turn, expander_call, is_small_talk, turns
 from langchain_hybridgraph.search.fusion import ConvexCombination
@@ -69,7 +61,7 @@ FUSED = 50  # number of hits of each search that are fused, so that a larger k o
 SIMILAR_SCORE = 0.9
 
 
-class AdvancedRetriever(ObservedRetriever, ConversationFields):
+class AdvancedRetriever(base.ObservedRetriever, ConversationFields):
     """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
     ``retriever`` is any LangChain retriever. ``expander`` is None (questions are not completed), the name of an
@@ -131,7 +123,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         "none.",
     )
 
-    _queries: TextsOfCalls[deque[str]] = PrivateAttr(default_factory=TextsOfCalls)
+    _queries: base.TextsOfCalls[deque[str]] = PrivateAttr(default_factory=base.TextsOfCalls)
 
     # -- construction ---------------------------------------------------------------------------------------
 
@@ -186,11 +178,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     def retrieve(self, query: str | None, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`; the history is ``conversation_history=`` here."""
-        return self._run(self._prepare(query, with_k(options, k)))
+        return self._run(self._prepare(query, base.with_k(options, k)))
 
     async def aretrieve(self, query: str | None, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k)))
+        return await self._arun(self._prepare(query, base.with_k(options, k)))
 
     def retrieve_with_context(
         self, query: str | None, conversation_history: Any = None, k: int | None = None, **options: Any
@@ -231,7 +223,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationSearch:
         """Check a call; ``options`` are those of this retriever and of the wrapped one."""
         others, own = dict(options), {}
-        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", EARLY):
+        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", base.EARLY):
             own[name] = others.pop(name, None)
         if not isinstance(query, str) and (query is not None or "vector" not in others):
             raise query_error(query)
@@ -260,7 +252,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
             trace=trace,
             callbacks=callbacks,
             level=chosen_level(own["annotate"], own["return_scores"], default or "none"),
-            early=own[EARLY],
+            early=own[base.EARLY],
             deadline=deadline,
             until=effects.part_of_deadline(deadline, 0.5),
             expanded_query=ExpandedQuery(text or ""),
@@ -283,7 +275,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def _tool_arguments(self) -> type[BaseModel]:  # type: ignore[override]  # depends on the wrapped retriever
         inner_retriever = self.retriever
         own: type[BaseModel] = SearchArguments if AnyRetriever(inner_retriever).takes("filter") else QueryArguments
-        own = inner_retriever._tool_arguments if isinstance(inner_retriever, PipelineRetriever) else own
+        own = inner_retriever._tool_arguments if isinstance(inner_retriever, base.PipelineRetriever) else own
         if self.get_session_history is not None:
             return own
         return create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
@@ -317,7 +309,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         search = prepared_search
 
         def results(result: Result) -> list[tuple[str, float]]:
-            return hits_of(result.hits) if result.hits else scores_of(result, search.inner.prefix)
+            return base.hits_of(result.hits) if result.hits else base.scores_of(result, search.inner.prefix)
 
         if search.query is not None:
             self._queries.setdefault(search.session_id, deque(maxlen=REMEMBERED_QUERIES)).append(search.query)

@@ -319,19 +319,14 @@ def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> 
 
 
 def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
+    details: dict[str, Any] = {"from_chunk_id": chunk}
     if isinstance(edge, Edge):
-        weight, description = edge.weight, edge.description
-        details = {} if edge.source == chunk else {"direction": "backward"}
-        relation = edge.relation
-    else:
-        first, second = edge
-        relation, weight, description = (
-            first.relation,
-            first.weight * second.weight,
-            f"Both mention {name_of(first.target)}.",
-        )
-        details = {"entity": first.target}
-    return {"from_chunk_id": chunk, "relation": relation, "weight": weight, "description": description, **details}
+        details |= {"relation": edge.relation, "weight": edge.weight, "description": edge.description}
+        return details if edge.source == chunk else {**details, "direction": "backward"}
+    first, second = edge
+    description = f"Both mention {name_of(first.target)}."
+    details |= {"relation": first.relation, "weight": first.weight * second.weight, "description": description}
+    return {**details, "entity": first.target}
 
 
 TRAVERSALS: Mapping[str, Callable[..., traversals.Traversal]] = MappingProxyType(
