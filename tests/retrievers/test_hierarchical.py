@@ -587,16 +587,3 @@ def test_no_summary_repeats_an_old_text(change):
     assert {"lib", "lib/pets"}.isdisjoint(uris(result))
     assert (retriever.abstract("lib/pets"), retriever.overview("lib/pets")) == ("", "")
     assert retriever.abstract("lib/cars")
-
-
-def test_summaries_outlive_the_model(tmp_path):
-    """Summaries stay searchable after the model is fitted again, without being rebuilt."""
-    store = library(path=tmp_path)
-    generation = store.admin.stats()["generation"]
-    more = {f"lib/more/{n}.md": f"word{n} other{n} something{n}" for n in range(40)}
-    ingest([Document(text, metadata={"uri": uri}, id=uri) for uri, text in more.items()], store)
-    assert store.admin.stats()["generation"] > generation
-    result = HierarchicalRetriever(store, k=10).find("cars: roadster, van")
-    assert "no-layers" not in result.degraded
-    assert "lib/cars" in uris(result)
-    store.close()

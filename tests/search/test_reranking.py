@@ -25,7 +25,7 @@ from langchain_hybridgraph.search.rerankers import (
 )
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.clock import PATIENCE
-from tests.support.servers.openai_server import OpenAIServer, Reply, material
+from tests.support.servers.openai_server import OpenAIServer, Reply
 
 KEEPS = TextReranker(lambda query, texts: [])
 DROPS = TextReranker(lambda query, texts: [], filters=True)
@@ -243,25 +243,6 @@ def chroma(documents):
     store.add_documents(documents)
     yield store
     store.delete_collection()
-
-
-def of_cats(request):
-    ratings = {"Cats purr.": 4, "Cats eat fish.": 10, "Dogs bark.": 0}
-    return by_text(ratings.__getitem__)(material(request))
-
-
-async def test_in_a_retriever(chroma, documents):
-    """A retriever orders hits by the model's ratings, and their rerank scores are the ratings divided by ten."""
-    with OpenAIServer(of_cats) as server:
-        reranker = LLMReranker(server.chat_model(), batch_size=2)
-        retriever = HybridRetriever(chroma, documents, k=3, reranker=reranker)
-        for result in (retriever.retrieve("What do cats eat?"), await retriever.aretrieve("What do cats eat?")):
-            assert [document.id for document in result] == ["b", "a", "c"]
-            assert [document.metadata["rerank_score"] for document in result] == pytest.approx(
-                [1.0, 0.4, 0.0], abs=1e-6
-            )
-            assert result.degraded == ()
-        assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize(
