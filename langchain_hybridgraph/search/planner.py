@@ -335,7 +335,7 @@ def _typed_queries(query: str) -> Iterator[TypedQuery]:
         yield TypedQuery(task, SKILL, "how it is done")
     phrase = conversation.StripQuestion()(question, ()).text
     is_phrase = " " in phrase and phrase != question and not _NO_PHRASE.match(question[: -len(phrase)] + phrase[:4])
-    if not own and not how_to and is_phrase:
+    if not own and is_phrase:
         yield TypedQuery(phrase, RESOURCE, "facts about it", 2)
 
 

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -130,6 +130,14 @@ def test_random_changes_keep_the_index_equal_to_a_new_one():
         chunks, stored_texts = retriever.index.adapter.texts.chunks, {each["text"] for each in store.store.values()}
         assert sorted(chunk.text for chunk in chunks.values()) == sorted(stored_texts)
         assert all(store.store[id]["text"] == chunk.text for id, chunk in chunks.items())
+
+
+def test_the_own_store_keeps_equal_texts():
+    """In a HybridGraphStore, equal texts with different ids are different hits; the option is refused."""
+    store = HybridGraphStore.from_texts(["The ant sleeps."] * 2, "lsa", ids=["a", "b"])
+    assert sorted(document.id for document in HybridRetriever(store).invoke("ant")) == ["a", "b"]
+    with pytest.raises(ValueError, match="a keyword index of its own"):
+        HybridRetriever(store, index={"equal_texts": "each"})
 
 
 @pytest.mark.filterwarnings("ignore:the texts of BareStore cannot be listed")

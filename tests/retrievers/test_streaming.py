@@ -269,6 +269,20 @@ def test_an_advanced_retriever_streams_hits_of_a_single_search_early(store, anno
     assert len(parts) == 3
 
 
+def test_a_seed_that_another_hit_beats_waits_for_the_edges():
+    """A seed is not streamed early if a hit that cannot be a seed has a better score."""
+    with stored(b={"labels": ["x"]}) as store:
+        retriever = GraphRetriever(store, edges=FailingGraph(), k=1, graph={"seed_labels": ["x"]}, on_error="raise")
+        assert parts_before_the_error(retriever) == []
+
+
+def test_a_seed_waits_if_it_is_only_the_best_with_edges(store):
+    """A seed that is the best by similarity, but not by the search's score, is not streamed before the edges."""
+    graph = {"seed_keyword_weight": 0.9}
+    retriever = GraphRetriever(store, edges=FailingGraph(), preset="hop_decay", k=1, graph=graph)
+    assert ids(retriever.stream("0.6")) == [document.id for document in retriever.invoke("0.6")] == ["c"]
+
+
 def test_two_fused_searches_stream_nothing_early(store):
     """If two searches are fused, no hit is streamed before both are complete."""
     below = GraphRetriever(store, edges=FailingGraph(), k=3, **HOP_DECAY, on_error="raise")

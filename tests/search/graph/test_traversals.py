@@ -243,6 +243,13 @@ def test_the_cap_is_filled_ring_by_ring(max_nodes, ids, is_capped):
     assert ({a.id for a in result.chunks}, result.capped) == (set(ids), is_capped)
 
 
+def test_a_chunk_with_two_paths_counts_once():
+    """Two paths to one chunk use up one place of max_nodes."""
+    edges = [Edge("a", "x", "c", 0.9), Edge("b", "x", "c", 0.8), Edge("a", "y", "c", 0.1)]
+    result = traverse(edges, BFS(max_nodes=2), PLAIN, seeds=[("a", 1.0), ("b", 0.9)], own=None)
+    assert {a.id for a in result.chunks} == set("abxy")
+
+
 def test_the_frontier_is_the_best_of_a_ring():
     """With max_frontier=1, both neighbours are reached, but only the heavier one is expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.5), Edge("x", "x2", "c"), Edge("y", "y2", "c")]
