@@ -168,8 +168,7 @@ class RetrieverSource:
             stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
             ids = [id if id in stored_chunks else others[id] for id in ids]
         chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
-        entries = zip(chunks, scores, strict=True)
-        return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in entries])
+        return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in zip(chunks, scores, strict=True)])
 
 
 def _scores(documents: Sequence[Document]) -> list[float]:

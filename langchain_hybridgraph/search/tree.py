@@ -150,9 +150,9 @@ class Descent:
         return sorted(entries, key=lambda each: (-round(each.value, _DECIMALS), each.name))
 
     def _queue(self, node: int, name: str, value: float) -> None:
-        """Queue a directory, unless it has been opened or is queued with a value that is at least as good."""
+        """Queue a directory, unless it is or was queued with a value that is at least as good."""
         priority = round(value, _DECIMALS)
-        if node not in self._opened and priority > round(self._values.get(node, -2.0), _DECIMALS):
+        if priority > round(self._values.get(node, -2.0), _DECIMALS):
             self._values[node] = value
             heapq.heappush(self._waiting, (-priority, name, node))
 
