@@ -25,14 +25,15 @@ from langchain_hybridgraph.adapters.keyword_index import (
     chunk_of,
     with_user_metadata,
 )
-from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
     MilvusAdapter,
     NearestDocuments,
     PGVectorAdapter,
+    QdrantAdapter,
     StoreAdapter,
+    translate,
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
@@ -340,8 +341,9 @@ class VectorStoreAdapter:
             return admits
         if self._adapter.filter_argument == "metadata" and not extra_keys:
             return admits_metadata
-        is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)
-        return self._adapter.translate(scope.filter) if is_known else None
+        if scope.filter is None or is_derived or not extra_keys.isdisjoint(keys):
+            return None
+        return translate(scope.filter, self._adapter.dialect)
 
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id(id) or id

@@ -101,6 +101,33 @@ class WatchedBindings:
             self.version = next(self._versions)
 
 
+class ChromaDialect(MongoDialect):
+    """Filter language of Chroma.
+
+    Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, orders only numbers, and truncates a
+    fractional operand if the stored value is an integer.
+    """
+
+    def key(self, path: Path) -> str | None:
+        reserved = path[0].startswith(("$", "#", "chroma:"))
+        return path[0] if len(path) == 1 and is_text(path[0]) and not reserved else None
+
+    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
+        if operator == "$in":
+            texts, truths, numbers, others = by_kind(operand)
+            if others:
+                return None
+            floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
+            # The elements of a list in Chroma must have the same type.
+            lists = [values for values in (texts, truths, floats) if values]
+            return self.any_of([{key: {"$in": values} if len(values) > 1 else {"$eq": values[0]}} for values in lists])
+        if operator in ORDERINGS and is_number(operand):
+            # An operand with a fraction is truncated towards zero if the value is an integer.
+            inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
+            return {key: {inclusive: operand}}
+        return None
+
+
 class ChromaAdapter(StoreAdapter):
     """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
 
@@ -113,6 +140,7 @@ class ChromaAdapter(StoreAdapter):
     searches_by_vector = True
     gives_vectors = True
     can_list = True
+    dialect = ChromaDialect()
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -127,9 +155,6 @@ class ChromaAdapter(StoreAdapter):
     def collection(self) -> str:
         """Implement :meth:`StoreAdapter.collection`; a collection that is made again has another id."""
         return f"Chroma {self._store._collection.name} {self._store._collection.id}"
-
-    def translate(self, filter: Any) -> Any:
-        return chroma_where(filter)
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         assert vector is not None, "Chroma is always searched by a vector"
@@ -275,7 +300,7 @@ class ChromaAdapter(StoreAdapter):
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
         """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express the filter."""
-        where = self.translate(filter)
+        where = translate(filter, self.dialect)
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
     def sample(self) -> Sequence[Vector]:
@@ -315,42 +340,3 @@ def _cosines(vectors: Mapping[str, tuple[Vector, float]], vector: Vector) -> NDA
 def _documents(answer: Mapping[str, Any]) -> list[Document]:
     rows = zip(answer["ids"], answer["documents"], answer["metadatas"], strict=True)
     return [Document(id=id, page_content=text or "", metadata=metadata or {}) for id, text, metadata in rows]
-
-
-def chroma_where(filter: Filter) -> dict[str, Any] | None:
-    """Return the filter as a ``where`` for Chroma, or None if Chroma cannot express it.
-
-    The ``where`` may match more than the filter, because conditions that Chroma cannot express are left out.
-
-    >>> from langchain_hybridgraph.filters import parse_filter
-    >>> chroma_where(parse_filter({"lang": "en", "year": {"$gt": 2020}, "title": {"$contains": "x"}}))
-    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
-    """
-    return translate(filter, _ChromaDialect())
-
-
-class _ChromaDialect(MongoDialect):
-    """Filter language of Chroma.
-
-    Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, orders only numbers, and truncates a
-    fractional operand if the stored value is an integer.
-    """
-
-    def key(self, path: Path) -> str | None:
-        reserved = path[0].startswith(("$", "#", "chroma:"))
-        return path[0] if len(path) == 1 and is_text(path[0]) and not reserved else None
-
-    def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
-        if operator == "$in":
-            texts, truths, numbers = by_kind(operand)
-            if len(texts) + len(truths) + len(numbers) < len(operand):
-                return None
-            floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
-            # The elements of a list in Chroma must have the same type.
-            lists = [values for values in (texts, truths, floats) if values]
-            return self.any_of([{key: {"$in": values} if len(values) > 1 else {"$eq": values[0]}} for values in lists])
-        if operator in ORDERINGS and is_number(operand):
-            # An operand with a fraction is truncated towards zero if the value is an integer.
-            inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
-            return {key: {inclusive: operand}}
-        return None

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.any_store import adapter_of
-from langchain_hybridgraph.adapters.chroma import chroma_where
-from langchain_hybridgraph.adapters.qdrant import qdrant_filter
-from langchain_hybridgraph.adapters.vector_stores import pgvector_filter
+from langchain_hybridgraph.adapters.chroma import ChromaDialect
+from langchain_hybridgraph.adapters.vector_stores import PGVectorDialect, QdrantDialect, translate
 from langchain_hybridgraph.filters.expressions import (
     by_document,
     by_source,
@@ -134,7 +133,9 @@ def in_chroma(client, metadatas, filters):
     try:
         every = collection.get(include=["metadatas"])
         stored = dict(zip(every["ids"], every["metadatas"], strict=True))
-        return [set(collection.get(where=chroma_where(filter), include=[])["ids"]) for filter in filters], stored
+        return [
+            set(collection.get(where=translate(filter, ChromaDialect()), include=[])["ids"]) for filter in filters
+        ], stored
     finally:
         client.delete_collection("rows")
 
@@ -160,7 +161,7 @@ def test_long_lists_never_break_chroma(chroma, size):
     filter = by_document("a", *map(str, range(size)))
     [ids], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
     assert missing_matches(filter, ids, stored) == []
-    assert (chroma_where(filter) is None) == (size == 100_000)
+    assert (translate(filter, ChromaDialect()) is None) == (size == 100_000)
 
 
 @pytest.mark.parametrize("join", ["wide", "deep"])
@@ -173,7 +174,7 @@ def test_large_filters_never_break_chroma(chroma, join):
             filter = filter | other if join == "wide" else (filter | other if part % 2 else filter & ~other)
         [ids], stored = in_chroma(chroma, [{"a": 0}, {"a": size - 1}, {"a": -1}], [filter])
         assert missing_matches(filter, ids, stored) == []
-        assert (chroma_where(filter) is None) == (size != 25)
+        assert (translate(filter, ChromaDialect()) is None) == (size != 25)
 
 
 # -- Qdrant ----------------------------------------------------------------------------------------------------
@@ -189,7 +190,12 @@ def in_qdrant(metadatas, filters):
         "rows", [models.PointStruct(id=row, vector=[1.0], payload={"metadata": m}) for row, m in enumerate(metadatas)]
     )
     return [
-        {point.id for point in client.scroll("rows", scroll_filter=qdrant_filter(filter), limit=1000)[0]}
+        {
+            point.id
+            for point in client.scroll("rows", scroll_filter=translate(filter, QdrantDialect("metadata")), limit=1000)[
+                0
+            ]
+        }
         for filter in filters
     ]
 
@@ -229,7 +235,7 @@ def test_pgvector_is_recognised_by_its_class(use_jsonb, translated):
 
     store = PGVector()
     store.use_jsonb = use_jsonb
-    assert adapter_of(store).translate(parsed({"year": 2024})) == translated
+    assert translate(parsed({"year": 2024}), adapter_of(store).dialect) == translated
 
 
 @pytest.fixture(scope="module")
@@ -243,8 +249,8 @@ def pgvector():
 
 def test_times_are_compared_as_dates_in_pgvector(pgvector):
     """A comparison of times is translated to one of dates that is a day wider, to allow for time zones."""
-    assert pgvector_filter(parsed({"t": {"$gt": "2024-05-01T10:00Z"}})) == {"t": {"$gte": "2024-04-30"}}
-    assert pgvector_filter(parsed({"t": {"$lte": "2024-05-01T10:00Z"}})) == {"t": {"$lt": "2024-05-03"}}
+    assert translate(parsed({"t": {"$gt": "2024-05-01T10:00Z"}}), PGVectorDialect()) == {"t": {"$gte": "2024-04-30"}}
+    assert translate(parsed({"t": {"$lte": "2024-05-01T10:00Z"}}), PGVectorDialect()) == {"t": {"$lt": "2024-05-03"}}
 
 
 @pytest.mark.parametrize(
@@ -254,7 +260,7 @@ def test_times_are_compared_as_dates_in_pgvector(pgvector):
 )
 def test_filters_beyond_pgvector_are_not_translated(condition):
     """A filter that PGVector would evaluate differently or reject is not translated."""
-    assert pgvector_filter(parsed(condition)) is None
+    assert translate(parsed(condition), PGVectorDialect()) is None
 
 
 @pytest.fixture(scope="module")
@@ -313,7 +319,7 @@ def in_postgres(engine, store, metadatas, filters):
             )
         stored = dict(connection.execute(sqlalchemy.select(table.id, table.cmetadata)).all())
         for filter in filters:
-            translated = pgvector_filter(filter)
+            translated = translate(filter, PGVectorDialect())
             statement = sqlalchemy.select(table.id)
             if translated is not None:
                 statement = statement.where(store._create_filter_clause(translated))
