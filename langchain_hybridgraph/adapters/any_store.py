@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.documents import Document
@@ -29,7 +28,6 @@ from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
     MilvusAdapter,
-    NearestDocuments,
     PGVectorAdapter,
     QdrantAdapter,
     StoreAdapter,
@@ -106,13 +104,13 @@ class VectorStoreAdapter:
         self.texts = None if freshness is None else freshness.texts
         self._identity = identity or Identity([])
         self._extra_chunks = extra_chunks
-        self._ids_by_origin: dict[tuple[str, str], str] | None = None
+        self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in extra_chunks.items()}
         self._adapter = adapter_of(vector_store) if freshness is None else freshness.adapter
         self._brings_parents = False
         self._tree: tuple[int, TreeState, TreeRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
         if freshness is not None and isinstance(self._adapter, ChromaAdapter):
-            rows = ScopedRows() if freshness.texts.is_given else freshness.texts.rows_of_store()
+            rows = ScopedRows() if freshness.texts.is_given else freshness.texts.chunks.renamed(self._stored_id)
             self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, rows, documents)
 
     @property
@@ -142,8 +140,6 @@ class VectorStoreAdapter:
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks in ``extra_chunks`` that have these texts and sources, by (text, source)."""
-        if self._ids_by_origin is None:
-            self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
@@ -174,7 +170,7 @@ class VectorStoreAdapter:
                 documents = self._adapter.get([self._stored_id(id) for id in missing])
             except NotImplementedError:
                 return chunks
-            chunks |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
+            chunks |= {chunk.id: chunk for chunk in map(self._chunk, reversed(documents))}
         return chunks
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
@@ -189,7 +185,8 @@ class VectorStoreAdapter:
         fetched = n if is_applied else 2 * n
         while True:
             nearest = self._adapter.search(query.text, vector, fetched, where)
-            result = self._best_in_scope(nearest, query, n, vector)
+            entries = list(self._entries(nearest.documents, query.scope))
+            result = self._result(entries, n, query, vector, are_cosines=nearest.are_cosines)
             if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(reason=None if is_applied else "filter-post-applied")
             fetched *= 4
@@ -212,41 +209,34 @@ class VectorStoreAdapter:
                 cosines = self._filtered.ids(vector, fetched, scope)
             if cosines is None:
                 return None
-            result = self._without_texts(cosines, n, vector)
+            result = self._result(self._without_texts(cosines), n, query, vector)
             if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
-                return result._replace(coverage=self._coverage(query))
+                return result
             fetched *= 4
 
-    def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
-        """Return the result of a search that found these of the store's ids; the texts of the hits are read later.
+    def _without_texts(self, cosines: Mapping[str, float]) -> list[ScoredId]:
+        """Return the ids assigned to these of the store's ids. Texts without one are read, as it may depend on them.
 
-        Texts without an id are read first, because their ids may depend on their contents.
+        If several texts of the store have one id, the nearest counts.
         """
         ids = list(map(self.identity.id_of, cosines))
         if None in ids:
-            new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
-            for chunk in map(self._chunk, new):
-                self._brings_parents = self._brings_parents or chunk.parent is not None
+            for document in self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None]):
+                self._chunk(document)
             ids = list(map(self.identity.id_of, cosines))
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
-        # If several texts of the store have one id, the nearest counts.
         pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
         nearest = {id: cosine for id, cosine in pairs if id is not None}
-        ranked = sorted(sorted(nearest.items()), key=itemgetter(1), reverse=True)
-        entries = [ScoredId(id, score) for id, score in ranked[:n]]
-        return SourceResult(entries, vector, background=self._adapter.background(vector))
+        return [ScoredId(id, score) for id, score in nearest.items()]
 
-    def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
-        every = self._entries(nearest.documents)
-        entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
-        background = None if vector is None else self._adapter.background(vector)
+    def _result(
+        self, entries: list[ScoredId], n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
+    ) -> SourceResult:
         best = sorted(entries, key=lambda entry: (-entry.score, entry.id))[:n]
-        coverage = self._coverage(query)
-        return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
-
-    def _coverage(self, query: Query) -> float | None:
-        return coverage_of(getattr(self.vector_store, "embeddings", None), query)
+        background = None if vector is None else self._adapter.background(vector)
+        coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
+        return SourceResult(best, vector, background=background, are_cosines=are_cosines, coverage=coverage)
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
@@ -306,14 +296,12 @@ class VectorStoreAdapter:
         Without a keyword index, the texts are read from the store. If the store cannot list them, it is searched for an
         empty string.
         """
-        if self.texts is None:
+        if self.texts is None or self.freshness is None:
             if not self._adapter.can_list:
                 return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
-            entries = self._entries((document, 1.0) for document in self._adapter.documents())
-            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
-        reason, remark = None, None
-        if self.freshness is not None:
-            reason, remark = self.freshness.bring_up_to_date(refresh)
+            entries = self._entries(((document, 1.0) for document in self._adapter.documents()), scope)
+            return SourceResult(list(islice(entries, n)))
+        reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.chunks.mask(scope)
         rows = sorted(self.texts.chunks.row_of.values())
         ids = (self.texts.chunks.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
@@ -348,13 +336,12 @@ class VectorStoreAdapter:
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id(id) or id
 
-    def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
+    def _entries(self, documents: Iterable[tuple[Document, float]], scope: Scope) -> Iterator[ScoredId]:
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
-            if chunk.id not in ids:
+            if chunk.id not in ids and in_scope(chunk, scope):
                 ids.add(chunk.id)
-                self._brings_parents = self._brings_parents or chunk.parent is not None
                 yield ScoredId(chunk.id, score, chunk)
 
     def _chunk(self, document: Document) -> Chunk:
@@ -362,7 +349,9 @@ class VectorStoreAdapter:
 
     def _completed(self, document: Document, id: str) -> Chunk:
         user_chunk = self._extra_chunks.get(id) if self.texts is None else self.texts.user_chunk(id)
-        return with_user_metadata(chunk_of(document, id), user_chunk)
+        chunk = with_user_metadata(chunk_of(document, id), user_chunk)
+        self._brings_parents = self._brings_parents or chunk.parent is not None
+        return chunk
 
 
 class StoreWithVectors(VectorStoreAdapter):

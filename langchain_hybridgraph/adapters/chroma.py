@@ -272,6 +272,8 @@ class ChromaAdapter(StoreAdapter):
 
     def nearest(self, vector: Vector, n: int, among: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """Return the n nearest ids, or the nearest of those in ``among``, which must exist, with their distances."""
+        if among is not None and not among:
+            return []  # Chroma would search among all
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
         answer = self._store._collection.query(
             query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options

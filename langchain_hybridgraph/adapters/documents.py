@@ -180,7 +180,10 @@ class Identity:
         self.ids: list[str] = []
         for document, partner in zip(documents, paired, strict=True):
             theirs = None if partner is None else partner.id
-            id = self._assign_id(document, theirs, unique)
+            id = chunk_id(document, id_key)
+            if id_key is None and document.id is None:
+                named = metadata_id(document.metadata)
+                id = theirs or (named if named and named in unique else id)
             self.ids.append(id)
             if theirs is not None:
                 self.pair(id, theirs)
@@ -219,14 +222,6 @@ class Identity:
         self._id_of[theirs] = id
         self._stored_id_of.setdefault(id, theirs)
 
-    def _assign_id(self, document: Document, theirs: str | None, unique: frozenset[str]) -> str:
-        if self._id_key is not None or document.id is not None:
-            return chunk_id(document, self._id_key)
-        if theirs is not None:
-            return theirs
-        id_in_metadata = metadata_id(document.metadata)
-        return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
-
     def _match_id(self, document: Document) -> str:
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
@@ -243,12 +238,13 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Collection[Document], id_key: str | None
 ) -> list[Document | None]:
-    by_id = {document.id: document for document in stored_documents}
-    if id_key is not None:
-        by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
-        pairs = [by_id.get(chunk_id(document, id_key)) for document in documents]
-    else:
-        pairs = [by_id.get(document.id or metadata_id(document.metadata)) for document in documents]
+    def own_id(document: Document) -> str | None:
+        if id_key is not None:
+            return metadata_id(document.metadata, (id_key,))
+        return document.id or metadata_id(document.metadata)
+
+    by_id = {id: document for document in stored_documents if (id := own_id(document)) is not None}
+    pairs = [by_id.get(own_id(document) or "") for document in documents]
     paired_ids = {partner.id for partner in pairs if partner is not None}
     free: dict[str, list[tuple[Document, Document]]] = defaultdict(list)
     for document in stored_documents:
@@ -276,22 +272,17 @@ def _closest(document: Document, others: Iterable[tuple[Document, Match]]) -> Ma
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
-_CONSTANT_OPTIONS = {"force_update": True}
+_DEFAULTS = {"batch_size": 1_000, "force_update": True}
 
 
 def index(
-    documents: Iterable[Document] | BaseLoader,
-    record_manager: RecordManager,
-    store: VectorStore,
-    *,
-    batch_size: int = 1_000,
-    **options: Any,
+    documents: Iterable[Document] | BaseLoader, record_manager: RecordManager, store: VectorStore, **options: Any
 ) -> IndexingResult:
     """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
 
-    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
-    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
-    an id.
+    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …); the default batch has 1,000 Documents. A
+    changed Document is updated. For an unchanged Document, a HybridGraphStore does only one lookup in its catalog.
+    Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -300,23 +291,14 @@ def index(
     >>> index([Document(id="a", page_content="text")], manager, HybridGraphStore())["num_added"]
     1
     """
-    return langchain_index(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
-    )
+    return langchain_index(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 async def aindex(
-    documents: Iterable[Document] | BaseLoader,
-    record_manager: RecordManager,
-    store: VectorStore,
-    *,
-    batch_size: int = 1_000,
-    **options: Any,
+    documents: Iterable[Document] | BaseLoader, record_manager: RecordManager, store: VectorStore, **options: Any
 ) -> IndexingResult:
     """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
-    return await langchain_aindex(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
-    )
+    return await langchain_aindex(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 def kept_id(document: Document) -> str:

@@ -248,14 +248,11 @@ class Freshness:
         if self.texts.contents is None:
             self._compare(StoreContents.of(self.adapter))
         else:
-            self._compare_ids()
+            contents, ids = self.texts.contents, set(self.adapter.ids())
+            pages = in_pages(sorted(ids.difference(contents)))
+            new = {str(document.id): document for page in pages for document in self.adapter.get(page)}
+            self._apply(new, {id: _content(document) for id, document in new.items()}, contents.keys() - ids)
             self._size, self._is_behind = size, False
-
-    def _compare_ids(self) -> None:
-        contents, ids = self.texts.contents or {}, set(self.adapter.ids())
-        pages = in_pages(sorted(ids.difference(contents)))
-        new = {str(document.id): document for page in pages for document in self.adapter.get(page)}
-        self._apply(new, {id: _content(document) for id, document in new.items()}, contents.keys() - ids)
 
     def _compare(self, store_contents: StoreContents) -> RefreshReport:
         """Apply the changed contents of the store to the index, or only record them if there were none before."""
@@ -367,19 +364,13 @@ class KeptIndex(DocumentIndex):
     written (:meth:`exclusive`). If a change of an open index cannot be written, the index continues in memory.
     """
 
-    def __init__(self, path: Path, *, collection: str, language: str, id_key: str | None, equal_texts: str) -> None:
+    def __init__(self, path: Path, *, language: str, id_key: str | None, **about: str) -> None:
         from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock
 
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self.locked: Callable[[], AbstractContextManager[None]] = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
-        self._about = {
-            "format": FORMAT,
-            "collection": collection,
-            "language": Analyzer(language).name,
-            "id_key": id_key,
-            "equal_texts": equal_texts,
-        }
+        self._about = {"format": FORMAT, "language": Analyzer(language).name, "id_key": id_key, **about}
         self._language = language
         self._folder = path  # of the files
         self._is_loaded = False  # whether the files in it are loaded
@@ -403,27 +394,25 @@ class KeptIndex(DocumentIndex):
                 stack.enter_context(self.locked())
             except (ReadOnlyError, StoreUnavailableError) as error:
                 self._leave_folder(error)
-            if self.has_left_folder:
-                yield
-                return
-            try:
-                folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
-            except FileNotFoundError as error:
-                raise UnusableIndex("there is no index yet") from error
-            try:
-                if self._is_loaded and folder == self._folder:
-                    self.index.reload()
-                else:
-                    self._open(folder)
-                self._load_changes()
-                if len(self.index) != len(self.chunks):
-                    raise ValueError(f"it has {len(self.index)} texts instead of {len(self.chunks)}")
-            except UnusableIndex:
-                raise
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
-                raise UnusableIndex(f"it is damaged ({error})") from error
-            self._is_loaded = True
+            if not self.has_left_folder:
+                self._load()
             yield
+
+    def _load(self) -> None:
+        try:
+            folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
+            if self._is_loaded and folder == self._folder:
+                self.index.reload()
+            else:
+                self._open(folder)
+            self._load_changes()
+            if len(self.index) != len(self.chunks):
+                raise ValueError(f"it has {len(self.index)} texts instead of {len(self.chunks)}")
+        except UnusableIndex:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, HybridGraphError) as error:
+            raise UnusableIndex(f"it is damaged ({error})") from error
+        self._is_loaded = True
 
     def _leave_folder(self, error: Exception) -> None:
         """Continue in memory. Raises the error if no index was loaded."""

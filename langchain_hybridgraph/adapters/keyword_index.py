@@ -149,11 +149,6 @@ class DocumentIndex:
         """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
         return self.chunks.get(id) if self.is_given else None
 
-    def rows_of_store(self) -> ScopedRows:
-        """Return a copy of the rows with the store's ids."""
-        with self._changing:
-            return self.chunks.renamed(lambda id: self.identity.stored_id(id) or id)
-
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Prevent other processes from changing the index. An index in memory has no other processes."""
@@ -265,21 +260,12 @@ class FilteredSearch:
         """
         if self._rows.mask(scope) is None:
             return self._adapter.cosines(vector, self._adapter.nearest(vector, n))
-
-        def search() -> dict[str, float]:
-            self._note_new_matches(scope)
-            return self._nearest(vector, n, scope)
-
-        return self._caught_up(search)
+        return self._caught_up(lambda: self._nearest(vector, n, scope))
 
     def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
         """Return the n of ``ids`` that are nearest to the vector, nearest first; unknown ids are left out."""
-
-        def nearest() -> list[str]:
-            stored_ids = [id for id in ids if id in self._rows]
-            return [id for id, _ in self._adapter.nearest(vector, n, stored_ids)] if stored_ids else []
-
-        return self._caught_up(nearest)
+        distances = self._caught_up(lambda: self._adapter.nearest(vector, n, [id for id in ids if id in self._rows]))
+        return [id for id, _ in distances]
 
     def note(self, documents: Iterable[Document]) -> bool:
         """Update the metadata from Documents that were just read, and return whether any of them had changed."""
@@ -315,6 +301,7 @@ class FilteredSearch:
             return bool(deleted or new)
 
     def _nearest(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
+        self._note_new_matches(scope)
         mask = self._mask(scope)
         matches = int(np.count_nonzero(mask))
         if matches <= max(n, FEW):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,10 @@ from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_row
 from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.milvus import search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
-from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
+from langchain_hybridgraph.stores.milvus.graph import FetchedGraph
 from langchain_hybridgraph.stores.milvus.schema import (
     COLLECTION,
+    EDGE_FIELDS,
     UNUSED,
     Collections,
     CollectionSettings,
@@ -472,26 +473,20 @@ class MilvusChunkStore:
             ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
             if len(ids) > len(row["neighbours"]):
                 changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours_field(ids)})
-        for start in range(0, len(changed), MOST_ROWS):
-            part = changed[start : start + MOST_ROWS]
-            with self._turn():
-                index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
-        index.recent.drop(row["key"] for row in changed)
+        self._write(collection, changed, partial_update=True)
 
-    def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
+    def _write(self, collection: str, rows: Iterable[dict[str, Any]], *, partial_update: bool = False) -> None:
         """Write rows in batches; each batch is prepared while the previous one is being written."""
-        running: Future[None] | None = None
-        with ThreadPoolExecutor(1) as sender:
-            for batch in _batches(rows):
-                if running is not None:
-                    running.result()
-                running = sender.submit(self._send, collection, batch)
-            if running is not None:
-                running.result()
+        sender = ThreadPoolExecutor(1)
+        try:
+            for sent in [sender.submit(self._send, collection, batch, partial_update) for batch in _batches(rows)]:
+                sent.result()
+        finally:
+            sender.shutdown(cancel_futures=True)
 
-    def _send(self, collection: str, batch: list[dict[str, Any]]) -> None:
+    def _send(self, collection: str, batch: list[dict[str, Any]], partial_update: bool) -> None:
         with self._turn():
-            self._index.connection.call("upsert", collection_name=collection, data=batch)
+            self._index.connection.call("upsert", collection_name=collection, data=batch, partial_update=partial_update)
         self._index.note_write([row["key"] for row in batch])
 
     def _delete(self, collection: str, condition: str) -> None:
