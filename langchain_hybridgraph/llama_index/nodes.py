@@ -85,8 +85,7 @@ def to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
         node = TextNode(text=document.page_content, metadata=dict(metadata))
     if document.id is not None:
         node.node_id = document.id
-    node.excluded_llm_metadata_keys = _with(node.excluded_llm_metadata_keys, noted)
-    node.excluded_embed_metadata_keys = _with(node.excluded_embed_metadata_keys, noted)
+    hide(node, noted)
     return node
 
 
@@ -115,8 +114,11 @@ def _source(metadata: Mapping[str, Any]) -> str:
     return str(metadata.get("source") or metadata.get("file_path") or "")
 
 
-def _with(keys: list[str], more: set[str]) -> list[str]:
-    return [*keys, *sorted(more.difference(keys))]
+def hide(node: BaseNode, names: set[str]) -> None:
+    """Hide these metadata of a node from language models and embedding models."""
+    for hidden in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
+        keys = getattr(node, hidden)
+        setattr(node, hidden, [*keys, *sorted(names.difference(keys))])
 
 
 # Keys under which LlamaIndex's vector stores write the id of the source document.
@@ -160,7 +162,15 @@ def _comparison(each: MetadataFilter) -> Filter:
             f"pass MetadataFilter(key={each.key!r}, operator=FilterOperator.IS_EMPTY, value=None)"
         )
     if each.operator in (FilterOperator.ANY, FilterOperator.ALL):
-        return _of_several(each, key)
+        if not isinstance(each.value, list):
+            raise FilterError(
+                f"{each.operator} on {each.key!r} requires a list, got {each.value!r}; write [{each.value!r}]"
+            )
+        values: Any = each.value  # LlamaIndex's type allows only one strict element type
+        if each.operator is FilterOperator.ANY:
+            return has_labels(values, key=key)
+        # As in Python, all() of an empty list is true.
+        return has_labels(all_of=values, key=key) if values else compare(key, "$exists", True)
     operator = "$contains" if each.operator is FilterOperator.TEXT_MATCH else SYMBOLS.get(name, f"${name}")
     if operator not in FIELD_OPERATORS:
         raise FilterError(
@@ -168,19 +178,6 @@ def _comparison(each: MetadataFilter) -> Filter:
             "FilterOperator.TEXT_MATCH, or store a lower-case copy of the value in the metadata"
         )
     return compare(key, operator, each.value)
-
-
-def _of_several(each: MetadataFilter, key: str) -> Filter:
-    if not isinstance(each.value, list):
-        raise FilterError(
-            f"{each.operator} on {each.key!r} requires a list, got {each.value!r}; write [{each.value!r}]"
-        )
-    if not each.value:
-        # As in Python, any() of an empty list is false, and all() of an empty list is true.
-        return compare(key, "$in", []) if each.operator is FilterOperator.ANY else compare(key, "$exists", True)
-    # LlamaIndex's type for lists allows only one strict element type, but labels may also be numbers.
-    values: Any = each.value
-    return has_labels(values, key=key) if each.operator is FilterOperator.ANY else has_labels(all_of=values, key=key)
 
 
 DEFAULT_EDGES = ("links", "hierarchy", "entities")
@@ -242,9 +239,7 @@ def ingest_nodes(
             )
     textless = frozenset(node_id(node) for node in node_list if not text_of(node).strip())
     full = [node for node in node_list if node_id(node) not in textless]
-    further = DEFAULT_EDGES if edges == "auto" else edges
-    builders = as_builders(list(further) if isinstance(further, tuple) else further)
-    builders = [RelationshipEdges(full, textless), *builders]
+    builders = [RelationshipEdges(full, textless), *as_builders(DEFAULT_EDGES if edges == "auto" else edges)]
     documents = _documents(full)
     counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)

@@ -1,38 +1,54 @@
-"""Retrievers and rerankers for LlamaIndex."""
+"""Retrievers and rerankers for LlamaIndex, and adapters for its indexes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import Runnable
+from langchain_core.vectorstores import VectorStore
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.bridge.pydantic import Field, field_validator
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.llms.llm import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.settings import Settings
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.base import BaseEvent
 
+from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, StoreAdapter
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.effects import Failure, Search, adrive, drive, offload
-from langchain_hybridgraph.llama_index.nodes import filter_from, text_of, to_chunk, to_node
-from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore
+from langchain_hybridgraph.llama_index.nodes import (
+    filter_from,
+    hide,
+    node_id,
+    relationship_edges,
+    text_of,
+    to_chunk,
+    to_document,
+    to_node,
+)
 from langchain_hybridgraph.options.objects import as_reranker
-from langchain_hybridgraph.records import Hit, in_scope
+from langchain_hybridgraph.records import Edge, Hit, in_scope
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, rerank_call
+from langchain_hybridgraph.stores.vectors import unit
 
 dispatcher = get_dispatcher(__name__)
 
@@ -40,6 +56,195 @@ dispatcher = get_dispatcher(__name__)
 _NATIVE_NAMES = {"filters": "filter", "similarity_top_k": "k"}
 # Options that contain a conversation, which may consist of LlamaIndex's messages.
 _CONVERSATION_OPTIONS = frozenset({"conversation_history", "session"})
+
+
+class LlamaIndexEmbeddings(Embeddings):
+    """Adapter from a LlamaIndex embedding model to LangChain's ``Embeddings``, for use in a store or retriever.
+
+    >>> from llama_index.core.embeddings import MockEmbedding
+    >>> LlamaIndexEmbeddings(MockEmbedding(embed_dim=2)).embed_query("any")
+    [0.5, 0.5]
+    """
+
+    def __init__(self, embed_model: BaseEmbedding) -> None:
+        if not isinstance(embed_model, BaseEmbedding):
+            raise ConfigurationError(
+                f"LlamaIndexEmbeddings cannot wrap {embed_model!r:.80}; pass a LlamaIndex embedding model such as "
+                "Settings.embed_model"
+            )
+        self.embed_model = embed_model
+
+    @property
+    def model_name(self) -> str:
+        """Class and name of the model, which an index records."""
+        return f"{self.embed_model.class_name()}/{self.embed_model.model_name}"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text."""
+        return self.embed_model.get_text_embedding_batch(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a question."""
+        return self.embed_model.get_query_embedding(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return one vector per text, asynchronously."""
+        return await self.embed_model.aget_text_embedding_batch(texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """Return the vector of a question, asynchronously."""
+        return await self.embed_model.aget_query_embedding(text)
+
+
+class LlamaIndexChatModel(Runnable[Any, str]):
+    """Adapter through which ``LLMReranker``, ``QueryPlanner`` and other stages use a LlamaIndex language model.
+
+    Structured answers are requested in the prompt, so any model works; an answer in another form fails the stage.
+    """
+
+    def __init__(self, llm: LLM) -> None:
+        if not isinstance(llm, LLM):
+            raise ConfigurationError(
+                f"LlamaIndexChatModel was given {llm!r:.80}; pass a LlamaIndex LLM such as Settings.llm"
+            )
+        self.llm = llm
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> str:
+        """Return the model's answer to a list of (role, text) pairs."""
+        return self.llm.chat(_messages(input)).message.content or ""
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> str:
+        """Return the model's answer, asynchronously."""
+        return (await self.llm.achat(_messages(input))).message.content or ""
+
+
+def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+    roles = {"human": "user", "ai": "assistant"}
+    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in turns]
+
+
+class LlamaIndexVectorStore(VectorStore):
+    """LangChain VectorStore that reads a LlamaIndex ``VectorStoreIndex`` and the nodes in its docstore.
+
+    The index is read through ``index.as_retriever()`` and never written to. Scores come from the vector store or, if it
+    returns none, from the rank. The search methods ignore filters: this package's retrievers apply them to the results,
+    and request more results until enough match. ``documents()`` and ``edges()`` supply a retriever's keyword and graph
+    search.
+    """
+
+    def __init__(self, index: VectorStoreIndex) -> None:
+        if not isinstance(index, VectorStoreIndex):
+            raise ConfigurationError(
+                f"LlamaIndexVectorStore was given {type(index).__name__}; pass a VectorStoreIndex, such as "
+                "VectorStoreIndex(nodes) or VectorStoreIndex.from_vector_store(vector_store)"
+            )
+        self.index = index
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """Embedding model of the index."""
+        return LlamaIndexEmbeddings(self.index._embed_model)
+
+    def nodes(self) -> list[BaseNode]:
+        """Return the nodes that the index searches, from the docstore or the vector store; [] if neither lists them."""
+        ids = list(self.index.index_struct.nodes_dict.values())
+        vectors = self.stored_vectors
+        if vectors is not None:
+            # LlamaIndex's delete_nodes leaves a node in the index's structure and in the docstore.
+            ids = [id for id in ids if id in vectors]
+        if ids:
+            return self.index.docstore.get_nodes(ids, raise_error=False)
+        try:
+            get_nodes: Any = self.index.vector_store.get_nodes
+            return list(get_nodes(None))
+        except (AttributeError, NotImplementedError):
+            return []
+
+    @property
+    def stored_vectors(self) -> dict[str, list[float]] | None:
+        """Vectors of a SimpleVectorStore by node id, or None for other vector stores."""
+        store = self.index.vector_store
+        return store.data.embedding_dict if isinstance(store, SimpleVectorStore) else None
+
+    def adapter(self) -> StoreAdapter:
+        """Return the adapter through which this package's retrievers read the index."""
+        return LlamaIndexAdapter(self)
+
+    def documents(self) -> list[Document]:
+        """Return the nodes that contain text, as Documents."""
+        return [document for node in self.nodes() if (document := to_document(node)).page_content.strip()]
+
+    def edges(self) -> list[Edge]:
+        """Return the relationships of the nodes as edges."""
+        return [edge for node in self.nodes() for edge in relationship_edges(node)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the k Documents nearest to the query."""
+        return [document for document, _ in self.similarity_search_with_score(query, k)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
+        """Return the k Documents nearest to the query with the vector store's scores, best first."""
+        return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: Sequence[float], k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the k Documents nearest to a vector, with the vector store's scores, best first."""
+        query = QueryBundle("", embedding=list(embedding))
+        return _documents(self.index.as_retriever(similarity_top_k=k).retrieve(query))
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the Documents with these ids, leaving out missing ids."""
+        requested = set(ids)
+        return [to_document(node) for node in self.nodes() if node_id(node) in requested]
+
+    @classmethod
+    def from_texts(
+        cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None, **kwargs: Any
+    ) -> NoReturn:
+        """Raise ConfigurationError, because the index has to be created with LlamaIndex."""
+        raise ConfigurationError(
+            "LlamaIndexVectorStore reads an existing index: create one with VectorStoreIndex(nodes)"
+        )
+
+
+class LlamaIndexAdapter(StoreAdapter):
+    """Adapter for a LlamaIndex index; only a SimpleVectorStore has vectors and scores that are known to be cosines."""
+
+    is_in_memory = True
+
+    def __init__(self, store: LlamaIndexVectorStore) -> None:
+        super().__init__(store)
+        self._vector_store: Any = store.index.vector_store
+        # The nodes are in the docstore, or the vector store can list them.
+        own = getattr(type(self._vector_store), "get_nodes", BasePydanticVectorStore.get_nodes)
+        self.can_list = not self._vector_store.stores_text or own is not BasePydanticVectorStore.get_nodes
+
+    def convert_scores(self, results: Sequence[tuple[Document, float]]) -> NearestDocuments:
+        """Implement :meth:`StoreAdapter.convert_scores`."""
+        return NearestDocuments(list(results), are_cosines=isinstance(self._vector_store, SimpleVectorStore))
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Any]:
+        """Implement :meth:`StoreAdapter.vectors`."""
+        vectors = self._store.stored_vectors or {}
+        return {id: unit(np.asarray(vectors[id], np.float32)) for id in ids if id in vectors}
+
+    def count(self) -> int | None:
+        """Implement :meth:`StoreAdapter.count`."""
+        if (vectors := self._store.stored_vectors) is not None:
+            return len(vectors)
+        return None if self._vector_store.stores_text else len(self._store.index.index_struct.nodes_dict)
+
+    def documents(self) -> Iterator[Document]:
+        """Implement :meth:`StoreAdapter.documents`."""
+        return iter(self._store.documents())
+
+
+def _documents(nodes: Sequence[NodeWithScore]) -> list[tuple[Document, float]]:
+    scores = [each.score for each in nodes]
+    if None in scores:
+        scores = [1.0 - place / len(nodes) for place in range(len(nodes))]
+    return [(to_document(each.node), float(score or 0.0)) for each, score in zip(nodes, scores, strict=True)]
 
 
 @dataclass
@@ -135,14 +340,15 @@ class LlamaIndexRetriever(BaseRetriever):
         """Return nodes with ``degraded``, ``took_ms``, ``plan`` and ``hits``; send only RetrievalReportEvent."""
         text, options, strings = self._parse_query(query)
         if strings:
-            options["vector"] = _mean([self._embeddings().embed_query(each) for each in strings])
+            options["vector"] = np.mean([self._embeddings().embed_query(each) for each in strings], axis=0).tolist()
         return self._answer(self.retriever.retrieve(text, **options), options)
 
     async def aretrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
         """Return the nodes with details, asynchronously; see :meth:`retrieve_result`."""
         text, options, strings = self._parse_query(query)
         if strings:
-            options["vector"] = _mean([await self._embeddings().aembed_query(each) for each in strings])
+            vectors = [await self._embeddings().aembed_query(each) for each in strings]
+            options["vector"] = np.mean(vectors, axis=0).tolist()
         result = await self.retriever.aretrieve(text, **options)
         return await offload(partial(self._answer, result, options))
 
@@ -222,11 +428,6 @@ def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return {**options, **own} | (
         {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
     )
-
-
-def _mean(vectors: Sequence[Sequence[float]]) -> list[float]:
-    mean: list[float] = np.mean(np.asarray(vectors, np.float64), axis=0).tolist()
-    return mean
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
@@ -310,7 +511,5 @@ def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:
 def _noted(scored_node: NodeWithScore) -> NodeWithScore:
     node = scored_node.node.model_copy(deep=True)
     node.metadata["degraded"] = [*node.metadata.get("degraded", []), "rerank-failed"]
-    for keys in (node.excluded_llm_metadata_keys, node.excluded_embed_metadata_keys):
-        if "degraded" not in keys:
-            keys.append("degraded")
+    hide(node, {"degraded"})
     return NodeWithScore(node=node, score=scored_node.score)
