@@ -14,16 +14,16 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_hybridgraph.adapters.chroma import ChromaAdapter
-from langchain_hybridgraph.adapters.documents import Identity, content_key, to_document
-from langchain_hybridgraph.adapters.index_refresh import Freshness, Refresh
-from langchain_hybridgraph.adapters.keyword_index import (
-    FEW,
-    FilteredSearch,
+from langchain_hybridgraph.adapters.chroma import FEW, ChromaAdapter, FilteredSearch
+from langchain_hybridgraph.adapters.documents import (
+    Identity,
     ScopedRows,
     chunk_of,
+    content_key,
+    to_document,
     with_user_metadata,
 )
+from langchain_hybridgraph.adapters.keyword_index import Freshness, Refresh
 from langchain_hybridgraph.adapters.vector_stores import (
     FAISSAdapter,
     InMemoryAdapter,
@@ -111,7 +111,8 @@ class VectorStoreAdapter:
         self._filtered: FilteredSearch | None = None
         if freshness is not None and isinstance(self._adapter, ChromaAdapter):
             rows = ScopedRows() if freshness.texts.is_given else freshness.texts.chunks.renamed(self._stored_id)
-            self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, rows, documents)
+            self._filtered = FilteredSearch(self._adapter, self._chunk, rows, documents)
+            freshness.on_read = self._filtered.note
 
     @property
     def identity(self) -> Identity:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.indexing import IndexingResult, RecordManager
 from langchain_core.indexing import aindex as langchain_aindex
 from langchain_core.indexing import index as langchain_index
 
-from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
+from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, labels_of, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, content_id
+from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.filters.expressions import compare
+from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, Scope, content_id, filterable
+from langchain_hybridgraph.stores.row_table import MetadataColumns
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
+
+    from langchain_hybridgraph.chunks import Mask
 
 Match = TypeVar("Match")
 
@@ -59,6 +66,18 @@ def chunk_id(document: Document, id_key: str | None = None) -> str:
 def content_key(document: Document) -> tuple[str, str]:
     """Return the text and the source of a Document, which identify it if it has no id."""
     return document.page_content, str(document.metadata.get("source", ""))
+
+
+def chunk_of(document: Document, id: str) -> Chunk:
+    """Convert a Document to a chunk with this id."""
+    return Chunk(id, replace_surrogates(document.page_content), document.metadata)
+
+
+def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
+    """Return a stored chunk with missing metadata added from the user's Document, because some stores drop metadata."""
+    if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
+        return chunk
+    return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
 
 
 def annotate(
@@ -268,6 +287,79 @@ def _closest(document: Document, others: Iterable[tuple[Document, Match]]) -> Ma
         if (source == other_source or None in (source, other_source)) and agreement > most:
             best, most = value, agreement
     return best
+
+
+class ScopedRows(Mapping[str, Chunk]):
+    """Chunks by id, with a search for the chunks in a scope.
+
+    Each version of a chunk gets a new row. ``ids`` are the ids by row, ``row_of`` has the current row of each id, and
+    ``living`` has one bool per row: whether it is current. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.row_of: dict[str, int] = {}
+        self.living: Mask = np.zeros(0, np.bool_)
+        self._chunks: list[Chunk] = []
+        self._columns = MetadataColumns(self._read)
+        self._times = (np.zeros(0), np.zeros(0))
+        self._changing = ForkSafeLock()
+
+    def __getitem__(self, id: str) -> Chunk:
+        return self._chunks[self.row_of[id]]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.row_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.row_of)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def renamed(self, new_id: Callable[[str], str]) -> Self:
+        """Return the same rows, with other ids, as a new object that can be changed independently."""
+        with self._changing:
+            rows = type(self)()
+            rows._chunks, rows._times, rows.living = self._chunks.copy(), self._times, self.living
+            rows.ids = list(map(new_id, self.ids))
+            rows.row_of = {rows.ids[row]: row for row in self.row_of.values()}
+        return rows
+
+    def change(self, remove: Collection[str], ids: Sequence[str], chunks: Sequence[Chunk]) -> list[int]:
+        """Remove chunks, then add or replace those with these ids; return the rows that are no longer current."""
+        with self._changing:
+            rows = range(len(self.ids), len(self.ids) + len(ids))
+            outdated = [self.row_of[id] for id in {*remove, *ids} if id in self.row_of]
+            for id in remove:
+                self.row_of.pop(id, None)
+            begins = [begin_of(chunk.metadata) for chunk in chunks]
+            ends = [end_of(chunk.metadata) for chunk in chunks]
+            self._times = (np.append(self._times[0], begins), np.append(self._times[1], ends))
+            self._chunks += chunks
+            self.ids += ids
+            self.row_of |= zip(ids, rows, strict=True)
+            outdated += [row for id, row in zip(ids, rows, strict=True) if self.row_of[id] != row]
+            living = np.append(self.living, np.ones(len(ids), np.bool_))
+            living[outdated] = False
+            self.living = living
+        return outdated
+
+    def mask(self, scope: Scope) -> Mask | None:
+        """Return one bool per row (whether its chunk is in the scope), or None if the scope excludes nothing."""
+        begins, ends = self._times
+        masks: list[Mask] = []
+        if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
+            masks.append((begins <= scope.as_of) & (ends >= scope.as_of))
+        if scope.tenant is not None:
+            masks.append(self._columns.mask(compare("tenant", "$eq", scope.tenant), len(begins)))
+        if scope.filter is not None:
+            masks.append(self._columns.mask(scope.filter, len(begins)))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _read(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for row in range(start, stop):
+            yield row, filterable(self._chunks[row])
 
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed

@@ -251,11 +251,7 @@ class _Plan:
     """Rows to write for new memories. Each one is compared with the stored memories and the new ones before it."""
 
     def __init__(
-        self,
-        candidates: Iterable[_Candidate],
-        store: MemoryIntake,
-        judge: Contradictions | None,
-        near_duplicate: float,
+        self, candidates: Iterable[_Candidate], store: MemoryIntake, judge: Contradictions | None, near_duplicate: float
     ) -> None:
         self._store, self._judge, self._now = store, judge, store.clock()
         self._near_duplicate = near_duplicate
