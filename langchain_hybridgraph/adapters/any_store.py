@@ -14,6 +14,7 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
+from langchain_hybridgraph.adapters import vector_stores
 from langchain_hybridgraph.adapters.chroma import FEW, ChromaAdapter, FilteredSearch
 from langchain_hybridgraph.adapters.documents import (
     Identity,
@@ -24,15 +25,6 @@ from langchain_hybridgraph.adapters.documents import (
     with_user_metadata,
 )
 from langchain_hybridgraph.adapters.keyword_index import Freshness, Refresh
-from langchain_hybridgraph.adapters.vector_stores import (
-    FAISSAdapter,
-    InMemoryAdapter,
-    MilvusAdapter,
-    PGVectorAdapter,
-    QdrantAdapter,
-    StoreAdapter,
-    translate,
-)
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
@@ -47,26 +39,26 @@ if TYPE_CHECKING:
 
 # Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
 # not in use are not imported.
-_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], StoreAdapter]] = MappingProxyType(
+_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], vector_stores.StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
-        ("QdrantVectorStore", "client"): QdrantAdapter,
-        ("Milvus", "client"): MilvusAdapter,
-        ("PGVector", "create_collection"): PGVectorAdapter,
-        ("FAISS", "merge_from"): FAISSAdapter,
-        ("InMemoryVectorStore", "load"): InMemoryAdapter,
+        ("QdrantVectorStore", "client"): vector_stores.QdrantAdapter,
+        ("Milvus", "client"): vector_stores.MilvusAdapter,
+        ("PGVector", "create_collection"): vector_stores.PGVectorAdapter,
+        ("FAISS", "merge_from"): vector_stores.FAISSAdapter,
+        ("InMemoryVectorStore", "load"): vector_stores.InMemoryAdapter,
         ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
     }
 )
 
 
-def adapter_of(store: VectorStore) -> StoreAdapter:
+def adapter_of(store: VectorStore) -> vector_stores.StoreAdapter:
     """Return the adapter for the class of a vector store or its nearest base class, or else the general adapter."""
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):
                 return adapter(store)
-    return StoreAdapter(store)
+    return vector_stores.StoreAdapter(store)
 
 
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
@@ -332,7 +324,7 @@ class VectorStoreAdapter:
             return admits_metadata
         if scope.filter is None or is_derived or not extra_keys.isdisjoint(keys):
             return None
-        return translate(scope.filter, self._adapter.dialect)
+        return vector_stores.translate(scope.filter, self._adapter.dialect)
 
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id(id) or id
@@ -384,9 +376,7 @@ class FreshKeywordSource(KeywordSource):
         store, freshness, options = self.store, self.store.freshness, (self.refresh, self.started_at)
 
         def run() -> SourceResult:
-            if freshness is None:
-                return store.keyword_search(query, n)
-            reason, remark = freshness.bring_up_to_date(*options)
+            reason, remark = (None, None) if freshness is None else freshness.bring_up_to_date(*options)
             result = store.keyword_search(query, n)
             return result if reason is None else result._replace(reason=reason, remark=remark)
 

@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.vector_stores import (
-    SAMPLED,
-    MongoDialect,
-    NearestDocuments,
-    StoreAdapter,
-    by_kind,
-    in_pages,
-    is_number,
-    is_text,
-    translate,
-)
+from langchain_hybridgraph.adapters import vector_stores
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import And, Comparison, compare
@@ -108,7 +98,7 @@ class WatchedBindings:
             self.version = next(self._versions)
 
 
-class ChromaDialect(MongoDialect):
+class ChromaDialect(vector_stores.MongoDialect):
     """Filter language of Chroma.
 
     Embedded Chroma 1.5 supports only top-level keys, has no ``$exists``, orders only numbers, and truncates a
@@ -117,25 +107,25 @@ class ChromaDialect(MongoDialect):
 
     def key(self, path: Path) -> str | None:
         reserved = path[0].startswith(("$", "#", "chroma:"))
-        return path[0] if len(path) == 1 and is_text(path[0]) and not reserved else None
+        return path[0] if len(path) == 1 and vector_stores.is_text(path[0]) and not reserved else None
 
     def holds(self, key: str, operator: str, operand: Any) -> dict[str, Any] | None:
         if operator == "$in":
-            texts, truths, numbers, others = by_kind(operand)
+            texts, truths, numbers, others = vector_stores.by_kind(operand)
             if others:
                 return None
             floats = numbers if all(type(number) is int for number in numbers) else list(map(float, numbers))
             # The elements of a list in Chroma must have the same type.
             lists = [values for values in (texts, truths, floats) if values]
             return self.any_of([{key: {"$in": values} if len(values) > 1 else {"$eq": values[0]}} for values in lists])
-        if operator in ORDERINGS and is_number(operand):
+        if operator in ORDERINGS and vector_stores.is_number(operand):
             # An operand with a fraction is truncated towards zero if the value is an integer.
             inclusive = operator if float(operand).is_integer() else operator[:3] + "e"
             return {key: {inclusive: operand}}
         return None
 
 
-class ChromaAdapter(StoreAdapter):
+class ChromaAdapter(vector_stores.StoreAdapter):
     """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
 
     Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
@@ -163,11 +153,11 @@ class ChromaAdapter(StoreAdapter):
         """Implement :meth:`StoreAdapter.collection`; a collection that is made again has another id."""
         return f"Chroma {self._store._collection.name} {self._store._collection.id}"
 
-    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> vector_stores.NearestDocuments:
         assert vector is not None, "Chroma is always searched by a vector"
         results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._space == "cosine":
-            return NearestDocuments([(document, 1.0 - distance) for document, distance in results])
+            return vector_stores.NearestDocuments([(document, 1.0 - distance) for document, distance in results])
         return self.by_vectors([document for document, _ in results], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
@@ -309,17 +299,15 @@ class ChromaAdapter(StoreAdapter):
 
     def ids_where(self, filter: Filter, limit: int) -> list[str] | None:
         """Return up to ``limit`` ids that match the filter, or None if Chroma cannot express the filter."""
-        where = translate(filter, self.dialect)
+        where = vector_stores.translate(filter, self.dialect)
         return None if where is None else list(self._store.get(where=where, include=[], limit=limit)["ids"])
 
     def sample(self) -> Sequence[Vector]:
         """Implement :meth:`StoreAdapter.sample`; the sample consists of pages at regular intervals."""
         apart = max(1, self.count() // PLACES)
-        pages = [
-            self._store.get(limit=SAMPLED // PLACES, offset=page * apart, include=["embeddings"])["embeddings"]
-            for page in range(PLACES)
-        ]
-        return [vector for page in pages for vector in page]
+        limit = vector_stores.SAMPLED // PLACES
+        pages = [self._store.get(limit=limit, offset=page * apart, include=["embeddings"]) for page in range(PLACES)]
+        return [vector for page in pages for vector in page["embeddings"]]
 
     def _pages(self, include: list[str]) -> Iterator[Mapping[str, Any]]:
         read = partial(self._store.get, include=include)
@@ -403,14 +391,13 @@ class FilteredSearch:
         distances = self._caught_up(lambda: self._adapter.nearest(vector, n, [id for id in ids if id in self._rows]))
         return [id for id, _ in distances]
 
-    def note(self, documents: Iterable[Document]) -> bool:
-        """Update the metadata from Documents that were just read, and return whether any of them had changed."""
+    def note(self, documents: Iterable[Document]) -> None:
+        """Update the metadata from Documents that were just read."""
         with self._changing:
             changed = [each for each in documents if self._is_changed(each)]
             if changed:
                 self._change(changed)
                 self._adapter.forget_vectors(str(each.id) for each in changed)
-            return bool(changed)
 
     def _caught_up(self, search: Callable[[], Answer]) -> Answer:
         """Update the rows and search; repeat both if the search fails and the store has changed in the meantime."""
@@ -433,7 +420,8 @@ class FilteredSearch:
                 return False
             stored_ids, row_of = set(self._adapter.ids()), self._rows.row_of
             deleted, new = row_of.keys() - stored_ids, stored_ids - row_of.keys()
-            self._change((each for page in in_pages(sorted(new)) for each in self._adapter.get(page)), deleted)
+            pages = vector_stores.in_pages(sorted(new))
+            self._change((each for page in pages for each in self._adapter.get(page)), deleted)
             return bool(deleted or new)
 
     def _nearest(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:

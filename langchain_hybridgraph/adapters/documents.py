@@ -302,7 +302,7 @@ class ScopedRows(Mapping[str, Chunk]):
         self.living: Mask = np.zeros(0, np.bool_)
         self._chunks: list[Chunk] = []
         self._columns = MetadataColumns(self._read)
-        self._times = (np.zeros(0), np.zeros(0))
+        self._times = np.zeros((2, 0))  # begins and ends
         self._changing = ForkSafeLock()
 
     def __getitem__(self, id: str) -> Chunk:
@@ -333,9 +333,8 @@ class ScopedRows(Mapping[str, Chunk]):
             outdated = [self.row_of[id] for id in {*remove, *ids} if id in self.row_of]
             for id in remove:
                 self.row_of.pop(id, None)
-            begins = [begin_of(chunk.metadata) for chunk in chunks]
-            ends = [end_of(chunk.metadata) for chunk in chunks]
-            self._times = (np.append(self._times[0], begins), np.append(self._times[1], ends))
+            times = [[read(chunk.metadata) for chunk in chunks] for read in (begin_of, end_of)]
+            self._times = np.append(self._times, times, axis=1)
             self._chunks += chunks
             self.ids += ids
             self.row_of |= zip(ids, rows, strict=True)

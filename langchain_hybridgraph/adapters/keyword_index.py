@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 
 Refresh = Literal["auto", "never"] | float
-STALE = "keyword-stale"
 UNREAD = -1
 IN_MEMORY = "the keyword index is in memory, not in %s: %s"
 """Warning in the log, with the folder and an error."""
@@ -67,7 +66,6 @@ class DocumentIndex:
         is_given: bool = True,
     ) -> None:
         self.is_given = is_given
-        self.engine = engine
         self.id_key = id_key
         self._changing = ForkSafeLock()
         self.index, self.reason = self.empty_index(engine, language)
@@ -169,22 +167,18 @@ class StoreContents:
         deque(contents.reading(adapter), maxlen=0)
         return contents
 
-    def reading(self, adapter: StoreAdapter) -> Iterator[Document]:
-        """Read all texts of a store into ``documents``, and yield each while the store reads the next ones."""
-        self.size = adapter.count()
-        for document in adapter.documents():
-            id = str(document.id)
-            self.documents[id], self.hashes[id] = document, _content(document)
-            yield document
+    def reading(self, adapter: StoreAdapter, *, merges_copies: bool = False) -> Iterator[Document]:
+        """Read all texts of a store into ``documents``, and yield each while the store reads the next ones.
 
-    def without_copies(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Yield the first of each group of these Documents with equal text and metadata."""
-        hashes: set[int] = set()
-        for document in documents:
-            content = self.hashes[str(document.id)]
-            if content not in hashes:
-                hashes.add(content)
+        With ``merges_copies``, only the first of several Documents with equal text and metadata is yielded.
+        """
+        self.size, hashes = adapter.count(), set[int]()
+        for document in adapter.documents():
+            id, content = str(document.id), _content(document)
+            self.documents[id], self.hashes[id] = document, content
+            if not merges_copies or content not in hashes:
                 yield document
+            hashes.add(content)
 
 
 class Freshness:
@@ -199,27 +193,22 @@ class Freshness:
     """
 
     def __init__(
-        self,
-        texts: DocumentIndex,
-        adapter: StoreAdapter,
-        store_contents: StoreContents | None,
-        *,
-        merges_copies: bool = False,
+        self, texts: DocumentIndex, adapter: StoreAdapter, contents: StoreContents | None, *, merges_copies: bool
     ) -> None:
         self.texts = texts
         self.adapter = adapter
-        self.on_read: Callable[[Iterable[Document]], object] | None = None
+        self.on_read: Callable[[Iterable[Document]], None] | None = None
         self._merges_copies = merges_copies
         self._ids_of_copies: dict[int, str] = {}  # by content
         self._size: int | None = None  # number of texts in the store when it was last read
         self._is_behind = False
-        if store_contents is not None:
-            self._remember(store_contents)
+        if contents is not None:
+            self._remember(contents)
         self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
         self._checked_at: float | None = None
 
     @classmethod
-    def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, *, merges_copies: bool = False) -> Self:
+    def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, *, merges_copies: bool) -> Self:
         """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
         It is built if it is missing, damaged, or of another collection. Changed texts are found only if the store's
@@ -272,7 +261,7 @@ class Freshness:
         started_at = time.monotonic() if started_at is None else started_at
         if not self._check(refresh, started_at):
             return None, None
-        reason = STALE if self.texts.chunks else "no-keyword-index"
+        reason = "keyword-stale" if self.texts.chunks else "no-keyword-index"
         if refresh == "never" or not self.adapter.can_list:
             return reason, "the store has changed since its texts were read: refresh() applies the changes"
         try:

@@ -22,7 +22,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
 from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
-from langchain_hybridgraph.stores.vectors import cosines, unit
+from langchain_hybridgraph.stores.vectors import background, cosines, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -246,9 +246,7 @@ class StoreAdapter:
             self._sampled = unit(np.unique(np.stack(sample), axis=0)) if sample else np.zeros((0, 1), np.float32)
         if len(self._sampled) < FEWEST_SAMPLED:
             return None
-        sampled = cosines(self._sampled, unit(vector))
-        mean, deviation = float(sampled.mean()), float(sampled.std())
-        return (mean, deviation) if deviation > 0 else None
+        return background(self._sampled, unit(vector))
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
         """Return the Documents with their ids, which some stores keep in the metadata."""
@@ -260,10 +258,8 @@ class StoreAdapter:
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
         """Return the Documents whose vectors the store returns with their cosines, best first."""
         cosine_of = self.scores(vector, [document.id or "" for document in documents], current=True)
-        scored_documents = [
-            (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
-        ]
-        return NearestDocuments(sorted(scored_documents, key=lambda each: -each[1]))
+        scored = [(each, cosine_of[each.id or ""]) for each in documents if each.id in cosine_of]
+        return NearestDocuments(sorted(scored, key=lambda pair: -pair[1]))
 
     def by_rank(self, documents: Sequence[Document]) -> NearestDocuments:
         """Return the Documents, best first, with the score 1 − i/n for the i-th of n Documents, counting from 0."""

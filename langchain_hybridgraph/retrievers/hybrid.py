@@ -157,13 +157,12 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
         )
         contents = keyword_index.StoreContents()
-        reading = contents.reading(adapter) if adapter.can_list else iter(())
+        reading = contents.reading(adapter, merges_copies=merges_copies) if adapter.can_list else iter(())
         is_read = adapter.can_list
         if documents is None:
             try:
                 # ``contents`` grows while the index is built.
-                indexed = contents.without_copies(reading) if merges_copies else reading
-                texts = build(indexed, stored_documents=contents.documents.values())
+                texts = build(reading, stored_documents=contents.documents.values())
             except Exception as error:  # noqa: BLE001 - a server may fail with anything
                 contents = keyword_index.StoreContents(size=keyword_index.UNREAD)
                 texts = build(())
