@@ -201,8 +201,8 @@ class Identity:
             theirs = None if partner is None else partner.id
             id = chunk_id(document, id_key)
             if id_key is None and document.id is None:
-                named = metadata_id(document.metadata)
-                id = theirs or (named if named and named in unique else id)
+                own = metadata_id(document.metadata)
+                id = theirs or (own if own and own in unique else id)
             self.ids.append(id)
             if theirs is not None:
                 self.pair(id, theirs)

@@ -463,8 +463,8 @@ class MilvusChunkStore:
         """Write rows in batches; each batch is prepared while the previous one is being written."""
         sender = ThreadPoolExecutor(1)
         try:
-            for sent in [sender.submit(self._send, collection, batch, partial_update) for batch in _batches(rows)]:
-                sent.result()
+            for call in [sender.submit(self._send, collection, batch, partial_update) for batch in _batches(rows)]:
+                call.result()
         finally:
             sender.shutdown(cancel_futures=True)
 
