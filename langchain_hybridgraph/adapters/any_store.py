@@ -16,14 +16,7 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_hybridgraph.adapters import vector_stores
 from langchain_hybridgraph.adapters.chroma import FEW, ChromaAdapter, FilteredSearch
-from langchain_hybridgraph.adapters.documents import (
-    Identity,
-    ScopedRows,
-    chunk_of,
-    content_key,
-    to_document,
-    with_user_metadata,
-)
+from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, content_key, to_document, with_user_metadata
 from langchain_hybridgraph.adapters.keyword_index import Freshness, Refresh
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
@@ -342,7 +335,7 @@ class VectorStoreAdapter:
 
     def _completed(self, document: Document, id: str) -> Chunk:
         user_chunk = self._extra_chunks.get(id) if self.texts is None else self.texts.user_chunk(id)
-        chunk = with_user_metadata(chunk_of(document, id), user_chunk)
+        chunk = with_user_metadata(document, id, user_chunk)
         self._brings_parents = self._brings_parents or chunk.parent is not None
         return chunk
 

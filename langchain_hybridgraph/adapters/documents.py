@@ -73,8 +73,9 @@ def chunk_of(document: Document, id: str) -> Chunk:
     return Chunk(id, replace_surrogates(document.page_content), document.metadata)
 
 
-def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
-    """Return a stored chunk with missing metadata added from the user's Document, because some stores drop metadata."""
+def with_user_metadata(document: Document, id: str, user_chunk: Chunk | None) -> Chunk:
+    """Convert a stored Document to a chunk, with missing metadata from the user's chunk: some stores drop metadata."""
+    chunk = chunk_of(document, id)
     if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
         return chunk
     return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
@@ -189,16 +190,13 @@ class Identity:
                 texts[id].add(document.page_content)
         # Several texts may share an id, for example the id of the document from which they were taken.
         unique = frozenset(id for id, different in texts.items() if len(different) == 1)
-        self.extra_keys = frozenset(
-            key
-            for ours, theirs in zip(documents, paired, strict=True)
-            if theirs is not None and ours is not theirs
-            for key in ours.metadata.keys() - theirs.metadata.keys()
-        )
+        self.extra_keys: set[str] = set()
         """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []
         for document, partner in zip(documents, paired, strict=True):
             theirs = None if partner is None else partner.id
+            if partner is not None and partner is not document:
+                self.extra_keys |= document.metadata.keys() - partner.metadata.keys()
             id = chunk_id(document, id_key)
             if id_key is None and document.id is None:
                 own = metadata_id(document.metadata)

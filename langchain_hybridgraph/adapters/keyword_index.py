@@ -370,7 +370,7 @@ class Freshness:
         new = {identity.of_stored(documents[id]): documents[id] for id in entering if id in documents}
         added = [chunk_of(each, id) for id, each in new.items() if id not in texts.chunks or id in removed]
         ids = {identity.of_stored(documents[id]): documents[id] for id in changed}
-        other = [with_user_metadata(chunk_of(each, id), texts.user_chunk(id)) for id, each in ids.items()]
+        other = [with_user_metadata(each, id, texts.user_chunk(id)) for id, each in ids.items()]
         texts.change([*added, *other], removed, hashes, deleted)
         self._note_copies(after)
         return RefreshReport(len(added), len(other), len(removed))
