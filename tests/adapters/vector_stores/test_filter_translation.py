@@ -6,7 +6,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -25,45 +24,19 @@ from langchain_hybridgraph.filters.expressions import (
     has_labels,
     parse_filter,
 )
+from tests.support.samples.filter_strategies import filters, numbers, operations, texts
 from tests.support.stores.real_stores import Fixed
 
 # -- filters and stored values ----------------------------------------------------------------------------------
 
-TIMES = """2024-05-01 2024-05-02 2024-04-30 2024-05-01T10:00 2024-05-01T10:00Z 2024-05-01T23:59:59-23:00
-    2024-05-01T00:00+23:59 2024-05-01T12:00:00+02 2024-05-01T10 0001-01-01 9999-12-31 2024-05-01T10:00:00,5Z"""
-times = st.sampled_from([*TIMES.split(), "2024-05-01 10:00:00.25"])
-TEXTS = r'a b ab A é 1 1.0 true null [1] ["a"] 50% a_b a\b "a" 中'
-texts = st.one_of(st.sampled_from([*TEXTS.split(), "", "\ud800"]), times, st.text(max_size=2))
-numbers = st.one_of(
-    st.sampled_from(
-        [0, 1, -1, 2, 0.0, 1.0, 1.5, -0.5, 0.1, 2**53 - 1, 2**53, 2**53 + 1, 2.0**53, 2**62, 1e23, -(2.0**60)]
-    ),
-    st.integers(-(2**63), 2**63 - 1),
-    st.floats(allow_nan=False, allow_infinity=False),
-)
-scalars = texts | numbers | st.booleans()
-moments = st.sampled_from([datetime(2024, 5, 1, 10, tzinfo=UTC), datetime(2024, 5, 1), date(2024, 5, 2), datetime.min])
-operands = scalars | moments | st.sampled_from([[], [1], ["a"], {}, {"a": 1}, 10**400, float("inf")])
-names = ["k", "l", r"a\.b", "m.n", "größe", "", "with space", r"\$x", "#y"]
-operations = st.one_of(
-    st.tuples(st.just("$eq"), operands),
-    st.tuples(st.just("$ne"), operands.filter(lambda value: not isinstance(value, list) or not value)),
-    st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), texts | numbers | moments),
-    st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(operands, max_size=4)),
-    st.tuples(st.sampled_from(["$contains", "$not_contains"]), scalars | moments),
-    st.tuples(st.just("$exists"), st.booleans()),
-)
-key_names = st.sampled_from(["k", "k", "k", "l", *names])
-filters = st.recursive(
-    st.dictionaries(key_names, operations.map(lambda operation: dict([operation])), min_size=1, max_size=2),
-    lambda inner: st.one_of(
-        st.builds(
-            lambda name, parts: {name: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1, max_size=3)
-        ),
-        st.builds(lambda part: {"$not": part}, inner),
-    ),
-    max_leaves=3,
-).map(parse_filter)
+# Times and texts in which the stores differ, and keys that some of them reserve or quote.
+TIMES = """2024-01-01T23:59:59-23:00 2024-01-01T00:00+23:59 2024-01-01T12:00:00+02 2024-01-01T10 0001-01-01 9999-12-31
+    2024-01-01T10:00:00,5Z"""
+TEXTS = r'A 1 1.0 true null [1] ["a"] 50% a_b a\b "a" 中'
+texts = texts | st.sampled_from([*TIMES.split(), *TEXTS.split(), "2024-01-01 10:00:00.25"])
+key_names = st.sampled_from(["k", "l", r"a\.b", "m.n", "größe", "with space", r"\$x", "#y"])
+filters = filters | st.builds(lambda key, operation: parse_filter({key: dict([operation])}), key_names, operations)
+numbers = numbers.filter(lambda number: abs(number) < 2**63)
 plain_texts = texts.filter(lambda text: text.isprintable() and "\ud800" not in text)
 stored_scalars = plain_texts | numbers | st.booleans()
 stored_names = st.sampled_from(["k", "k", "l", "a.b", "größe", "with space"])
@@ -101,10 +74,6 @@ WITH_TIMES_AND_LABELS = [
     (created_after("2024-05-01"), {"created_at": 1714694400.0}, {"created_at": 1.0}),
     (created_before("2024-05-01"), {"created_at": "2024-04-03"}, {"created_at": "2024-06-01T00:00:00+05:00"}),
 ]
-
-
-def parsed(condition):
-    return parse_filter(condition)
 
 
 def missing_matches(filter, ids, stored):
@@ -151,30 +120,29 @@ def test_chroma_returns_every_match(chroma, metadatas, filters):
 @pytest.mark.parametrize(("condition", "matching", "other"), TYPICAL, ids=repr)
 def test_typical_filters_are_translated_for_chroma(chroma, condition, matching, other):
     """Typical filters translated for Chroma return the matching row and not the other one."""
-    [ids], _ = in_chroma(chroma, [matching, other], [parsed(condition)])
+    [ids], _ = in_chroma(chroma, [matching, other], [parse_filter(condition)])
     assert ids == {"0"}
 
 
-@pytest.mark.parametrize("size", [5_000, 100_000])
-def test_long_lists_never_break_chroma(chroma, size):
-    """A list of ids is translated for Chroma unless it is too long for one SQLite statement."""
-    filter = by_document("a", *map(str, range(size)))
-    [ids], stored = in_chroma(chroma, [{"document_id": "a"}, {"document_id": "b"}], [filter])
-    assert missing_matches(filter, ids, stored) == []
-    assert (translate(filter, ChromaDialect()) is None) == (size == 100_000)
+def large_filter(form, size):
+    """Return a filter for ``a`` from 0 to ``size`` - 1: a long list, many comparisons, or as many levels."""
+    if form == "long":
+        return parse_filter({"a": {"$in": list(range(size))}})
+    filter = parse_filter({"a": 0})
+    for part in range(1, size):
+        other = parse_filter({"a": part})
+        filter = filter & ~other if form == "deep" and part % 2 == 0 else filter | other
+    return filter
 
 
-@pytest.mark.parametrize("join", ["wide", "deep"])
-def test_large_filters_never_break_chroma(chroma, join):
+@pytest.mark.parametrize(("form", "size"), [("long", 100_000), ("wide", 3_000), ("deep", 90)])
+def test_large_filters_never_break_chroma(chroma, form, size):
     """Filters with thousands of parts or dozens of levels are not translated for Chroma, and smaller ones are."""
-    for size in (25, 3_000 if join == "wide" else 90):
-        filter = parsed({"a": 0})
-        for part in range(1, size):
-            other = parsed({"a": part})
-            filter = filter | other if join == "wide" else (filter | other if part % 2 else filter & ~other)
-        [ids], stored = in_chroma(chroma, [{"a": 0}, {"a": size - 1}, {"a": -1}], [filter])
+    for parts in (25, size):
+        filter = large_filter(form, parts)
+        [ids], stored = in_chroma(chroma, [{"a": 0}, {"a": parts - 1}, {"a": -1}], [filter])
         assert missing_matches(filter, ids, stored) == []
-        assert (translate(filter, ChromaDialect()) is None) == (size != 25)
+        assert (translate(filter, ChromaDialect()) is None) == (parts == size)
 
 
 # -- Qdrant ----------------------------------------------------------------------------------------------------
@@ -210,7 +178,7 @@ def test_qdrant_returns_every_match(metadatas, filters):
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
 def test_typical_filters_are_translated_for_qdrant(condition, matching, other):
     """Typical filters translated for Qdrant return the matching row and not the other one."""
-    assert in_qdrant([matching, other], [parsed(condition)]) == [{0}]
+    assert in_qdrant([matching, other], [parse_filter(condition)]) == [{0}]
 
 
 def test_metadata_under_another_key_are_filtered():
@@ -235,7 +203,7 @@ def test_pgvector_is_recognised_by_its_class(use_jsonb, translated):
 
     store = PGVector()
     store.use_jsonb = use_jsonb
-    assert translate(parsed({"year": 2024}), adapter_of(store).dialect) == translated
+    assert translate(parse_filter({"year": 2024}), adapter_of(store).dialect) == translated
 
 
 @pytest.fixture(scope="module")
@@ -249,8 +217,9 @@ def pgvector():
 
 def test_times_are_compared_as_dates_in_pgvector(pgvector):
     """A comparison of times is translated to one of dates that is a day wider, to allow for time zones."""
-    assert translate(parsed({"t": {"$gt": "2024-05-01T10:00Z"}}), PGVectorDialect()) == {"t": {"$gte": "2024-04-30"}}
-    assert translate(parsed({"t": {"$lte": "2024-05-01T10:00Z"}}), PGVectorDialect()) == {"t": {"$lt": "2024-05-03"}}
+    after, until = (parse_filter({"t": {operator: "2024-05-01T10:00Z"}}) for operator in ("$gt", "$lte"))
+    assert translate(after, PGVectorDialect()) == {"t": {"$gte": "2024-04-30"}}
+    assert translate(until, PGVectorDialect()) == {"t": {"$lt": "2024-05-03"}}
 
 
 @pytest.mark.parametrize(
@@ -260,7 +229,7 @@ def test_times_are_compared_as_dates_in_pgvector(pgvector):
 )
 def test_filters_beyond_pgvector_are_not_translated(condition):
     """A filter that PGVector would evaluate differently or reject is not translated."""
-    assert translate(parsed(condition), PGVectorDialect()) is None
+    assert translate(parse_filter(condition), PGVectorDialect()) is None
 
 
 @pytest.fixture(scope="module")
@@ -338,5 +307,5 @@ def test_pgvector_returns_every_match(postgres, pgvector, metadatas, filters):
 @pytest.mark.parametrize(("condition", "matching", "other"), [*TYPICAL, *WITH_TIMES_AND_LABELS], ids=repr)
 def test_typical_filters_are_translated_for_pgvector(postgres, pgvector, condition, matching, other):
     """Typical filters translated for PostgreSQL return the matching row and not the other one."""
-    [ids], _ = in_postgres(postgres, pgvector, [matching, other], [parsed(condition)])
+    [ids], _ = in_postgres(postgres, pgvector, [matching, other], [parse_filter(condition)])
     assert ids == {"0"}
