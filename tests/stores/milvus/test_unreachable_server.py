@@ -1,7 +1,6 @@
 """Clear errors within a time limit if a Milvus server is down, slow, lost or refuses access."""
 
 import base64
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,6 +13,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.servers.server_process import free_port
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -48,11 +48,6 @@ def proxy(server):
 @pytest.fixture
 def store(proxy):
     return MilvusStore(f"milvus://127.0.0.1:{proxy.port}", WordEmbeddings(), timeout=TIMEOUT)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def test_opening_a_store_without_a_server_fails_within_the_timeout():
