@@ -244,9 +244,7 @@ class StoreAdapter:
                 return None
             # Equal texts, which have equal vectors, count once.
             self._sampled = unit(np.unique(np.stack(sample), axis=0)) if sample else np.zeros((0, 1), np.float32)
-        if len(self._sampled) < FEWEST_SAMPLED:
-            return None
-        return background(self._sampled, unit(vector))
+        return background(self._sampled, unit(vector)) if len(self._sampled) >= FEWEST_SAMPLED else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
         """Return the Documents with their ids, which some stores keep in the metadata."""

@@ -269,11 +269,9 @@ class _Plan:
         credibility = self._credibility(new)
         novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
-            reason_text = (
-                f"credibility {credibility:.2f} of {_source(new.chunk)!r} × novelty {novelty:.2f} "
-                f"is below {LEAST_WORTH}"
-            )
-            return Admission(new.chunk.id, "refused", reason_text, text=text)
+            source = _source(new.chunk)
+            reason = f"credibility {credibility:.2f} of {source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
+            return Admission(new.chunk.id, "refused", reason, text=text)
         if all(id != new.chunk.id for id, _ in near):
             new = self._with_new_id(new)
         exists = new.chunk.id in self.added or bool(self._store.get([new.chunk.id]))

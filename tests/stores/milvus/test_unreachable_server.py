@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever, RetrievalError
 from langchain_hybridgraph.chunks import Chunk
@@ -124,16 +123,6 @@ def test_hits_found_before_the_server_was_lost_are_returned(proxy, store):
     assert result[0].id == "river"
     assert "graph-failed" in result.degraded
     assert "cannot be reached" in result.plan["errors"]["graph"]
-
-
-def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
-    """A write that failed because the server was lost can be repeated later, and then counts the chunk as added."""
-    proxy.drop()
-    with pytest.raises(StoreUnavailableError):
-        store.add_documents([Document("a mill", id="mill")])
-    later = MilvusStore(f"milvus://127.0.0.1:{server}", WordEmbeddings())
-    assert later.upsert([Chunk("mill", "a mill")])["added"] == 1
-    assert later.upsert([Chunk("mill", "a mill")])["unchanged"] == 1
 
 
 class TokenCheck(grpc.ServerInterceptor):
