@@ -102,8 +102,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
-        vectors: list[list[float]] = self.vectors(texts).tolist()
-        return vectors
+        return list(self.vectors(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question. Raises ModelUnavailableError."""
@@ -182,14 +181,11 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     """
     if isinstance(spec, Embeddings):
         if options:
-            raise ConfigurationError(
-                f"options {sorted(options)} are for a factory, but an Embeddings object was passed"
-            )
+            raise ConfigurationError(f"options {sorted(options)} are for a factory, but an object was passed")
         return spec
     if not isinstance(spec, str):
-        raise ConfigurationError(
-            f"embedding {quote_value(spec)} has the type {type(spec).__name__}; expected {_EXPECTED}"
-        )
+        kind = type(spec).__name__
+        raise ConfigurationError(f"embedding {quote_value(spec)} has the type {kind}; expected {_EXPECTED}")
     name = choose_embedding(spec)[0]
     if name == "lsa":
         options = {"language": language, **options}
@@ -198,9 +194,8 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     else:
         embedding = call_factory("embedding", name, options)
     if not isinstance(embedding, Embeddings):
-        raise ConfigurationError(
-            f"embedding {name!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
-        )
+        kind = type(embedding).__name__
+        raise ConfigurationError(f"embedding {name!r} returned a {kind}; it must return a LangChain Embeddings object")
     return embedding
 
 

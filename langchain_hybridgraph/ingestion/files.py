@@ -12,19 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
 from langchain_hybridgraph.ingestion import bounded, markdown
-from langchain_hybridgraph.ingestion.bounded import BoundedReader, UnreadableError
+from langchain_hybridgraph.ingestion.bounded import KINDS, BoundedReader, UnreadableError
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
-from langchain_hybridgraph.ingestion.office import KINDS
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from langchain_core.documents import Document
 
 
@@ -46,9 +43,6 @@ def is_regular(file: Path, *, may_be_pipe: bool) -> bool:
     """Return whether a file can be read to its end: a regular file, or a pipe if ``may_be_pipe`` is set."""
     mode = file.stat().st_mode
     return stat.S_ISREG(mode) or (may_be_pipe and stat.S_ISFIFO(mode))
-
-
-_TEXT_KEYS = ("text", "page_content", "content")
 
 
 class FileError(HybridGraphError, ValueError):
@@ -89,14 +83,11 @@ class FileDocuments(Iterator["Document"]):
         self._note = note
         self._follow_links = follow_links
         self._reader = BoundedReader()
-        self._unsuitable: Counter[str] = Counter()  # files that are not of a kind to read, by suffix
+        self._unsuitable = Counter[str]()  # files that are not of a kind to read, by suffix
         self._roots = [os.path.realpath(path) for path in paths]
         self._visited: set[tuple[int, int]] = set()
         self._index_files = {CATALOG, LOCK}
         self._documents = self._read_all()
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> Document:
         return next(self._documents)
@@ -164,7 +155,7 @@ class FileDocuments(Iterator["Document"]):
         from langchain_core.documents import Document
 
         for part in self._reader.read(file.path, lambda message: self._report(f"skipped {file.path}: {message}")):
-            metadata = {**part.metadata, "title": part.title or _stem(file.source), "source": file.source}
+            metadata = {**part.metadata, "title": part.title or PurePosixPath(file.source).stem, "source": file.source}
             yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _leave_out(self, path: Path, reason: str) -> None:
@@ -238,10 +229,8 @@ class FileDocuments(Iterator["Document"]):
             return []
         self._visited.add(identity)
         with os.scandir(folder) as entries:
-            visible = sorted(
-                (entry for entry in entries if entry.name[0] != "." and entry.name != "__pycache__"),
-                key=attrgetter("name"),
-            )
+            ordered = sorted(entries, key=attrgetter("name"))
+        visible = [entry for entry in ordered if entry.name[0] != "." and entry.name != "__pycache__"]
         names = {entry.name for entry in visible}
         is_index = self._index_files <= names
         if is_index or folder.name == "node_modules" or "pyvenv.cfg" in names:
@@ -266,14 +255,11 @@ class FileDocuments(Iterator["Document"]):
 
     def _may_follow(self, link: Path) -> bool:
         real = os.path.realpath(link)
-        if self._follow_links or not os.path.exists(real):  # reading reports a broken link
+        # Reading reports a broken link.
+        if self._follow_links or not os.path.exists(real) or any(_is_inside(real, root) for root in self._roots):
             return True
-        is_inside = any(_is_inside(real, root) for root in self._roots)
-        if not is_inside:
-            self._leave_out(
-                link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it"
-            )
-        return is_inside
+        self._leave_out(link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it")
+        return False
 
 
 def _is_inside(path: str, root: str) -> bool:
@@ -343,12 +329,8 @@ def read_files(
             f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as in "
             f"{_PATTERNS}"
         )
-    return FileDocuments(
-        [as_path("path", path) for path in every],
-        skipped or _warn,
-        follow_links=follow_links,
-        as_text=patterns,
-    )
+    note = skipped or (lambda message: warnings.warn(message, stacklevel=2))
+    return FileDocuments([as_path("path", path) for path in every], note, follow_links=follow_links, as_text=patterns)
 
 
 def _document(file: File) -> Document:
@@ -363,12 +345,8 @@ def _document(file: File) -> Document:
         title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)
-    metadata |= {"title": title or _stem(source), "source": source, "uri": source}
+    metadata |= {"title": title or PurePosixPath(source).stem, "source": source, "uri": source}
     return Document(page_content=text, metadata=metadata)
-
-
-def _stem(source: str) -> str:
-    return posixpath.splitext(posixpath.basename(source))[0]
 
 
 def _rows(file: File) -> Iterator[Document]:
@@ -376,12 +354,9 @@ def _rows(file: File) -> Iterator[Document]:
     reason, count = "", 0
     for number, line in _lines(file.path):
         try:
-            document = _row(line, file.source, number)
+            yield _row(line, file.source, number)
         except UnreadableError as error:
-            count += 1
-            reason = reason or f"line {number}: {error}"
-        else:
-            yield document
+            reason, count = reason or f"line {number}: {error}", count + 1
     if count:
         raise UnreadableError(f"{reason} (invalid lines: {count:,})")
 
@@ -393,7 +368,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             rest = raw
             while len(rest) == bounded.MAX_TEXT_BYTES and not rest.endswith(b"\n"):  # the line is too long
                 rest = read()
-            line = raw.decode("utf-8-sig", "replace") if number == 1 else raw.decode("utf-8", "replace")
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
             if line.strip():
                 yield number, line
 
@@ -412,7 +387,7 @@ def _row(line: str, source: str, number: int) -> Document:
     metadata = row.pop("metadata", None)
     if metadata is not None and not isinstance(metadata, dict):
         raise UnreadableError(f"metadata must be an object, got {quote_value(metadata)}")
-    key = next((key for key in _TEXT_KEYS if isinstance(row.get(key), str)), None)
+    key = next((key for key in ("text", "page_content", "content") if isinstance(row.get(key), str)), None)
     if key is None:
         fields = shorten(", ".join(row) or "nothing", 200)
         raise UnreadableError(f'the text is missing; put it in the field "text" (fields: {fields})')
@@ -438,10 +413,6 @@ def listed_suffixes(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {suffix or 'without a suffix'}" for suffix, count in ordered)
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=2)
-
-
 _PLAIN = frozenset([".txt", ".text"])
 _MARKDOWN = frozenset([".md", ".markdown", ".mdx"])
 _HTML = frozenset([".html", ".htm", ".xhtml"])
@@ -450,8 +421,6 @@ LINES = frozenset([".jsonl", ".ndjson"])
 """Suffixes of files with one document per line."""
 _PATTERNS = '"*.conf", "etc/*.ini" or "Makefile"'
 _AS_TEXT = '; to read them as text, pass a pattern, such as as_text="*.conf"'
-_SEARCHED = (
-    "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, PDF, Word, PowerPoint and Excel"
-)
+_SEARCHED = "text, Markdown, HTML, reStructuredText, JSON Lines, CSV, logs, source code, PDF and Office files"
 SUPPORTED_SUFFIXES = tuple(sorted([*_PLAIN, *_MARKDOWN, *_HTML, *_RST, *LINES, *KINDS]))
 """Suffixes of the files that are read in folders; some need the extra ``documents``."""

@@ -21,7 +21,7 @@ from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
 from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
 from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
-from langchain_hybridgraph.records import Edge, FileRecord
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, RecordsFiles
 from langchain_hybridgraph.text.analyzer import approximate_tokens
@@ -60,8 +60,7 @@ def _is_portable(splitter: splitting.Splitter | None) -> bool:
 
 
 def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[list[File]]:
-    batch: list[File] = []
-    size = 0
+    batch, size = list[File](), 0
     for file in files:
         begin(file)
         batch.append(file)
@@ -189,9 +188,8 @@ def ingest(
     """
     source = _as_documents(documents)
     if not isinstance(store, AcceptsChunks):
-        raise ConfigurationError(
-            f"{type(store).__name__} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
-        )
+        kind = type(store).__name__
+        raise ConfigurationError(f"{kind} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)")
     if prune_documents and not hasattr(store, "document_ids"):
         raise ConfigurationError(
             f"prune_documents needs a store that can list its documents, but {type(store).__name__} cannot; "
@@ -236,8 +234,7 @@ class _IngestRun:
         self._batch: list[splitting.CutDocument] = []
         self._batch_ids: set[str] = set()
         self._pending = 0  # number of chunks in the batch, with 1 for a document without chunks
-        self._counts: Counter[str] = Counter()
-        self._unread_files: Sequence[FileRecord] = ()
+        self._counts = Counter[str]()
         self._empty: dict[str, None] = {}
         self._document_ids: set[str] = set()
         # Stored chunks of each document that its new version no longer has. There are usually few, so they fit into
@@ -290,8 +287,13 @@ class _IngestRun:
                 break
             self._start()
         files.save()
-        self._unread_files = [record for _, record in files.unread.values()]
-        documents.check(self._counts["documents"] + len(self._unread_files))
+        for _, record in files.unread.values():
+            self._counts["documents"] += len(record.documents)
+            self._counts["chunks"] += record.chunks
+            self._counts["parents"] += record.parents
+            self._counts["unchanged"] += record.chunks + record.parents
+            self._empty.update(dict.fromkeys(() if record.chunks else record.documents))
+        documents.check(self._counts["documents"])
 
     def _take_file(
         self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles
@@ -358,8 +360,7 @@ class _IngestRun:
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in."""
-        vanished = {id for ids in self._vanished.values() for id in ids}
-        self._vanished = {}
+        vanished, self._vanished = set(chain.from_iterable(self._vanished.values())), {}
         if prune:
             is_prunable = prune if callable(prune) else lambda document: True
             others = [id for id in self._store.document_ids() if id not in self._document_ids and is_prunable(id)]
@@ -385,23 +386,17 @@ class _IngestRun:
     def finish(self, documents: Iterable[Any]) -> IngestReport:
         for skipped in getattr(documents, "skipped", ()):  # files that read_files left out
             self.note(skipped)
-        empty = [*self._empty, *(id for record in self._unread_files if not record.chunks for id in record.documents)]
+        empty = list(self._empty)
         if empty:
             names = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
             self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {names}")
-        counts = {name: self._counts[name] for name in ("added", "updated", "removed", "embedded", "edges")}
-        chunks = sum(record.chunks for record in self._unread_files)
-        parents = sum(record.parents for record in self._unread_files)
+        names = ("documents", "chunks", "parents", "added", "updated", "unchanged", "removed", "embedded", "edges")
         return IngestReport(
-            documents=self._counts["documents"] + sum(len(record.documents) for record in self._unread_files),
-            chunks=self._counts["chunks"] + chunks,
-            parents=self._counts["parents"] + parents,
-            unchanged=self._counts["unchanged"] + chunks + parents,
+            *(self._counts[name] for name in names),
             seconds=time.perf_counter() - self._started,
             warnings=tuple(self._warnings),
             skipped=dict(getattr(documents, "passed_over", {})),
             unread=dict(getattr(documents, "unread", {})),
-            **counts,
         )
 
     def _remember_old(self, batch: Sequence[splitting.CutDocument]) -> None:
@@ -418,9 +413,7 @@ class _IngestRun:
                     del self._vanished[cut.id]
 
     def _write_edges(self, builder: EdgeBuilder, edge_sets: Iterable[EdgeSet]) -> None:
-        replaced: list[str] = []
-        replacements: list[Edge] = []
-        additions: list[Edge] = []
+        replaced, replacements, additions = list[str](), list[Edge](), list[Edge]()
         for edges, replaces in edge_sets:
             (replacements if replaces else additions).extend(edges)
             replaced.extend(replaces)

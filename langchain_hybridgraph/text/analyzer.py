@@ -338,7 +338,7 @@ class _Vocabulary(dict[str, str]):
 def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -> _Vocabulary:
     keep: Callable[[str], object] = bool
     if without_stop_words and language == "english":
-        keep = _is_not_english_stop_word
+        keep = lambda word: word not in ENGLISH_STOP_WORDS  # noqa: E731
     elif without_stop_words and language in frozenset(_STEMMED.values()) - _WITHOUT_STOP_WORDS:
         keep = _tantivy_steps(stop_words=language) or bool
     stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
@@ -365,10 +365,6 @@ def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None)
         logger.warning("Tantivy cannot be used, so words are not stemmed, and only English has stop words: %s", error)
         return None
     return reduce
-
-
-def _is_not_english_stop_word(word: str) -> bool:
-    return word not in ENGLISH_STOP_WORDS
 
 
 def _turkish_lower(word: str) -> str:

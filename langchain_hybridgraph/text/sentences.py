@@ -102,6 +102,10 @@ def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()
     return range(start + _RUN, end, _RUN) if end - start > _LONGEST_WORD else ()
 
 
+LEVELS = (paragraphs, fence_edges, sentences, lines, phrases, words, runs)
+"""Functions that yield split points, from the largest parts to the smallest."""
+
+
 def _inside(fences: Sequence[tuple[int, int]], position: int) -> bool:
     before = bisect_right(fences, position, key=_START) - 1
     return before >= 0 and fences[before][0] <= position < fences[before][1]

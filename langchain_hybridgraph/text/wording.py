@@ -10,9 +10,7 @@ from langchain_hybridgraph.text.analyzer import function_words
 
 # A number with its sign and its parts, a word including apostrophes and hyphens (isn't, well-known), or a character
 # with a meaning (?, %, €, +). Other punctuation only separates words.
-_TOKENS = re.compile(
-    r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]",
-)
+_TOKENS = re.compile(r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]")
 
 
 def same_wording(one: str, other: str) -> bool:
@@ -81,9 +79,8 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> tuple[list[
 
 def _is_guarded(word: str) -> bool:
     """Return whether replacing this word would change the statement, judged by the word alone."""
-    return (
-        not (word.isascii() and word.isalpha() and word.islower()) or word in _WORDS["significant"] or word in _ENGLISH
-    )
+    is_plain = word.isascii() and word.isalpha() and word.islower()
+    return not is_plain or word in _WORDS["significant"] or word in _ENGLISH
 
 
 def _is_past(word: str) -> bool:

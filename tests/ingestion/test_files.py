@@ -282,7 +282,7 @@ def test_html_is_read_in_its_declared_encoding(folder):
     assert one("a.html").page_content == "łódź"
     for name in ("koi8-nonsense", "undefined"):  # Python has a codec "undefined", which always fails
         folder(b_DOT_html=f'<meta charset="{name}"><p>'.encode() + b"\xff\xfe\xfd")
-        with pytest.raises(FileError, match=f"declares the encoding {name}"):
+        with pytest.raises(FileError, match=f"declared encoding {name}"):
             one("b.html")
 
 

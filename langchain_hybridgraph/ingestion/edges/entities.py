@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence, Set, Sized
+from dataclasses import dataclass, field
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -64,14 +65,14 @@ class EntityEdges(EdgeBuilder):
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the titles and names recorded during the previous ingest."""
-        self._store = store
+        is_empty = isinstance(store, Sized) and len(store) == 0
+        self._earlier = store if implements(store, ReadsIndex) and not is_empty else None
         self._titles = _Titles()
         self._names = _FullNames("")
         # Titles are matched after all documents were received. Until then, texts are kept on disk, as they may not fit
         # into memory.
         self._waiting: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
-        self._is_empty = isinstance(store, Sized) and len(store) == 0
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the mentions in the document's chunks; :meth:`finish` adds mentions of other documents' titles."""
@@ -88,7 +89,7 @@ class EntityEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and those of earlier chunks that mention a new title."""
-        older = self._store if implements(self._store, ReadsIndex) and not self._is_empty else None
+        older = self._earlier
         with self._waiting as waiting:
             stored = _Titles()
             if older:
@@ -207,16 +208,14 @@ def _add_title(
             mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
 
+@dataclass
 class _ChunkMentions:
     """Entities that one chunk mentions. ``entities`` maps node ids to the weight and description of the edge."""
 
-    def __init__(
-        self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
-    ) -> None:
-        self.chunk = chunk
-        self.label = label
-        self.words = words
-        self.entities = entities or {}
+    chunk: str
+    label: str
+    words: str = ""
+    entities: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add(self, node: str, weight: float, description: str) -> None:
         """Add a mention of a node, unless the node has one with at least the same weight."""

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from langchain_hybridgraph import HybridGraphStore, MetadataEdges, SimilarityEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, HierarchyEdges, SequenceEdges, as_builders
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-from langchain_hybridgraph.ingestion.edges.metadata import HierarchyEdges, SequenceEdges
 from tests.support.samples.edge_documents import page, stored
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, memory, pairs, vector_text
