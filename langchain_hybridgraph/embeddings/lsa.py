@@ -251,8 +251,7 @@ class LSAModel:
         """Return one vector per text; see :meth:`vectors`."""
         if 0 < len(texts) <= _FEW:
             return list(map(self.embed_query, texts))
-        vectors: list[list[float]] = self.vectors(texts).tolist()
-        return vectors
+        return list(self.vectors(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question, or zeros if the question has no known word. Raises NotFittedError."""

@@ -211,14 +211,13 @@ def default_embedding(made_with: str | None, path: Path | None, *, is_needed: bo
     """
     if made_with is None:
         return "lsa"
-    if made_with not in _BUILT_IN:
-        if not is_needed:
-            return NoEmbeddings(made_with)
-        raise EmbeddingMismatchError(
-            f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
-            "pass it as embedding=…"
-        )
-    return made_with
+    if made_with in _BUILT_IN:
+        return made_with
+    if not is_needed:
+        return NoEmbeddings(made_with)
+    raise EmbeddingMismatchError(
+        f"{path} was made with the embedding {made_with!r}, which has no name that creates it: pass it as embedding=…"
+    )
 
 
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
@@ -260,8 +259,7 @@ def embedding_name(embedding: Embeddings) -> str:
     for name, kind in _BUILT_IN.items():
         if isinstance(embedding, kind):
             return name
-    behind = getattr(embedding, "underlying_embeddings", None)
-    if isinstance(behind, Embeddings):
+    if isinstance(behind := getattr(embedding, "underlying_embeddings", None), Embeddings):
         return embedding_name(behind)
     path = f"{type(embedding).__module__}.{type(embedding).__qualname__}"
     values = (getattr(embedding, attribute, None) for attribute in _MODEL_ATTRIBUTES)

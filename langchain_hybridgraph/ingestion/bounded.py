@@ -320,16 +320,12 @@ def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
 
 def _rows(rows: Iterable[list[str]], note: Note) -> Iterator[FilePart]:
     """Yield the rows below the first one that is not empty. Only the first ``_COLUMNS`` columns are read."""
-    head: list[str] | None = None
-    for number, row in enumerate(rows, start=1):
-        if not any(cell.strip() for cell in row):
-            continue
-        if head is None:
-            names = [flat(name) for name in row[:_COLUMNS]]
-            head = [shorten(name, LONGEST_TITLE) for name in names]
-            if head != names:
-                note(f"the middle of column names with more than {LONGEST_TITLE} characters")
-            continue
+    full = ((number, row) for number, row in enumerate(rows, start=1) if any(cell.strip() for cell in row))
+    names = [flat(name) for name in next(full, (0, list[str]()))[1][:_COLUMNS]]
+    head = [shorten(name, LONGEST_TITLE) for name in names]
+    if head != names:
+        note(f"the middle of column names with more than {LONGEST_TITLE} characters")
+    for number, row in full:
         names = [*head, *[""] * (len(row) - len(head))][:_COLUMNS]
         cells = enumerate(zip(names, row, strict=False), start=1)
         text = "\n".join(f"{name or f'column {at}'}: {cell.strip()}" for at, (name, cell) in cells if cell.strip())

@@ -73,15 +73,15 @@ def _built_in(module: str) -> Iterator[_Item]:
     content = importlib.import_module(module)
     module = "os" if module in ("posix", "nt") else module  # the names are public in os
     yield from _described(content, "module", module, module)
-    for name, value in sorted(vars(content).items()):
-        is_alias = isinstance(value, type) and value.__name__ != name  # such as sys.last_type
-        if name.startswith("_") or is_alias or not (isinstance(value, type) or inspect.isbuiltin(value)):
-            continue
-        is_class = isinstance(value, type)
-        yield from _described(value, "class" if is_class else "function", f"{module}.{name}", module)
-        for method, member in sorted(vars(value).items()) if is_class else ():
-            if not method.startswith("_") and callable(member):
-                yield from _described(member, "method", f"{module}.{name}.{method}", module)
+    public = [(name, value) for name, value in sorted(vars(content).items()) if not name.startswith("_")]
+    for name, value in public:
+        if inspect.isbuiltin(value):
+            yield from _described(value, "function", f"{module}.{name}", module)
+        elif isinstance(value, type) and value.__name__ == name:  # not an alias, such as sys.last_type
+            yield from _described(value, "class", f"{module}.{name}", module)
+            for method, member in sorted(vars(value).items()):
+                if not method.startswith("_") and callable(member):
+                    yield from _described(member, "method", f"{module}.{name}.{method}", module)
 
 
 def _described(value: object, kind: str, path: str, module: str) -> Iterator[_Item]:

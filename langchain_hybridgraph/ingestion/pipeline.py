@@ -19,8 +19,7 @@ from langchain_hybridgraph.execution.processes import Progress, counted, report
 from langchain_hybridgraph.ingestion import splitting
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
-from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
-from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
+from langchain_hybridgraph.ingestion.files import File, FileDocuments, KnownFiles, listed_suffixes, read_text_file
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, RecordsFiles
@@ -32,37 +31,16 @@ if TYPE_CHECKING:
 _BATCH = 1 << 17  # number of bytes that one task reads
 
 
-def cut_ahead(
-    files: Iterable[File],
-    splitter: splitting.Splitter | None,
-    builders: Iterable[EdgeBuilder],
-    begin: Callable[[File], None],
-) -> Iterator[splitting.CutDocument | None]:
-    """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
-
-    These are files that are not text, cannot be read, cause a warning or may be part of a larger document, and all
-    files if ``splitter`` is None or might give different results in another process. ``begin`` is called before each.
-    """
-    if not _is_portable(splitter):
-        for file in files:
-            begin(file)
-            yield None
-        return
-    has_mentions = any(isinstance(builder, EntityEdges) for builder in builders)
-    cut_batch = partial(_cut_files, splitter, has_mentions)
-    yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, begin)))
-
-
 def _is_portable(splitter: splitting.Splitter | None) -> bool:
     if isinstance(splitter, splitting.ParentChildSplitter):
         return _is_portable(splitter.parents) and _is_portable(splitter.children)
     return type(splitter) is splitting.RecursiveSplitter and splitter.counter is approximate_tokens
 
 
-def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[list[File]]:
+def _batches(files: Iterable[File], known: KnownFiles) -> Iterator[list[File]]:
     batch, size = list[File](), 0
     for file in files:
-        begin(file)
+        known.start_reading(file)
         batch.append(file)
         with suppress(OSError):  # reading the file reports the reason
             size += file.path.stat().st_size
@@ -73,9 +51,7 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
         yield batch
 
 
-def _cut_files(
-    splitter: splitting.Splitter | None, has_mentions: bool, files: Iterable[File]
-) -> list[splitting.CutDocument | None]:
+def _cut_files(splitter: Any, has_mentions: bool, files: Iterable[File]) -> list[splitting.CutDocument | None]:
     cuts: list[splitting.CutDocument | None] = []
     for file in files:
         cut, notes = None, list[str]()
@@ -197,14 +173,12 @@ def ingest(
         )
     check_whole_number("batch_size", batch_size, 1)
     splitter, builders = splitting.as_splitter(split), as_builders(edges)
-    made_by = None
     if isinstance(source, FileDocuments):
-        made_by = fingerprint(splitter, builders, source.as_text)
         source.may_be_empty |= bool(prune_documents)  # all of its files may have been deleted
     with processes.showing(progress), processes.worker_processes(), processes.TaskShare() as task:
         run = _IngestRun(store, splitter, builders, batch_size, task)
         if isinstance(source, FileDocuments) and isinstance(store, RecordsFiles):
-            run.take_files(source, KnownFiles(store, made_by), prune_documents)
+            run.take_files(source, KnownFiles(store, splitter, builders, source.as_text), prune_documents)
         else:
             run.take_all(source, prune_documents)
         return run.finish(source)
@@ -255,7 +229,7 @@ class _IngestRun:
             self._take(self._cut(document))
         self._write()
         self._remove(prune)
-        self._connect(is_estimated=total is not None)
+        self._connect()
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         waiting = documents.files
@@ -264,7 +238,7 @@ class _IngestRun:
         while True:
             changed = [file for file in waiting if not files.is_unchanged(file)]
             sources = {file.source for file in changed}
-            cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
+            cuts = self._cut_ahead(changed, files)
             for number, file in enumerate(waiting, start=1):
                 self._at(number, len(waiting), "files")
                 if file.source in files.unread:
@@ -294,6 +268,19 @@ class _IngestRun:
             self._counts["unchanged"] += record.chunks + record.parents
             self._empty.update(dict.fromkeys(() if record.chunks else record.documents))
         documents.check(self._counts["documents"])
+
+    def _cut_ahead(self, files: Iterable[File], known: KnownFiles) -> Iterator[splitting.CutDocument | None]:
+        """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
+
+        These are files that are not text, cannot be read, cause a warning or may be part of a larger document, and all
+        files if the splitter is None or might give different results in another process.
+        """
+        if not _is_portable(self._splitter):
+            yield from (known.start_reading(file) for file in files)
+            return
+        has_mentions = any(isinstance(builder, EntityEdges) for builder in self._builders)
+        cut_batch = partial(_cut_files, self._splitter, has_mentions)
+        yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, known)))
 
     def _take_file(
         self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles
@@ -369,8 +356,9 @@ class _IngestRun:
         for ids in slices(sorted(vanished), 1_000):
             self._counts["removed"] += self._store.remove(ids)
 
-    def _connect(self, *, is_estimated: bool = True) -> None:
+    def _connect(self) -> None:
         report("index", *self._position)
+        is_estimated = self._position[1] is not None
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)
         self._counts["embedded"] += self._store.flush()
@@ -380,16 +368,13 @@ class _IngestRun:
             report("edges", done, len(self._builders), "kinds of edges")
             for edge_set in builder.finish():
                 self._write_edges(builder, [edge_set])
-            for warning in builder.warnings:
-                self.note(warning)
+            self._warnings.update(dict.fromkeys(builder.warnings))
 
     def finish(self, documents: Iterable[Any]) -> IngestReport:
-        for skipped in getattr(documents, "skipped", ()):  # files that read_files left out
-            self.note(skipped)
-        empty = list(self._empty)
-        if empty:
-            names = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
-            self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {names}")
+        self._warnings.update(dict.fromkeys(getattr(documents, "skipped", ())))  # files that read_files left out
+        if self._empty:
+            first = ", ".join(islice(self._empty, 3)) + (", …" if len(self._empty) > 3 else "")
+            self.note(f"{counted(len(self._empty), 'document has', 'documents have')} no text: {first}")
         names = ("documents", "chunks", "parents", "added", "updated", "unchanged", "removed", "embedded", "edges")
         return IngestReport(
             *(self._counts[name] for name in names),

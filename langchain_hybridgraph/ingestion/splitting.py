@@ -297,8 +297,7 @@ class LangChainSplitter:
         """Yield the pieces that are not blank. Missing offsets are found by searching for the pieces in the text."""
         text, cursor = document.page_content, 0
         for part in self._call(text):
-            content = part if isinstance(part, str) else part.page_content
-            metadata = {} if isinstance(part, str) else dict(part.metadata)
+            content, metadata = (part, {}) if isinstance(part, str) else (part.page_content, dict(part.metadata))
             start = metadata.pop("start_index", None)
             if start is None or start < 0:
                 # Pieces are in order and may overlap, so the next one starts after the start of the last one.

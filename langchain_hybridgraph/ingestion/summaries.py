@@ -121,9 +121,7 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
     if hasattr(summarise, "with_structured_output"):
         author, summarise = "model", _by_model(summarise)
     elif not (summarise is None or callable(summarise)):
-        raise ConfigurationError(
-            f"summarise={summarise!r}: pass None, a chat model, or a function that returns a Summary"
-        )
+        raise ConfigurationError(f"summarise={summarise!r}: pass None, a chat model, or a function of a Directory")
     with showing(progress):
         return _SummaryRun(store, summarise, author).run()
 
@@ -136,10 +134,8 @@ def name_of(uri: str) -> str:
 def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
     """Summarise a directory from lead sentences, headings, the abstracts of its contents, and ``terms``."""
     lead = abstract_of(directory.text) if directory.text.strip() else ""
-    names = ", ".join(
-        f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
-        for part in directory.parts[:20]
-    )
+    parts = [(part.name, "" if part.is_directory else part.abstract) for part in directory.parts[:20]]
+    names = ", ".join(f"{name} ({abstract})" if abstract else name for name, abstract in parts)
     abstract = clip(f"{directory.title}: {lead or names}", ABSTRACT_LENGTH)
     terms_line = clip(" ".join(terms), _TERMS_LENGTH)
     lines = [abstract]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.registry import nearest
@@ -159,8 +159,7 @@ def combining_marks() -> str:
 # Stemmers come from Tantivy, and so do stop words, except those for English. If Tantivy cannot be imported, words are
 # not stemmed, and only English has stop words.
 
-if TYPE_CHECKING:
-    Reduce = Callable[[str], list[str]]
+Reduce = Callable[[str], list[str]]
 
 logger = logging.getLogger(__name__)
 

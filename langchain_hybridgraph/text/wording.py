@@ -121,11 +121,7 @@ def _tokens(text: str) -> list[str]:
 _LONGEST_REWORDED = 20
 # Largest number of characters of a text that is compared word by word.
 _LONGEST = 10_000
-_WORDS: dict[str, set[str]] = {}
-for _line in Path(__file__).with_name("english_words.txt").read_text(encoding="utf-8").splitlines():
-    if _line.startswith("["):
-        _section = _WORDS.setdefault(_line.strip("[]"), set())
-    elif _line and not _line.startswith("#"):
-        _section.update(_line.split())
+_TABLE = re.sub("(?m)^#.*", "", Path(__file__).with_name("english_words.txt").read_text(encoding="utf-8"))
+_WORDS = {name: set(words.split()) for name, words in re.findall(r"\[(\w+)\]([^\[]*)", _TABLE)}
 _ENGLISH = function_words(["the"]).words
 _NEGATING_PREFIXES = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])

@@ -86,7 +86,7 @@ def test_any_changes_give_what_a_first_ingest_gives(changes):
 @pytest.fixture
 def docs(tmp_path, monkeypatch):
     """Folder of three files with an old modification time, so that their status is trusted."""
-    monkeypatch.setattr("langchain_hybridgraph.ingestion.unchanged_files._TICK", 0)
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.files._TICK", 0)
     for place, name in enumerate(("cats.md", "dogs.md", "lines.jsonl")):
         write(tmp_path / "docs", name, place, [place])
     return tmp_path / "docs"
@@ -133,7 +133,7 @@ def test_a_very_recent_file_is_read_again(docs, opened, monkeypatch):
     """A file written just before it was read is compared by its bytes, since it may have changed within the same
     tick.
     """
-    monkeypatch.setattr("langchain_hybridgraph.ingestion.unchanged_files._TICK", 10**15)
+    monkeypatch.setattr("langchain_hybridgraph.ingestion.files._TICK", 10**15)
     one = store()
     ingest(read_files(docs), one)
     opened.clear()

@@ -76,6 +76,11 @@ class EdgeBuilder:
         """Yield the edges that depend on several documents; the store is then up to date and can be searched."""
         return ()
 
+    def incoming(self, store: ReadsIndex, ids: Sequence[str]) -> Iterator[Edge]:
+        """Yield the stored edges of the builder's relations that end at these chunks."""
+        for batch in slices(ids, 2_000):
+            yield from (edge for edge in store.edges(batch, backwards=True) if edge.relation in self.relations)
+
 
 def as_builders(edges: Any) -> list[EdgeBuilder]:
     """Return the edge builders for the argument ``edges`` of ``ingest``: ``"auto"``, None, a builder, or several.
@@ -91,7 +96,7 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
         return []
     forms = [edges] if isinstance(edges, (str, Mapping, EdgeBuilder)) else edges
     if isinstance(forms, type) or not isinstance(forms, Iterable):
-        raise ConfigurationError(f"edges={edges!r}: pass 'auto', None, or a list such as ['sequence', LinkEdges()]")
+        raise ConfigurationError(f"edges={edges!r}: pass 'auto', None, or a list such as ['links', SequenceEdges()]")
     builders = [_builder(each) for form in forms for each in (AUTO if form == "auto" else (form,))]
     for relation in (relation for builder in builders for relation in builder.relations):
         check_name(relation, "a relation")
@@ -245,8 +250,7 @@ class HierarchyEdges(EdgeBuilder):
             if above and nodes[above] != node:
                 text = f"{above} contains {uri.rsplit('/', 1)[-1]}."
                 edges.append(Edge(nodes[above], node, CONTAINS, 1.0, text))
-        for edges_of_batch in slices(edges, _SLICE):
-            yield EdgeSet(edges_of_batch)
+        yield from map(EdgeSet, slices(edges, _SLICE))
 
 
 class MetadataEdges(EdgeBuilder):
@@ -303,10 +307,8 @@ class MetadataEdges(EdgeBuilder):
         holders = self._with_stored(ingested, values)
         affected = _ValueCircles(holders.values()).affected(ingested.values(), self._per_value)
         if isinstance(self._store, ReadsIndex):  # chunks with an edge to these may no longer share a value with them
-            for batch in slices(list(ingested), _SLICE):
-                incoming = self._store.edges(batch, backwards=True)
-                sources = {edge.source for edge in incoming if edge.relation in self.relations}
-                affected.update((holder.id, holder) for holder in self._read(sorted(sources)))
+            sources = {edge.source for edge in self.incoming(self._store, list(ingested))}
+            affected.update((holder.id, holder) for holder in self._read(sorted(sources)))
         others = {key: value for key, value in _values(affected.values()).items() if key not in values}
         holders = self._with_stored({**holders, **affected}, others)
         circles = _ValueCircles(holders.values())

@@ -69,7 +69,7 @@ class LinkEdges(EdgeBuilder):
         self._targets = _Targets(None if is_empty else store, self._earlier)
         self._old_ids: Mapping[str, Set[str]] = {}
         self._new_names: dict[str, None] = {}  # possible ends of the pending edges to new documents
-        self._sources: dict[str, None] = {}  # stored chunks whose links may lead elsewhere now
+        self._sources: set[str] = set()  # stored chunks whose links may lead elsewhere now
         # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
         # may not fit into memory.
         self._spool: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
@@ -90,7 +90,7 @@ class LinkEdges(EdgeBuilder):
                 self._new_names.update(dict.fromkeys([*names, *map(first_chunk_id, names)]))
             elif old_ids != {chunk.id for chunk in (*document.chunks, *document.parents)}:
                 # Removed chunks lose their edges after the last batch.
-                self._add_sources(self._earlier, sorted(old_ids))
+                self._sources.update(edge.source for edge in self.incoming(self._earlier, sorted(old_ids)))
         links = self._links_of(document)
         if links:
             self._spool.write(json.dumps(list(_chunk_links(document, links))) + "\n")
@@ -103,7 +103,7 @@ class LinkEdges(EdgeBuilder):
             while lines := spool.readlines(1 << 19):
                 yield self._resolved([_ChunkLink(*link) for line in lines for link in json.loads(line)])
         if self._earlier is not None:
-            self._add_sources(self._earlier, list(self._new_names))
+            self._sources.update(edge.source for edge in self.incoming(self._earlier, list(self._new_names)))
             for batch in slices(sorted(self._sources), _SLICE):
                 yield self._resolved(list(self._stored_links(self._earlier, batch)))
 
@@ -116,11 +116,6 @@ class LinkEdges(EdgeBuilder):
                 text = f"{link.document} {self._verb} {self._targets.label(target)}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], 1.0, text)
         return EdgeSet(list(edges.values()), list(dict.fromkeys(link.source for link in links)))
-
-    def _add_sources(self, store: ReadsIndex, targets: Sequence[str]) -> None:
-        for batch in slices(targets, _SLICE):
-            edges = store.edges(batch, backwards=True)
-            self._sources.update((edge.source, None) for edge in edges if edge.relation in self.relations)
 
     def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_ChunkLink]:
         """Yield the links of these chunks, without chunks of documents of this ingest."""

@@ -127,21 +127,17 @@ class SimilarityEdges(EdgeBuilder):
     def _affected(self, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
         """Return the positions of chunks whose nearest chunks may be, or were, at ``places``."""
         near = neighbours.near(places, self._threshold) if len(places) < len(neighbours.ids) else set()
-        incoming = self._edges([neighbours.ids[place] for place in places], backwards=True)
+        incoming = self.incoming(self._store, [neighbours.ids[place] for place in places])
         return near.union(neighbours.place[edge.source] for edge in incoming if edge.source in neighbours.place)
 
     def _vectors_changed(self, neighbours: ChunkVectors, places: Set[int]) -> bool:
         """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
         older = [id for place, id in enumerate(neighbours.ids) if place not in places]
-        sample, place = self._edges(older[:: max(1, len(older) // _SAMPLE)]), neighbours.place
-        edges = [edge for edge in sample if edge.target in place and place[edge.target] not in places]
+        sample, place = self._store.edges(older[:: max(1, len(older) // _SAMPLE)]), neighbours.place
+        similar = (edge for edge in sample if edge.relation == SIMILAR_TO and edge.target in place)
+        edges = [edge for edge in similar if place[edge.target] not in places]
         cosines = neighbours.cosines([(place[edge.source], place[edge.target]) for edge in edges])
         return any(abs(edge.weight - cosine) > _CHANGED for edge, cosine in zip(edges, cosines, strict=True))
-
-    def _edges(self, ids: Sequence[str], *, backwards: bool = False) -> Iterator[Edge]:
-        for batch in slices(ids, _SLICE):
-            edges = self._store.edges(batch, backwards=backwards)
-            yield from (edge for edge in edges if edge.relation == SIMILAR_TO)
 
 
 class ChunkVectors:
@@ -151,12 +147,10 @@ class ChunkVectors:
     """
 
     def __init__(self, store: HasNeighbours) -> None:
-        documents = {
-            chunk: document
-            for batch in slices(list(store.document_ids()), _SLICE)
-            for document, chunks in store.document_chunks(batch).items()
-            for chunk in chunks
-        }
+        documents: dict[str, str] = {}
+        for batch in slices(list(store.document_ids()), _SLICE):
+            for document, chunks in store.document_chunks(batch).items():
+                documents.update(dict.fromkeys(chunks, document))
         ids = sorted(documents)
         vectors = store.vectors(ids)
         with_vector = np.flatnonzero(vectors.any(axis=1))
