@@ -1,5 +1,7 @@
 """Reading the documentation of Python's standard library."""
 
+from __future__ import annotations
+
 import ast
 import importlib
 import inspect
@@ -9,8 +11,10 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from langchain_core.documents import Document
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
 _LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "encodings", "msilib", "site-packages"}
 _MENTION = re.compile(r"`([A-Za-z_][\w.]*)`|([A-Za-z_][\w.]*)\(|([a-z]\w*\.[A-Za-z]\w*)")
@@ -31,6 +35,8 @@ def read_python_docs() -> Iterator[Document]:
     to the library), ``labels`` (module, class, function or method) and ``links`` (the uris of other items that the
     docstring names).
     """
+    from langchain_core.documents import Document
+
     library = Path(sysconfig.get_paths()["stdlib"])
     items = {item[0]: item for item in _library_items(library)}
     for name, kind, head, doc, source in items.values():

@@ -37,10 +37,10 @@ def _is_portable(splitter: splitting.Splitter | None) -> bool:
     return type(splitter) is splitting.RecursiveSplitter and splitter.counter is approximate_tokens
 
 
-def _batches(files: Iterable[File], known: KnownFiles) -> Iterator[list[File]]:
+def _batches(files: Iterable[File], records: KnownFiles) -> Iterator[list[File]]:
     batch, size = list[File](), 0
     for file in files:
-        known.start_reading(file)
+        records.start_reading(file)
         batch.append(file)
         with suppress(OSError):  # reading the file reports the reason
             size += file.path.stat().st_size
@@ -269,18 +269,18 @@ class _IngestRun:
             self._empty.update(dict.fromkeys(() if record.chunks else record.documents))
         documents.check(self._counts["documents"])
 
-    def _cut_ahead(self, files: Iterable[File], known: KnownFiles) -> Iterator[splitting.CutDocument | None]:
+    def _cut_ahead(self, files: Iterable[File], records: KnownFiles) -> Iterator[splitting.CutDocument | None]:
         """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
 
         These are files that are not text, cannot be read, cause a warning or may be part of a larger document, and all
         files if the splitter is None or might give different results in another process.
         """
         if not _is_portable(self._splitter):
-            yield from (known.start_reading(file) for file in files)
+            yield from (records.start_reading(file) for file in files)
             return
         has_mentions = any(isinstance(builder, EntityEdges) for builder in self._builders)
         cut_batch = partial(_cut_files, self._splitter, has_mentions)
-        yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, known)))
+        yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, records)))
 
     def _take_file(
         self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles

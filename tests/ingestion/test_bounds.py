@@ -56,8 +56,7 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
 
 
 @pytest.mark.parametrize(
-    ("fails", "error"),
-    [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))],
+    ("fails", "error"), [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))]
 )
 def test_a_file_that_cannot_be_read_or_split_does_not_stop_the_folder(folder, monkeypatch, fails, error):
     """If the reader or the splitter fails, the file is skipped and named, and the others are stored."""

@@ -21,13 +21,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.ingestion.summaries import (
-    Directory,
-    DirectoryEntry,
-    Summary,
-    extracted,
-    name_of,
-)
+from langchain_hybridgraph.ingestion.summaries import Directory, DirectoryEntry, Summary, extracted, name_of
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH
 from tests.support.models.saying_model import SayingModel
@@ -111,12 +105,15 @@ def test_layers_are_short(text, title, parts):
 
 
 def test_only_changed_directories_are_summarised_again(tmp_path):
-    """A changed document updates the summary of its directory, and of the directory above only if that summary
-    changed.
+    """A changed text updates the summary of its directory, and of the directory above only if that summary changed.
+    Changed metadata do not.
     """
     store = store_with_pages(tmp_path)
     build_layers(store, first := Noted())
     assert first.directories == ["docs/api", "docs", "notes"]
+    for page in (changed := pages()):
+        page.metadata["year"] = 2024
+    ingest(changed, store)
     build_layers(store, again := Noted())
     assert again.directories == []
     ingest(pages(**{"docs/api/get.md": "Gets things by their ids."}), store)
@@ -152,17 +149,6 @@ def test_summaries_of_deleted_directories_are_removed():
     report = build_layers(store)
     assert (report.removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
     assert "api" not in layer(store, "docs").text
-
-
-def test_a_change_of_metadata_calls_no_model():
-    """A change of metadata does not call the model, because the texts are the same."""
-    store = store_with_pages()
-    build_layers(store, Noted())
-    for page in (changed := pages()):
-        page.metadata["year"] = 2024
-    ingest(changed, store)
-    build_layers(store, again := Noted())
-    assert again.directories == []
 
 
 # -- with a model -----------------------------------------------------------------------------------------------
@@ -324,17 +310,6 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
     assert list(store.summaries.current().get(["pets"])) == []
     build_layers(store)
     assert "secret" not in layer(store, "pets").text
-
-
-def test_check_includes_the_summaries(tmp_path):
-    """check() reports a problem in the index of summaries as such, and repair() fixes it."""
-    store = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
-    build_layers(store)
-    with store.summaries.index()._index.catalog.writing() as connection:
-        connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
-    assert store.admin.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
-    assert store.admin.repair().ok
-    store.close()
 
 
 def fill_with_zeros(catalog):

@@ -1,7 +1,7 @@
 """Times, weights and checks of edges."""
 
 import math
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -10,19 +10,7 @@ import pytest
 from langchain_hybridgraph.records import Edge, checked_edges
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "1970-01-02",
-        "19700102T000000Z",
-        date(1970, 1, 2),
-        datetime(1970, 1, 2),
-        datetime(1970, 1, 2, tzinfo=UTC),
-        86_400,
-        np.float32(86_400),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("value", ["1970-01-02", datetime(1970, 1, 2), 86_400, np.float32(86_400)], ids=repr)
 def test_an_edge_stores_its_times_in_seconds(value):
     """Times of any form are stored in seconds, so edges built with different forms are equal."""
     edge = Edge("a", "b", "cites", valid_from=value)

@@ -389,8 +389,8 @@ def _join_path(path: str, base: str) -> list[str]:
     if path.startswith("/"):
         absolute = posixpath.normpath(path)
         return [root + absolute.lstrip("/")] if root else [absolute.lstrip("/"), absolute]
-    beside = posixpath.join(posixpath.dirname(rest_of_path), path)
-    return [root + (posixpath.normpath(beside) if path else rest_of_path)]
+    joined_path = posixpath.join(posixpath.dirname(rest_of_path), path)
+    return [root + (posixpath.normpath(joined_path) if path else rest_of_path)]
 
 
 def _variants(name: str) -> Iterator[str]:

@@ -148,10 +148,7 @@ def test_a_document_can_be_a_directory():
     """A document whose uri is a directory replaces the directory's node, even if it is ingested last."""
     package = page("package", "f1", uri="python://asyncio")
     method = page("method", "f2", uri="python://asyncio/Queue/put")
-    assert contains(method, package) == {
-        ("f1#0", "python://asyncio/Queue"),
-        ("python://asyncio/Queue", "f2#0"),
-    }
+    assert contains(method, package) == {("f1#0", "python://asyncio/Queue"), ("python://asyncio/Queue", "f2#0")}
 
 
 def test_directories_of_earlier_ingests():
@@ -242,14 +239,7 @@ def test_an_unchanged_ingest_writes_nothing():
 def test_refitting_a_model_updates_all_edges():
     """After LSA is fitted again, the edges of all documents are those of its new vectors."""
     words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "rust code test", "rust code lint"]
-    more = [
-        "sofa yard code",
-        "milk bone test",
-        "cat dog rust",
-        "lint sofa bone",
-        "purr bark code",
-        "yard milk lint",
-    ] * 2
+    more = ["sofa yard code", "milk bone test", "cat dog rust", "lint sofa bone", "purr bark code", "yard lint"] * 2
     chunks = [Chunk(f"c{n:02}", f"{text} {n}", {}, f"c{n:02}") for n, text in enumerate([*words, *more])]
     store, whole = HybridGraphStore(None, "lsa"), HybridGraphStore(None, "lsa")
     alike(store, chunks[: len(words)], threshold=0.2)
@@ -276,12 +266,7 @@ def test_unusable_settings_of_similarity():
 
 def test_auto_is_what_needs_no_setting():
     """The value "auto" gives the four builders that need no settings, and None gives no builders."""
-    assert [type(builder) for builder in as_builders("auto")] == [
-        SequenceEdges,
-        LinkEdges,
-        HierarchyEdges,
-        EntityEdges,
-    ]
+    assert [type(builder) for builder in as_builders("auto")] == [SequenceEdges, LinkEdges, HierarchyEdges, EntityEdges]
     assert as_builders(None) == []
     assert all(isinstance(builder, EdgeBuilder) for builder in as_builders("auto"))
 
