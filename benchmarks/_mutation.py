@@ -1,11 +1,14 @@
 """Share of small mistakes in the package that the tests notice.
 
-    python benchmarks/_mutation.py --mutants 20 --seed 1 [--under langchain_hybridgraph/query] [--seconds 300]
+    pip install pytest-cov
+    python benchmarks/_mutation.py --mutants 60 --seed 1 [--under langchain_hybridgraph/search] [--seconds 300]
 
 Each mutant is one change at a random place of the code: another comparison, constant, operator or branch, or a dropped
-``not``. A copy of the repository is changed, never the repository itself. The tests that mirror the changed module run
-first, then its folder's, then all; a mutant survives if none of them fails within ``--seconds`` for each of the three.
-A survivor either changes nothing that matters or is a gap in the tests.
+``not``. A copy of the repository is changed, never the repository itself. All tests run once to record which of them
+execute which lines. Then the tests that execute the changed line run, the fewest lines apart first; a mutant survives
+if none of them fails within ``--seconds``. A line that runs only on import, or in another process, has the tests that
+mirror its module and its folder. A survivor either changes nothing that matters, makes the tests too slow, or is a gap
+in the tests.
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from coverage import CoverageData
+
 ROOT = Path(__file__).resolve().parents[1]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
+PYTEST += ["-m", "not (faults or notebooks or packaging or sets)"]
+MOST_OF_A_FILE = 15  # tests of one file that run for a line which many tests execute
 COMPARISONS = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -83,40 +91,43 @@ def replaced(source: str, node: ast.expr, changed: ast.expr) -> str:
     return (before + f"({ast.unparse(ast.fix_missing_locations(changed))})".encode() + after).decode()
 
 
-def likely_tests(copy: Path, module: Path) -> list[list[Path]]:
-    """Return groups of tests in the order in which they run: the mirrored file, the folder above it, and all."""
-    tests = copy / "tests"
-    folder = tests / module.relative_to(copy / "langchain_hybridgraph").parent
+def run_tests(copy: Path, *arguments: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run pytest in the copy."""
+    paths = [str(copy), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.run(
+        [*PYTEST, *arguments], cwd=copy, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+def likely_tests(copy: Path, module: Path, line: int, executed: CoverageData, existing: set[str]) -> list[str]:
+    """Return the tests that executed a line, or the tests that mirror its module and its folder."""
+    contexts = executed.contexts_by_lineno(str(module)).get(line, [])
+    names = sorted({context.partition("|")[0] for context in contexts} & existing)
+    by_file: dict[str, list[str]] = {}
+    for name in names:
+        by_file.setdefault(name.partition("::")[0], []).append(name)
+    if names:
+        mirrored = f"test_{module.stem}.py"
+        files = sorted(by_file, key=lambda file: (not file.endswith(mirrored), len(by_file[file])))
+        return [name for file in files for name in by_file[file][:MOST_OF_A_FILE]]
+    folder = copy / "tests" / module.relative_to(copy / "langchain_hybridgraph").parent
     while not folder.is_dir():
         folder = folder.parent
-    mirrored = folder / f"test_{module.stem}.py"
-    groups = [[mirrored] if mirrored.exists() else [], [] if folder == tests else [folder], [tests]]
-    return [group for group in groups if group]
+    mirror = folder / f"test_{module.stem}.py"
+    return [str(path.relative_to(copy)) for path in (mirror, folder) if path.exists()]
 
 
-def noticed_by(copy: Path, module: Path, seconds: float) -> str | None:
-    """Return the first group of tests that fails, or None if the mutant survives; a test that hangs has noticed it."""
-    for group in likely_tests(copy, module):
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"]
-        markers = "not (faults or notebooks or packaging or sets)"
-        environment = os.environ | {"PYTHONPATH": str(copy)}
-        name = str(group[0].relative_to(copy))
-        try:
-            done = subprocess.run(
-                [*command, "-m", markers, *map(str, group)],
-                cwd=copy,
-                env=environment,
-                capture_output=True,
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            if group[0] != copy / "tests":
-                return f"{name} (does not end)"
-            continue
-        if done.returncode in (1, 2, 3):
-            return name
-    return None
+def noticed_by(copy: Path, tests: list[str], seconds: float) -> str | None:
+    """Return the test that fails, or None if the mutant survives."""
+    names = copy / "tests-of-the-mutant.txt"
+    names.write_text("\n".join(tests), "utf8")
+    try:
+        done = run_tests(copy, "-x", "--tb=no", f"@{names}", seconds=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return [*lines, "the tests cannot be collected"][0] if done.returncode in (1, 2, 3, 4) else None
 
 
 def main() -> None:
@@ -131,11 +142,16 @@ def main() -> None:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "node_modules"))
         draws = [(path, *place) for path in sorted((copy / arguments.under).rglob("*.py")) for place in places(path)]
+        run_tests(copy, "-n", "2", "--cov=langchain_hybridgraph", "--cov-context=test", "--cov-report=", "tests")
+        executed = CoverageData(str(copy / ".coverage"))
+        executed.read()
+        existing = set(run_tests(copy, "--collect-only", "tests").stdout.splitlines())
         survivors = 0
         for path, node, changed in random.Random(arguments.seed).sample(draws, arguments.mutants):
             source = path.read_text("utf8")
+            tests = likely_tests(copy, path, node.lineno, executed, existing)
             path.write_text(replaced(source, node, changed), "utf8")
-            by = noticed_by(copy, path, arguments.seconds)
+            by = noticed_by(copy, tests, arguments.seconds)
             path.write_text(source, "utf8")
             survivors += by is None
             where = f"{path.relative_to(copy)}:{node.lineno}"
