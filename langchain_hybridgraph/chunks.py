@@ -140,12 +140,10 @@ class Chunk(Serializable):
     @property
     def document(self) -> str:
         """Id of the document that the chunk belongs to."""
-        if self.document_id is not None:
-            return self.document_id
-        document_id = self.metadata.get("document_id")
-        if document_id is None:
-            document_id = self.metadata.get("source")
-        return self.id if document_id is None else str(document_id)
+        for id in (self.document_id, self.metadata.get("document_id"), self.metadata.get("source")):
+            if id is not None:
+                return str(id)
+        return self.id
 
     @property
     def content(self) -> tuple[str, str]:
@@ -261,8 +259,8 @@ class ParsedMetadata(NamedTuple):
         (86400.0, None, 0.9, None)
         """
         parsed_metadata = cls(*(_read(metadata, key, read) for key, read in _KEYS.items()))
-        if parsed_metadata.never_valid:
-            _warn_once("valid_until before valid_from", _never_valid(metadata))
+        if contradiction := _contradiction(metadata, parsed_metadata):
+            _warn_once("valid_until before valid_from", contradiction)
         return parsed_metadata
 
     @classmethod
@@ -278,14 +276,9 @@ class ParsedMetadata(NamedTuple):
             value = quote_value(labels)
             raise ConfigurationError(f"labels: {value} is not a list of strings; write [{value}]")
         parsed_metadata = cls(*(_read(metadata, key, read, is_strict=True) for key, read in _KEYS.items()))
-        if parsed_metadata.never_valid:
-            raise ConfigurationError(_never_valid(metadata))
+        if contradiction := _contradiction(metadata, parsed_metadata):
+            raise ConfigurationError(contradiction)
         return parsed_metadata
-
-    @property
-    def never_valid(self) -> bool:
-        """Whether the end of validity is before its start."""
-        return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
 
 
 LONGEST_TITLE = 500
@@ -470,7 +463,10 @@ def _warn_once(key: str, message: str) -> None:
         logger.warning("%s", message)
 
 
-def _never_valid(metadata: Mapping[str, Any]) -> str:
+def _contradiction(metadata: Mapping[str, Any], parsed: ParsedMetadata) -> str:
+    """Return a message if the end of validity is before its start, otherwise ""."""
+    if parsed.valid_from is None or parsed.valid_until is None or parsed.valid_from <= parsed.valid_until:
+        return ""
     first, last = metadata["valid_from"], metadata["valid_until"]
     return (
         f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}), so the text "

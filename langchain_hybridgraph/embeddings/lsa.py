@@ -324,9 +324,9 @@ class LSAModel:
         model = self._model
         content: dict[str, Any] = {
             "version": np.int64(_VERSION),
-            "analyzer": _as_bytes(self._analyzer.name),
+            "analyzer": np.frombuffer(self._analyzer.name.encode(), np.uint8),
             "texts": np.int64(model.texts),
-            "words": _as_bytes("\n".join(model.words)),
+            "words": np.frombuffer("\n".join(model.words).encode(), np.uint8),
             "vectors": model.halves,
         }
         path = Path(path)
@@ -361,12 +361,12 @@ class LSAModel:
 
     @classmethod
     def _from(cls, content: Mapping[str, Any]) -> Self:
-        version, made_by = int(content["version"]), _as_text(content["analyzer"])
+        version, made_by = int(content["version"]), content["analyzer"].tobytes().decode()
         loaded = cls(language=made_by.partition("/")[0])
         ours = loaded._analyzer.name
         if (version, made_by) != (_VERSION, ours):
             raise ValueError(f"it has format {version} and analyzer {made_by}, expected {_VERSION} and {ours}")
-        words = _WordColumns(_as_text(content["words"]).split("\n") if len(content["words"]) else [])
+        words = _WordColumns(content["words"].tobytes().decode().split("\n") if len(content["words"]) else [])
         halves = content["vectors"]
         if halves.shape != (len(words), DIMENSIONS) or halves.dtype != np.float16:
             raise ValueError(f"it has {len(words)} words, but {halves.dtype} vectors of shape {halves.shape}")
@@ -495,11 +495,3 @@ def _damped(counts: Floats) -> Floats:
 def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def _as_bytes(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode("utf-8"), np.uint8)
-
-
-def _as_text(content: NDArray[np.uint8]) -> str:
-    return content.tobytes().decode("utf-8")

@@ -475,10 +475,8 @@ class _OptionsPickler(pickle.Pickler):
 def _code() -> bytes:
     digest = blake2b(f"{sys.version_info}".encode())
     for name in (_PACKAGE.replace("_", "-"), *_READERS):
-        version = ""
         with suppress(package_metadata.PackageNotFoundError):
-            version = package_metadata.version(name)
-        digest.update(f"{name} {version}\0".encode())
+            digest.update(f"{name} {package_metadata.version(name)}\0".encode())
     package = Path(__file__).parents[1]
     for file in sorted([*(package / "ingestion").rglob("*.py"), *(package / "text").glob("*.[pt]*")]):
         digest.update(file.read_bytes())

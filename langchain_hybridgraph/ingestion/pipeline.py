@@ -377,11 +377,11 @@ class _IngestRun:
             self.note(f"{counted(len(self._empty), 'document has', 'documents have')} no text: {first}")
         names = ("documents", "chunks", "parents", "added", "updated", "unchanged", "removed", "embedded", "edges")
         return IngestReport(
-            *(self._counts[name] for name in names),
             seconds=time.perf_counter() - self._started,
             warnings=tuple(self._warnings),
             skipped=dict(getattr(documents, "passed_over", {})),
             unread=dict(getattr(documents, "unread", {})),
+            **{name: self._counts[name] for name in names},
         )
 
     def _remember_old(self, batch: Sequence[splitting.CutDocument]) -> None:

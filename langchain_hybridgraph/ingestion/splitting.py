@@ -56,7 +56,6 @@ class Splitter(Protocol):
 
     def split(self, document: Document, note: Note) -> Iterable[Piece]:
         """Return the pieces of a document in text order, and pass any warnings to ``note``."""
-        ...
 
 
 class _Span(NamedTuple):

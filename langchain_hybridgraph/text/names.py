@@ -46,9 +46,8 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     vocabulary = {word for text in pieces for _, word in text}
     language = function_words(vocabulary.union(title[:MOST_LETTERS].lower().split()))
     runs = [list(_runs(text, language)) for text in pieces]
-    certain: set[str] = set()  # words that are capitalised inside a sentence
-    for run in chain.from_iterable(runs):
-        certain.update(run.words[run.at_start :])
+    # Words that are capitalised inside a sentence.
+    certain = {word for run in chain.from_iterable(runs) for word in run.words[run.at_start :]}
     readings = []
     for text, text_pieces, text_runs in zip(texts, pieces, runs, strict=True):
         names = list(_quoted(text))

@@ -46,7 +46,8 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
         return False
     if _is_moved(_compared_words(one), _compared_words(other)):
         return True
-    if not _is_english([*words, *other_words]):
+    language = function_words(word.lower() for word in (*words, *other_words))
+    if language.words and "the" not in language.articles:
         return False
     *ours, own = _sort_words(words, other_words)
     *theirs, other_own = _sort_words(other_words, words)
@@ -91,11 +92,6 @@ def _are_opposites(word: str, longer: str) -> bool:
     negated = longer.removesuffix(word) if longer.endswith(word) else ""
     bare = {each.removesuffix("less").removesuffix("ful") for each in (word, longer)}
     return negated in _NEGATING_PREFIXES or (len(bare) == 1 and "less" in word[-4:] + longer[-4:])
-
-
-def _is_english(words: Sequence[str]) -> bool:
-    language = function_words(word.lower() for word in words)
-    return "the" in language.articles or not language.words
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:

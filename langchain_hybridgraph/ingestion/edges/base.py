@@ -62,11 +62,9 @@ class EdgeBuilder:
 
     def start(self, store: AcceptsChunks) -> None:
         """Discard the state of the previous ingest and prepare for a new ingest into ``store``."""
-        return
 
     def before(self, old_ids: Mapping[str, Set[str]]) -> None:
         """Receive, for each document in the next batch, the ids of its stored chunks and parents."""
-        return
 
     def see(self, document: CutDocument) -> Iterable[EdgeSet]:
         """Receive a document whose chunks are stored, and yield the edges that do not depend on later documents."""

@@ -393,13 +393,9 @@ def _join_path(path: str, base: str) -> list[str]:
     return [root + (posixpath.normpath(joined_path) if path else rest_of_path)]
 
 
-def _variants(name: str) -> Iterator[str]:
-    yield name
+def _variants(name: str) -> list[str]:
     stem, suffix = posixpath.splitext(name)
     if suffix.lower() in _SUFFIXES:
         # A link may use the name under which a page is published.
-        yield from (stem + other for other in _SUFFIXES if other != suffix)
-        yield stem
-        return
-    yield from (name + suffix for suffix in _SUFFIXES)
-    yield from (f"{name}/{index}" for index in _INDEXES)
+        return [name, *(stem + other for other in _SUFFIXES if other != suffix), stem]
+    return [name, *(name + suffix for suffix in _SUFFIXES), *(f"{name}/{index}" for index in _INDEXES)]
