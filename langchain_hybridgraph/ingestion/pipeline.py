@@ -276,7 +276,9 @@ class _IngestRun:
         files if the splitter is None or might give different results in another process.
         """
         if not _is_portable(self._splitter):
-            yield from (records.start_reading(file) for file in files)
+            for file in files:
+                records.start_reading(file)
+                yield None
             return
         has_mentions = any(isinstance(builder, EntityEdges) for builder in self._builders)
         cut_batch = partial(_cut_files, self._splitter, has_mentions)

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
@@ -205,18 +204,6 @@ def test_citations_of_later_documents(name):
     cited(store, paper("one", name))
     assert cited(store, paper("two", title="The Second Paper", doi=DOI, source="two.pdf")) == {("one", "two")}
     assert all_edges(store)["one", "two", "cites"].weight == 1
-
-
-def test_pending_citations_of_split_documents():
-    """A pending edge is redirected to the first chunk of a split document."""
-    store = memory()
-    for document in (
-        Document("1 0 | a", metadata={"source": "a", "citations": ["b", DOI]}),
-        Document("1 0 | b", id="b"),
-    ):
-        ingest([document], store, edges=[CitationEdges()])
-    ingest([Document("1 0 | c", id="c", metadata={"doi": DOI})], store, edges=[CitationEdges()])
-    assert pairs(store) == {("a#0", "b#0"), ("a#0", "c#0")}
 
 
 def test_an_ambiguous_title_cites_nothing():

@@ -16,7 +16,6 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
-from langchain_hybridgraph.records import Edge
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, memory, rows_about
@@ -126,16 +125,6 @@ def test_only_the_invalid_edge_is_dropped(store, wrong):
     assert llm_edges(store) == {("a1", "a2")}
     (warning,) = report.warnings
     assert warning.startswith("dropped 1 edge of the language model with ")
-
-
-def test_the_heavier_of_two_windows_wins(store):
-    """An edge from two windows is stored once, with the larger weight and its description."""
-
-    def answer(ids):
-        return {"edges": [edge("a1", "a2", weight=0.9 if ids[0] == "a0" else 0.4, description=f"Seen from {ids[0]}.")]}
-
-    ingest_with(reader(answer), store, document("a", 4), batch_size=3, overlap=2)
-    assert list(all_edges(store).values()) == [Edge("a1", "a2", "supports", 0.9, "Seen from a0.")]
 
 
 @pytest.mark.parametrize(
