@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 
 from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
@@ -16,6 +14,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
+from tests.support.models.saying_model import SayingModel
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, memory, rows_about
@@ -23,29 +22,15 @@ from tests.support.stores.store_contents import all_edges, changes, memory, rows
 EMBEDDING = DeterministicFakeEmbedding(size=4)
 
 
-class Reader(BaseChatModel):
-    """Chat model that calls tools, with LangChain's with_structured_output; ``answer`` receives the prompt's ids."""
+class Reader(SayingModel):
+    """Chat model whose ``answer`` receives the ids in the prompt."""
 
-    answer: object
-    windows: list
-
-    @property
-    def _llm_type(self):
-        return "reader"
-
-    def bind_tools(self, tools, **kwargs):
-        return self.bind(tools=tools, **kwargs)
+    windows: list = []  # noqa: RUF012 - pydantic copies it
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         ids = tuple(re.findall(r"^Passage (\S+):$", messages[-1].content, re.MULTILINE))
         self.windows.append(ids)
-        answer = self.answer(ids)
-        if isinstance(answer, BaseException):
-            raise answer
-        if isinstance(answer, AIMessage):
-            return ChatResult(generations=[ChatGeneration(message=answer)])
-        call = {"name": kwargs["tools"][0].__name__, "args": answer, "id": "1"}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+        return SayingModel(answer=self.answer(ids))._generate(messages, **kwargs)
 
 
 def edge(source, target, relation="supports", weight=0.8, description="One backs the other."):
@@ -58,7 +43,7 @@ def chain(ids):
 
 
 def reader(answer=chain):
-    return Reader(answer=answer, windows=[])
+    return Reader(answer=answer)
 
 
 def document(name, n, text="text"):
@@ -182,12 +167,8 @@ def test_the_prompt(store):
             return super()._generate(messages, stop, run_manager, **kwargs)
 
     chunks = document("a", 2, text="{not a template}")
-    ingest_with(
-        Listening(answer=chain, windows=[]),
-        store,
-        chunks,
-        relations={"praises": "the source speaks well of the target"},
-    )
+    relations = {"praises": "the source speaks well of the target"}
+    ingest_with(Listening(answer=chain), store, chunks, relations=relations)
     system, human = prompts[0]
     assert "- praises: the source speaks well of the target" in system.content
     assert "supports" not in system.content
