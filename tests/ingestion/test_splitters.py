@@ -9,13 +9,8 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion.splitting import (
-    Cutter,
-    ParentChildSplitter,
-    RecursiveSplitter,
-    SemanticSplitter,
-    as_splitter,
-)
+from langchain_hybridgraph.ingestion import ParentChildSplitter, RecursiveSplitter, SemanticSplitter
+from langchain_hybridgraph.ingestion.splitting import Cutter, as_splitter
 from langchain_hybridgraph.text.analyzer import token_weight
 
 

@@ -11,16 +11,10 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
+from langchain_hybridgraph.ingestion import build_layers, ingest
 from langchain_hybridgraph.ingestion.summaries import Directory, DirectoryEntry, Summary, extracted, name_of
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH
@@ -80,6 +74,9 @@ def test_a_summary_consists_of_its_contents():
         "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)",
         "guide.md: Run the installer. It takes a minute.",
     ]
+    ingest(pages(**{"docs/api/get.md": "Gets things."}), store)
+    build_layers(store)
+    assert "get.md (Gets things.)" in layer(store, "docs").text
 
 
 def test_a_directory_that_is_a_document_is_summarised_from_its_text():

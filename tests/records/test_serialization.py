@@ -12,19 +12,13 @@ import pytest
 from langchain_core.documents import Document
 from pydantic import BaseModel
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk, to_json
 from langchain_hybridgraph.evaluation import Difference, EvaluationReport, TuningResult
+from langchain_hybridgraph.ingestion import build_layers, ingest
 from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.memory import MemoryRetriever
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.hierarchy import FindResult
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery

@@ -91,7 +91,7 @@ def test_without_synonyms_a_phrase_may_move(one, other):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("Ada likes tea.", "Ada dislikes tea."),
+        ("Ada seems kind to cats.", "Ada seems unkind to cats."),
         ("Ada is careful with glass.", "Ada is careless with glass."),
         ("Ada is a nurse.", "Ada is a former nurse."),
         ("The user's favourite colour is blue.", "The user's favourite colour is green."),

@@ -226,8 +226,8 @@ def test_similar_chunks_one_by_one(batches, k):
 
 def test_refitting_a_model_updates_all_edges():
     """After LSA is fitted again, the edges of all documents are those of its new vectors."""
-    words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "rust code test", "rust code lint"]
-    more = ["sofa yard code", "milk bone test", "cat dog rust", "lint sofa bone", "purr bark code", "yard lint"] * 2
+    words = ["cat purr sofa", "cat purr milk", "dog bark yard", "dog bark bone", "moon star night", "moon star sky"]
+    more = 2 * ["sofa yard code", "milk bone test", "cat dog rust", "lint sofa bone", "bark purr", "yard milk lint"]
     chunks = [Chunk(f"c{n:02}", f"{text} {n}", {}, f"c{n:02}") for n, text in enumerate([*words, *more])]
     store, whole = HybridGraphStore(None, "lsa"), HybridGraphStore(None, "lsa")
     alike(store, chunks[: len(words)], threshold=0.2)
