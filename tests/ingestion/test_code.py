@@ -69,13 +69,11 @@ def test_source_code_is_split_at_definitions(tmp_path, name):
     documents = list(read_files(tmp_path))
     keys = ("start_line", "end_line", "section_heading")
     assert [tuple(map(document.metadata.get, keys)) for document in documents] == expected
-    assert {(document.metadata["title"], document.metadata["source"]) for document in documents} == {
-        (name, f"{tmp_path.name}/{name}")
-    }
+    names = {(document.metadata["title"], document.metadata["source"]) for document in documents}
+    assert names == {(name, f"{tmp_path.name}/{name}")}
     lines = text.split("\n")
-    assert [document.page_content for document in documents] == [
-        "\n".join(lines[first - 1 : last]) for first, last, _ in expected
-    ]
+    parts = ["\n".join(lines[first - 1 : last]) for first, last, _ in expected]
+    assert [document.page_content for document in documents] == parts
 
 
 def test_a_large_class_is_split_into_methods(tmp_path):
@@ -145,16 +143,9 @@ def test_rows_have_the_names_of_their_columns(tmp_path, name, separator):
 
 def test_files_that_match_a_pattern_are_read_as_text(tmp_path):
     """Files that match ``as_text`` are plain text, whatever their suffix; other files are not affected."""
-    write(
-        tmp_path,
-        Makefile="all:",
-        etc__a_DOT_ini="[a]",
-        other__b_DOT_ini="[b]",
-        c_DOT_html="<p>c</p>",
-        d_DOT_html="<p>d</p>",
-    )
+    write(tmp_path, Makefile="all:", etc__a_DOT_ini="[a]", more__b_DOT_ini="[b]", c_DOT_html="<p>c", d_DOT_html="d")
     documents = read_files(tmp_path, as_text=["Makefile", "etc/*.ini", "c.html"], skipped=lambda message: None)
-    assert [document.page_content for document in documents] == ["all:", "<p>c</p>", "d", "[a]"]
+    assert [document.page_content for document in documents] == ["all:", "<p>c", "d", "[a]"]
     assert documents.passed_over == {".ini": 1}
 
 

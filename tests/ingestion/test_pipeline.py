@@ -211,12 +211,10 @@ def test_embedded_chunks_are_measured(tmp_path):
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text("".join(f"# {name} {n}\n\n{'word ' * 150}\n\n" for n in range(200)))
     steps = []
-    ingest_documents(
-        read_files(tmp_path), HybridGraphStore(None, DeterministicFakeEmbedding(size=8)), progress=steps.append
-    )
-    embedded = [
-        (step.done, step.total, step.share) for step in steps if step.unit == "chunks" and step.phase == "embedding"
-    ]
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    ingest_documents(read_files(tmp_path), store, progress=steps.append)
+    of_chunks = [step for step in steps if step.unit == "chunks" and step.phase == "embedding"]
+    embedded = [(step.done, step.total, step.share) for step in of_chunks]
     assert embedded == [(n, 400, pytest.approx(0.9 * n / 400)) for n in (0, 100, 200, 300, 400)]
     assert [step.share for step in steps if step.phase == "reading"] == [0, 0]
     assert 0.9 <= steps[-1].share <= 1

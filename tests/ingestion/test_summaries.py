@@ -66,12 +66,11 @@ def test_a_summary_consists_of_its_contents():
     """A summary consists of lead sentences of documents and abstracts of directories."""
     store = store_with_pages()
     build_layers(store)
-    assert layer(store, "docs/api").metadata["abstract"] == (
-        "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
-    )
+    abstract = "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
+    assert layer(store, "docs/api").metadata["abstract"] == abstract
     assert layer(store, "docs").text.splitlines()[:3] == [
         "docs: api, guide.md (Run the installer. It takes a minute.)",
-        "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)",
+        abstract,
         "guide.md: Run the installer. It takes a minute.",
     ]
     ingest(pages(**{"docs/api/get.md": "Gets things."}), store)
@@ -179,9 +178,8 @@ def test_summaries_of_a_model_are_kept():
 def test_an_unusable_answer(answer):
     """After an unusable answer the extracted summary is used with a warning, and the next run calls the model again."""
     store = store_with_pages()
-    report = build_layers(
-        store, SayingModel(answer=answer) if answer is not None else Noted(failing=["docs", "docs/api", "notes"])
-    )
+    failing = Noted(failing=["docs", "docs/api", "notes"])
+    report = build_layers(store, failing if answer is None else SayingModel(answer=answer))
     assert len(report.warnings) == 3
     assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Zebrafish were fed.)"
     build_layers(store, again := Noted())

@@ -11,9 +11,8 @@ def step(one, relation, weight, description, **entity):
 
 
 def graph_hit(*path, parts, context):
-    return Hit(
-        Chunk(path[-1], "t"), sum(parts.values()), "graph", parts, hops=len(path) - 1, path=path, graph_context=context
-    )
+    rest = {"hops": len(path) - 1, "path": path, "graph_context": context}
+    return Hit(Chunk(path[-1], "t"), sum(parts.values()), "graph", parts, **rest)
 
 
 def test_explaining_a_search_hit():

@@ -28,9 +28,8 @@ def edges_of(store, chunks, keys=("author",), **options):
 
 def test_equal_values_join_both_ways():
     """Two documents with the same author are connected in both directions, and the description names the author."""
-    store = edges_of(
-        memory(), [chunk("a", author="Ada Lovelace"), chunk("b", author="Ada Lovelace"), chunk("c", author="X")]
-    )
+    authors = {"a": "Ada Lovelace", "b": "Ada Lovelace", "c": "X"}
+    store = edges_of(memory(), [chunk(id, author=author) for id, author in authors.items()])
     assert pairs(store) == {("a", "b"), ("b", "a")}
     edge = all_edges(store)["a", "b", "shares"]
     assert (edge.weight, edge.description) == (0.5, "Both have author Ada Lovelace.")
@@ -71,9 +70,8 @@ def test_several_common_values_weigh_more():
     assert (edge.weight, edge.description) == (0.75, "Both have author Ada and year 1843.")
 
 
-documents = st.dictionaries(
-    st.sampled_from("abcdefghij"), st.lists(st.sampled_from(["x", "y", "z"]), max_size=2, unique=True), min_size=1
-)
+values = st.lists(st.sampled_from(["x", "y", "z"]), max_size=2, unique=True)
+documents = st.dictionaries(st.sampled_from("abcdefghij"), values, min_size=1)
 
 
 @given(st.lists(documents, min_size=1, max_size=4), st.integers(1, 4))
@@ -104,10 +102,8 @@ def test_pin_neighbours_of_the_same_parent():
     """Chunks 0 and 1 of one parent and 2 and 3 of another give only the edges 0→1 and 2→3, with weight 1."""
     parents = ("p1", "p1", "p2", "p2")
     edges = sequence(*(Chunk(str(n), "text", {"chunk_index": n}, "d", parent) for n, parent in enumerate(parents)))
-    assert [(e.source, e.target, e.relation, e.weight) for e in edges] == [
-        ("0", "1", "sequence", 1.0),
-        ("2", "3", "sequence", 1.0),
-    ]
+    expected = [("0", "1", "sequence", 1.0), ("2", "3", "sequence", 1.0)]
+    assert [(e.source, e.target, e.relation, e.weight) for e in edges] == expected
 
 
 def test_chunk_index_determines_the_order():
