@@ -148,7 +148,8 @@ class FileDocuments(Iterator["Document"]):
             if not is_regular(file.path, may_be_pipe=file.is_named):
                 raise UnreadableError("this is not a regular file; copy its content into a regular file")
             if suffix in KINDS:
-                yield from self._parts(file)
+                parts = self._reader.read(file.path, lambda message: self._report(f"skipped {file.path}: {message}"))
+                yield from (_as_document(file.source, *part) for part in parts)
             elif suffix in LINES:
                 yield from _rows(file)
             else:
@@ -162,13 +163,6 @@ class FileDocuments(Iterator["Document"]):
         if file.is_named and len(self._paths) == 1:
             raise FileError(f"{file.path}: {reason}") from error
         self._leave_out(file.path, reason)
-
-    def _parts(self, file: File) -> Iterator[Document]:
-        from langchain_core.documents import Document
-
-        for part in self._reader.read(file.path, lambda message: self._report(f"skipped {file.path}: {message}")):
-            metadata = {**part.metadata, "title": part.title or PurePosixPath(file.source).stem, "source": file.source}
-            yield Document(page_content=part.text, metadata={**metadata, "uri": file.source})
 
     def _leave_out(self, path: Path, reason: str) -> None:
         self.unread[str(path)] = reason
@@ -346,8 +340,6 @@ def read_files(
 
 
 def _document(file: File) -> Document:
-    from langchain_core.documents import Document
-
     suffix, source = file.path.suffix.lower(), file.source
     text = bounded.read_text(file.path, is_html=suffix in _HTML)
     title, metadata = "", dict[str, Any]()
@@ -357,8 +349,14 @@ def _document(file: File) -> Document:
         title = str(metadata.get("title") or markdown.outline(text).title or "")
     elif suffix in _HTML | _RST and not file.is_text:
         text, title = from_html(text) if suffix in _HTML else from_rst(text)
-    metadata |= {"title": title or PurePosixPath(source).stem, "source": source, "uri": source}
-    return Document(page_content=text, metadata=metadata)
+    return _as_document(source, text, metadata, title)
+
+
+def _as_document(source: str, text: str, metadata: Mapping[str, Any], title: str) -> Document:
+    from langchain_core.documents import Document
+
+    location = {"title": title or PurePosixPath(source).stem, "source": source, "uri": source}
+    return Document(page_content=text, metadata={**metadata, **location})
 
 
 def _rows(file: File) -> Iterator[Document]:

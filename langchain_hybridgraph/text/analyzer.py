@@ -112,6 +112,9 @@ def token_weight(text: str) -> float:
     return max((13 * len(rest.split()) + 15 * characters) / 10, len(text) / 16)
 
 
+_ACCENTS = frozenset([*range(10, 36), *range(200, 241)])  # combining classes
+
+
 class Unaccented(dict[int, str]):
     """Table for ``str.translate`` that removes the accents of letters, and Arabic and Hebrew points.
 
@@ -126,14 +129,9 @@ class Unaccented(dict[int, str]):
         super().__init__({ord(letter): bare for letter, bare in others.items()})
 
     def __missing__(self, point: int) -> str:
-        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if not _is_accent(c))
+        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if unicodedata.combining(c) not in _ACCENTS)
         self[point] = unicodedata.normalize("NFC", bare)
         return self[point]
-
-
-def _is_accent(character: str) -> bool:
-    combining_class = unicodedata.combining(character)
-    return 10 <= combining_class <= 35 or 200 <= combining_class <= 240
 
 
 @functools.cache

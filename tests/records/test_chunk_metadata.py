@@ -73,16 +73,6 @@ def test_an_end_before_the_start():
     assert ParsedMetadata.check({"valid_from": 5, "valid_until": 5})[:2] == (5.0, 5.0)
 
 
-@pytest.mark.parametrize("day", ["2024-02-05", "20240205", date(2024, 2, 5)])
-def test_a_date_as_valid_until_includes_the_day(day):
-    """A valid_until that is only a date means the end of that day in UTC."""
-    last = ParsedMetadata.of({"valid_until": day}).valid_until
-    assert datetime.fromtimestamp(last, UTC) == datetime(2024, 2, 5, 23, 59, 59, 999_999, UTC)
-    midnight = ParsedMetadata.of({"valid_until": "2024-02-05T00:00"}).valid_until
-    assert midnight == datetime(2024, 2, 5, tzinfo=UTC).timestamp()
-    assert ParsedMetadata.check({"valid_from": day, "valid_until": day}).valid_from == last - 86_400 + 1e-6
-
-
 @pytest.mark.parametrize(
     ("metadata", "session"),
     [

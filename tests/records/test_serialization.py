@@ -83,6 +83,7 @@ def test_results_of_a_tree_search_round_trip(store):
         Admission("a", "joined", "so", ("b",), (LoweredMemory("b", 0.5, 0.25),), "text"),
         CheckReport(("lost",), ("Chroma",), {"chunks": 2}, ("1 edge",)),
         TuningResult("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
+        EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": [0.5, 1.0]}}, {"a": {"no-edges": 1}}),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -99,15 +100,6 @@ def test_reports_round_trip(store, tmp_path):
         documents = [Document(text, metadata={"uri": uri}) for uri, text in TEXTS.items()]
         for report in (ingest(documents, index), build_layers(index), index.admin.check()):
             assert type(report).from_dict(through_json(report)) == report
-
-
-def test_an_evaluation_report_round_trips():
-    """An evaluation report restored from JSON has the same measures, means and degradation reasons."""
-    measured = EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": [0.5, 1.0]}}, {"a": {"no-edges": 1}})
-    back = EvaluationReport.from_dict(through_json(measured))
-    assert back.means == measured.means
-    assert back.worst("a") == measured.worst("a")
-    assert (back.questions, back.measures, back.degraded) == (measured.questions, measured.measures, measured.degraded)
 
 
 def test_odd_metadata_becomes_json():

@@ -76,7 +76,7 @@ class EdgeBuilder:
 
     def incoming(self, store: ReadsIndex, ids: Sequence[str]) -> Iterator[Edge]:
         """Yield the stored edges of the builder's relations that end at these chunks."""
-        for batch in slices(ids, 2_000):
+        for batch in slices(ids):
             yield from (edge for edge in store.edges(batch, backwards=True) if edge.relation in self.relations)
 
 
@@ -127,7 +127,7 @@ def _builder(form: Any) -> EdgeBuilder:
     return from_config("edges", form, kinds, lambda _: False)
 
 
-def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def slices(values: Sequence[T], size: int = 2_000) -> Iterator[Sequence[T]]:
     """Return consecutive slices of at most ``size`` values."""
     return (values[start : start + size] for start in range(0, len(values), size))
 
@@ -138,7 +138,6 @@ SHARES = "shares"
 
 # Maximum number of values to look up one by one; for more values, all chunks with the key are read.
 _FEW_VALUES = 32
-_SLICE = 2_000
 
 
 def text_of(value: Any) -> str:
@@ -237,7 +236,7 @@ class HierarchyEdges(EdgeBuilder):
             while directory and directory not in directories:
                 directories[directory] = None
                 directory = directory_of(directory)
-        for batch in slices([directory for directory in directories if directory not in nodes], _SLICE):
+        for batch in slices([directory for directory in directories if directory not in nodes]):
             stored = self._store.document_chunks(batch)
             for directory in batch:
                 first = first_chunk_id(directory)
@@ -248,7 +247,7 @@ class HierarchyEdges(EdgeBuilder):
             if above and nodes[above] != node:
                 text = f"{above} contains {uri.rsplit('/', 1)[-1]}."
                 edges.append(Edge(nodes[above], node, CONTAINS, 1.0, text))
-        yield from map(EdgeSet, slices(edges, _SLICE))
+        yield from map(EdgeSet, slices(edges))
 
 
 class MetadataEdges(EdgeBuilder):
@@ -310,7 +309,7 @@ class MetadataEdges(EdgeBuilder):
         others = {key: value for key, value in _values(affected.values()).items() if key not in values}
         holders = self._with_stored({**holders, **affected}, others)
         circles = _ValueCircles(holders.values())
-        for batch in slices(sorted(affected), _SLICE):
+        for batch in slices(sorted(affected)):
             yield EdgeSet([edge for id in batch for edge in self._edges(holders[id], circles)], batch)
 
     def _edges(self, holder: _Holder, circles: _ValueCircles) -> Iterator[Edge]:
@@ -341,7 +340,7 @@ class MetadataEdges(EdgeBuilder):
         return {**holders, **{holder.id: holder for holder in stored}}
 
     def _read(self, ids: Sequence[str]) -> Iterator[_Holder]:
-        for some in slices(ids, _SLICE):
+        for some in slices(ids):
             yield from map(self._holder, self._store.get(some))
 
 

@@ -108,11 +108,7 @@ class EntityEdges(EdgeBuilder):
                     words = mentions.words.split(" ")
                     for name, spelling, weight in (*self._titles.matches(words), *stored.matches(words)):
                         mentions.mention(name, weight, spelling)
-                edges = [
-                    Edge(mentions.chunk, node, MENTIONS, weight, description)
-                    for mentions in block
-                    for node, (weight, description) in mentions.entities.items()
-                ]
+                edges = [edge for mentions in block for edge in mentions.edges()]
                 yield EdgeSet(edges, [mentions.chunk for mentions in block])
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
@@ -217,6 +213,10 @@ class _ChunkMentions:
         """Add a mention of a node, unless the node has one with at least the same weight."""
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
+
+    def edges(self) -> Iterator[Edge]:
+        for node, (weight, description) in self.entities.items():
+            yield Edge(self.chunk, node, MENTIONS, weight, description)
 
     def mention(self, name: str, weight: float, spelling: str) -> None:
         if name:

@@ -18,7 +18,6 @@ from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, f
 from langchain_hybridgraph.records import CITES, REFERENCES, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
 
-_SLICE = 1_000
 _INDEX_NAMES = frozenset({"index", "readme"})
 # Suffixes by which a link may differ from the name of the document that it points to.
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
@@ -104,7 +103,7 @@ class LinkEdges(EdgeBuilder):
                 yield self._resolved([_ChunkLink(*link) for line in lines for link in json.loads(line)])
         if self._earlier is not None:
             self._sources.update(edge.source for edge in self.incoming(self._earlier, list(self._new_names)))
-            for batch in slices(sorted(self._sources), _SLICE):
+            for batch in slices(sorted(self._sources)):
                 yield self._resolved(list(self._stored_links(self._earlier, batch)))
 
     def _resolved(self, links: Sequence[_ChunkLink]) -> EdgeSet:
@@ -307,7 +306,7 @@ class _Targets:
 
     def _read(self, documents: Iterable[str], store: HasDocuments) -> None:
         """Record the stored documents and chunks with these ids."""
-        for batch in slices(sorted(documents), 2_000):
+        for batch in slices(sorted(documents)):
             for document, ids in store.document_chunks(batch).items():
                 if ids and document not in self.ingested:
                     first = first_chunk_id(document)

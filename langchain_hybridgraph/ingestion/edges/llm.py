@@ -36,14 +36,12 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float32]
 
 logger = logging.getLogger(__name__)
-_SLICE = 1_000
 # Maximum number of values (64 MB) in one product of matrices.
 _BLOCK = 1 << 24
 # Largest error of a cosine caused by single precision and the order of additions.
 _ROUNDING = 1e-5
 # Number of additional candidates beyond k among chunks with equal cosines, which are ordered by id.
 _TIES = 64
-_DECIMALS = 6
 # Number of earlier chunks whose edge weights are compared with the current cosines.
 _SAMPLE = 256
 # Smallest difference that is treated as a change of a cosine.
@@ -116,7 +114,7 @@ class SimilarityEdges(EdgeBuilder):
             affected = places | self._affected(neighbours, sorted(places))
         yield EdgeSet((), [id for id in ids if id not in neighbours.place])
         nearest = neighbours.nearest(sorted(affected), self._k, self._threshold)
-        while batch := list(islice(nearest, _SLICE)):
+        while batch := list(islice(nearest, 1_000)):
             edges = [
                 Edge(neighbours.ids[place], neighbours.ids[other], SIMILAR_TO, cosine, _DESCRIPTION.format(cosine))
                 for place, others in batch
@@ -148,7 +146,7 @@ class ChunkVectors:
 
     def __init__(self, store: HasNeighbours) -> None:
         documents: dict[str, str] = {}
-        for batch in slices(list(store.document_ids()), _SLICE):
+        for batch in slices(list(store.document_ids())):
             for document, chunks in store.document_chunks(batch).items():
                 documents.update(dict.fromkeys(chunks, document))
         ids = sorted(documents)
@@ -205,7 +203,7 @@ class ChunkVectors:
 
 def _exact(ones: Scores, others: Scores) -> list[float]:
     cosines = np.vecdot(ones.astype(np.float64), others.astype(np.float64))
-    return np.minimum(np.round(cosines, _DECIMALS), 1.0).tolist()  # type: ignore[no-any-return]  # numpy's tolist is Any
+    return np.minimum(np.round(cosines, 6), 1.0).tolist()  # type: ignore[no-any-return]  # numpy's tolist is Any
 
 
 # -- language models -------------------------------------------------------------------------------------------------
@@ -355,7 +353,7 @@ class LLMEdges(EdgeBuilder):
         questions = self._questions(ingested)
         is_readable = isinstance(self._store, ReadsIndex)
         ids = {*ingested, *(chunk.id for question in questions for chunk in question.chunks if is_readable)}
-        batches = list(slices(sorted(ids), _SLICE))
+        batches = list(slices(sorted(ids)))
         stored = [self._store.edges(batch) if is_readable else [] for batch in batches]
         hashes = {edge_hash(edge) for edges in stored for edge in edges}
         answered_keys = {question.key for question in questions if self._ledger.is_answered(question.key, hashes)}
