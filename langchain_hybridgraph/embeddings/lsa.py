@@ -312,8 +312,7 @@ class LSAModel:
     def _model(self) -> _FittedModel:
         if self._fitted is None:
             raise NotFittedError(
-                "LSAEmbeddings has not been fitted to any texts: call .fit(texts) first, or use "
-                "LSAEmbeddings.load(path); a HybridGraphStore fits it to the first texts that are added"
+                "LSAEmbeddings is not fitted; call .fit(texts) or .load(path), or add texts to a store"
             )
         return self._fitted
 

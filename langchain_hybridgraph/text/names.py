@@ -156,12 +156,7 @@ class _NormalForms(dict[str, str]):
         return form
 
 
-_FOLDED = Unaccented(
-    {
-        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
-        "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
-    }
-)  # fmt: skip
+_FOLDED = Unaccented({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": ""})
 _FORMS = _NormalForms()
 _ARABIC = re.compile("[\u0621-\u064a]")
 # Conjunctions, prepositions and the article are prefixes of the word; light10 (Larkey et al. 2002) removes them.
