@@ -32,9 +32,9 @@ ENGINES = {
     "rank_bm25": {"stores.bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},
-    "prometheus_client": {"telemetry.sinks", "server.guard", "server.routes", "server.service"},
+    "prometheus_client": {"telemetry", "server.guard", "server.routes", "server.service"},
     "watchfiles": {"cli.serve"},
-    "opentelemetry": {"telemetry.sinks"},
+    "opentelemetry": {"telemetry"},
     "markdown_it": {"ingestion.markdown"},
     "yaml": {"settings_file", "ingestion.markdown"},
 }
