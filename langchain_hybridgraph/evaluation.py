@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.display.html import fields_table
+from langchain_hybridgraph.display import fields_table
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
