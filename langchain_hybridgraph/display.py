@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number, shorten
+from langchain_hybridgraph.errors import check_number, check_whole_number, needs_extra, shorten
 from langchain_hybridgraph.records import Hit, is_backward, name_of
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -401,13 +401,9 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     """
     check_number("width", width, ge=NARROWEST)
     check_whole_number("nodes", nodes, 1)
-    try:
+    with needs_extra("a picture", "matplotlib and networkx", "notebook"):
         import matplotlib  # noqa: F401 - the picture is drawn below
         import networkx as nx
-    except ImportError as error:
-        raise ConfigurationError(
-            'a picture needs matplotlib and networkx: pip install "langchain-hybridgraph[notebook]"'
-        ) from error
     hits = {path_end(hit): hit for hit in result.hits}
     drawn_hits = dict(list(hits.items())[:nodes])
     graph = _graph(drawn_hits.values())

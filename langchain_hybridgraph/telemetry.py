@@ -30,7 +30,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.callbacks.manager import ahandle_event, handle_event
 
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, describe_error
+from langchain_hybridgraph.errors import ConfigurationError, describe_error, needs_extra
 from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.execution.threads import ForkSafeLock, at_fork
 
@@ -553,13 +553,8 @@ class OpenTelemetrySink:
     """
 
     def __init__(self, tracer: Tracer | None = None, *, text: bool = False) -> None:
-        try:
+        with needs_extra("OpenTelemetrySink", "the OpenTelemetry API", "otel"):
             from opentelemetry import trace
-        except ImportError as missing:
-            raise MissingExtraError(
-                "OpenTelemetrySink needs the OpenTelemetry API, which cannot be imported: "
-                'pip install "langchain-hybridgraph[otel]"'
-            ) from missing
         self.tracer = trace.get_tracer("langchain_hybridgraph") if tracer is None else tracer
         self.text = text
         self._trace: Any = trace
@@ -655,13 +650,8 @@ class PrometheusSink:
 
     def __new__(cls, registry: CollectorRegistry | None = None) -> PrometheusSink:
         """Return the sink of a registry."""
-        try:
+        with needs_extra("PrometheusSink", "prometheus_client", "prometheus"):
             from prometheus_client import REGISTRY
-        except ImportError as missing:
-            raise MissingExtraError(
-                "PrometheusSink needs prometheus_client, which cannot be imported: "
-                'pip install "langchain-hybridgraph[prometheus]"'
-            ) from missing
         key = REGISTRY if registry is None else registry
         with _lock:
             if key not in _by_registry:

@@ -32,7 +32,7 @@ ENGINES = {
     "rank_bm25": {"stores.bm25"},
     "scipy": {"embeddings.lsa"},
     "sentence_transformers": {"search.rerankers"},
-    "prometheus_client": {"telemetry", "server.guard", "server.routes", "server.service"},
+    "prometheus_client": {"telemetry", "server.guard", "server.app", "server.service"},
     "watchfiles": {"cli.serve"},
     "opentelemetry": {"telemetry"},
     "markdown_it": {"ingestion.markdown"},

@@ -16,8 +16,7 @@ from fastapi.responses import Response
 from starlette.routing import Match
 
 from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Limits, Refusal, Right, Tokens
-from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
-from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
+from langchain_hybridgraph.server.service import LOGGER, InvalidRequestError, Problem, error_fields, refusal_for
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
