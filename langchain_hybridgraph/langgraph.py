@@ -118,9 +118,7 @@ class HybridGraphMemory(base.BaseStore):
                 elif isinstance(op, base.PutOp):
                     writes[tuple(op.namespace), op.key] = op
                 else:
-                    raise ValueError(
-                        f"op must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}"
-                    )
+                    raise ValueError(f"op must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}")
                 results.append(result)
             if writes:
                 self._write(writes)

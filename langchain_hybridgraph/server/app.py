@@ -32,9 +32,9 @@ from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.search.conversation import SKIPPED_ROLES, SPEAKERS
 from langchain_hybridgraph.server import guard
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Limits, Refusal, Token
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Limits, Refusal, Token, invalid
 from langchain_hybridgraph.server.guard import CanManage, CanRead, CanWrite, Json, encode
-from langchain_hybridgraph.server.service import InvalidRequestError, Problem, ServedStore, Service
+from langchain_hybridgraph.server.service import Opener, Service
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.store import LONGEST_TTL
 from langchain_hybridgraph.times import parse_time
@@ -370,7 +370,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
         """Search with the retriever ``memory``, as ``/search`` does; documents that are not memories count less."""
         if body.setdefault("retriever", "memory") != "memory":
             message = "retriever must be 'memory' here, or left out; POST /search takes all retrievers"
-            raise InvalidRequestError(Problem(("retriever",), message))
+            raise invalid(message, "retriever")
         return Json((await _search(service, body, access, request)).to_dict())
 
     @router.post("/memory/feedback", tags=["memory"], responses=refusals(404, 501, *_BODY))
@@ -430,8 +430,9 @@ def add_metrics(router: APIRouter, service: Service) -> None:
 
 
 def create_app(
-    store: DocumentStore | HybridGraphSettings | ServedStore,
+    store: DocumentStore | HybridGraphSettings | Opener,
     *,
+    tenant: str | None = None,
     settings: HybridGraphSettings | None = None,
     tokens: Sequence[Token] = (),
     limits: Limits | None = None,
@@ -439,7 +440,8 @@ def create_app(
 ) -> FastAPI:
     """Return an ASGI application that serves a store.
 
-    ``store`` is an open store, which the application does not close, or the settings of one. ``settings`` (by default
+    ``store`` is an open store, which the application does not close, the settings of one, or a function that opens the
+    store of a tenant; ``tenant`` is then that of requests whose token has none. ``settings`` (by default
     those of the store, or those in the environment) configure the retrievers. Each function in ``background`` takes
     the service and returns an asynchronous context manager, which stays open while the application runs. Without
     ``tokens``, every request has all rights.
@@ -449,7 +451,7 @@ def create_app(
     >>> "/search/stream" in app.openapi()["paths"]
     True
     """
-    service = Service(store, settings=settings, tokens=tokens, limits=limits)
+    service = Service(store, tenant=tenant, settings=settings, tokens=tokens, limits=limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -18,7 +18,7 @@ with needs_extra("gRPC", "grpcio", "grpc"):
     from google.protobuf.message_factory import GetMessages
 
 from langchain_hybridgraph.server import service as searches
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal, refusal_text
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal, invalid, refusal_text
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
@@ -117,7 +117,7 @@ def _as_integer(value: Any) -> Any:
         return value
     if abs(value) >= FIRST_INEXACT:
         message = f"gRPC's numbers are exact only below 2**53, got {value:.0f}: use a smaller one, or POST /search"
-        raise searches.InvalidRequestError(searches.Problem(("options",), message))
+        raise invalid(message, "options")
     return int(value)
 
 
