@@ -204,7 +204,7 @@ def test_importing_the_package_is_light():
 
 
 @pytest.mark.parametrize(
-    "name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "llama_index"))]
+    "name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "filters", "llama_index"))]
 )
 def test_all_public_names_can_be_imported(name):
     """Each name that a package lists for type checkers can be imported from it."""

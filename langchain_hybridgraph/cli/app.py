@@ -15,7 +15,7 @@ import typer
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli import settings as options
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
-from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store
+from langchain_hybridgraph.cli.settings import conversation, existing, existing_or_new, existing_store
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 

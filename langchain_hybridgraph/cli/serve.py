@@ -19,8 +19,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from langchain_hybridgraph.cli.ingest import ingest_files
-from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store, milvus_uri
-from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.cli.settings import configured, existing_or_new, existing_store, milvus_uri
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
