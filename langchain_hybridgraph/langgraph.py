@@ -6,9 +6,8 @@ Needs ``pip install "langchain-hybridgraph[langgraph]"``. No other module of thi
 from __future__ import annotations
 
 import json
-import operator
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.filters.operators import ORDERINGS
 from langchain_hybridgraph.records import Hit, Scope, check_texts, content_id
 from langchain_hybridgraph.registry import is_factory, nearest
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
@@ -373,14 +373,6 @@ def _is_in(namespace: Namespace, condition: base.MatchCondition) -> bool:
     )
 
 
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
-
-
 def _matches(value: Any, condition: Any) -> bool:
     """Return whether a value meets a condition of LangGraph's filters: a value, nested conditions or operators."""
     if isinstance(condition, Mapping):
@@ -395,9 +387,9 @@ def _matches(value: Any, condition: Any) -> bool:
 def _compares(value: Any, name: str, operand: Any) -> bool:
     if name in ("$eq", "$ne"):
         return (value == operand) is (name == "$eq")
-    if name not in _COMPARISONS:
-        raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(_COMPARISONS)}")
+    if name not in ORDERINGS:
+        raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(ORDERINGS)}")
     try:
-        return _COMPARISONS[name](float(value), float(operand))
+        return ORDERINGS[name].holds(float(value), float(operand))
     except (OverflowError, TypeError, ValueError):
         return False

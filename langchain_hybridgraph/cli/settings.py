@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
+def option(metavar: str, help: str, **settings: Any) -> Any:
+    """Return an option with a value; its name is that of the parameter."""
+    return typer.Option(metavar=metavar, help=help, **settings)
+
+
+def flag(name: str, help: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help)
+
+
 def required_index(context: typer.Context, index: Path | None) -> Path | None:
     """Return the index, or raise ConfigurationError if there is none, unless the shell completes a command."""
     if index is None and not context.resilient_parsing:
