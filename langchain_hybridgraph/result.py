@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.html import result_table
+from langchain_hybridgraph.display import result_table
 from langchain_hybridgraph.records import Answerability, Hit
 
 D_co = TypeVar("D_co", covariant=True)
