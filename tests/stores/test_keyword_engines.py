@@ -6,9 +6,8 @@ import os
 import resource
 import selectors
 import signal
-import threading
-from contextlib import closing
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import get_args
 
 import numpy as np
@@ -28,18 +27,15 @@ from tests.support.servers.python_process import output_of_python, start_python
 
 @pytest.fixture(params=get_args(Engine))
 def make(request):
-    indexes = []
+    with ExitStack() as indexes:
 
-    def made_with(*texts, language="english"):
-        index = keyword_index(request.param, language)
-        indexes.append(index)
-        if texts:
-            index.apply(1, enumerate(texts), [])
-        return index
+        def made_with(*texts, language="english"):
+            index = indexes.enter_context(closing(keyword_index(request.param, language)))
+            if texts:
+                index.apply(1, enumerate(texts), [])
+            return index
 
-    yield made_with
-    for index in indexes:
-        index.close()
+        yield made_with
 
 
 def search(index, text, n=100, allowed_rows=None):
@@ -69,17 +65,6 @@ def test_a_word_that_occurs_twice_counts_twice(make):
     assert index.question("ada ada").bound == pytest.approx(2 * index.question("ada").bound)
 
 
-@pytest.mark.parametrize(
-    "text", ["ada C++ AND", 'ada c "and', "AND:ada +c", "(c* OR-and ada", "ada^2 c~1 and\\", "ada\x00c\ud800and"]
-)
-def test_operators_are_ignored(make, text):
-    """Operator characters in a query are ignored, and only its words are searched."""
-    index = make("ada likes c", "c and ada and or", "or", "2 1")
-    expected = {word: index.search(word, 5) for word in ("ada", "c", "2", "1")}
-    assert set(search(index, text)) <= {row for hits in expected.values() for row, _ in hits}
-    assert set(search(index, text)) >= {0, 1}
-
-
 def test_a_question_of_100000_characters(make):
     """The first 10,000 of 100,000 characters find the texts they consist of, even one with their rarest word."""
     texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
@@ -94,12 +79,8 @@ def test_a_question_of_100000_characters(make):
     ("text", "question"),
     [
         ("数据库管理系统", "数据库"),
-        ("我喜欢猫", "猫"),
-        ("東京都に住んでいます", "東京"),
-        ("데이터베이스를 관리", "데이터베이스"),
         ("ฉันชอบแมวมาก", "แมว"),
         ("Das Café in der Straße", "cafe strasse"),
-        ("call os.path.join here", "join"),
         ("RecursiveCharacterTextSplitter", "character splitter"),
         ("release v1.2.3", "v1.2.3"),
     ],
@@ -244,18 +225,12 @@ def test_the_text_with_the_name_is_preferred(make):
 
 
 def test_the_score_of_a_compound_is_its_share_of_the_question(make):
-    """A compound that is the complete question gives the full score; among other known words it gives less than
-    half.
-    """
+    """A compound that is the complete question gives the full score; other known words and repeated parts lower it."""
     index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
     alone, among = index.exact_matches("P-1208?"), index.exact_matches("Are trains as late as P-1208?")
     assert alone[0] == pytest.approx(CONTENT_SCORE)
     assert alone.get(1, 0.0) < CONTENT_SCORE / 4
     assert 0 < among[0] < CONTENT_SCORE / 2
-
-
-def test_a_part_outside_a_compound_lowers_its_share(make):
-    """A part that is repeated outside the compound lowers the compound's share of the question to two thirds."""
     index = make("non-teaching staff", *["trains are late"] * 3)
     assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(CONTENT_SCORE)
     assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(CONTENT_SCORE * 2 / 3)
@@ -364,13 +339,11 @@ def test_no_text_and_no_question_raises(engine, text, question):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def words_folder(tmp_path):
     """Return a folder whose index has the texts "ada" and "charles" in rows 0 and 1, at version 1."""
-    with_two = tmp_path / "keywords"
-    index = TantivyIndex(with_two, writable=True)
-    index.apply(1, [(0, "ada"), (1, "charles")], [])
-    index.close()
-    return with_two
+    with closing(TantivyIndex(tmp_path / "keywords", writable=True)) as index:
+        index.apply(1, [(0, "ada"), (1, "charles")], [])
+    return tmp_path / "keywords"
 
 
 # -- scores ----------------------------------------------------------------------------------------------------
@@ -396,50 +369,46 @@ def test_the_bound_holds_while_removed_texts_still_count():
 # -- the folder ------------------------------------------------------------------------------------------------
 
 
-def test_another_language_is_a_store_error(folder):
+def test_another_language_is_a_store_error(words_folder):
     """Opening an index with another language raises a StoreError that suggests a rebuild."""
     with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
-        TantivyIndex(folder, "german")
+        TantivyIndex(words_folder, "german")
 
 
 # -- several at once -------------------------------------------------------------------------------------------
 
 
-def test_searches_run_during_writes(folder):
+def test_searches_run_during_writes(words_folder):
     """Searches in other threads return complete results while a thread writes and merges."""
-    index = TantivyIndex(folder, writable=True)
-    wrong = []
+    index = TantivyIndex(words_folder, writable=True)
 
     def ask():
         while index.applied_version < 12:
-            if search(index, "ada")[:1] != [0] or index.scores("ada", [0]).keys() != {0}:
-                wrong.append(index.applied_version)
+            assert search(index, "ada")[:1] == [0]
+            assert index.scores("ada", [0]).keys() == {0}
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for version in range(2, 13):
-        index.apply(version, [(version, "ada")], [1])
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor() as pool:
+        searches = [pool.submit(ask) for _ in range(3)]
+        for version in range(2, 13):
+            index.apply(version, [(version, "ada")], [1])
+    assert [search.exception() for search in searches] == [None] * 3
 
 
-def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
+def test_a_folder_that_may_only_be_read_is_read(words_folder, monkeypatch):
     """A read-only folder is searched without changing a file, and later commits of other processes are seen."""
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    before = {file.name: file.read_bytes() for file in words_folder.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, mode: False)
-        reader = TantivyIndex(folder, writable=True)
-    for lock in folder.glob(".*.lock"):
+        reader = TantivyIndex(words_folder, writable=True)
+    for lock in words_folder.glob(".*.lock"):
         lock.chmod(0)
     assert (reader.applied_version, search(reader, "ada")) == (1, [0])
     with pytest.raises(ReadOnlyError):
         reader.apply(2, [], [])
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-    for lock in folder.glob(".*.lock"):
+    assert {file.name: file.read_bytes() for file in words_folder.iterdir()} == before
+    for lock in words_folder.glob(".*.lock"):
         lock.chmod(0o644)
-    writer = TantivyIndex(folder, writable=True)
+    writer = TantivyIndex(words_folder, writable=True)
     writer.apply(2, [(2, "ada")], [0])
     reader.reload()
     assert (reader.applied_version, search(reader, "ada")) == (2, [2])
@@ -450,9 +419,9 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
 # -- the engine's edge -----------------------------------------------------------------------------------------
 
 
-def test_a_panic_is_a_store_error(folder, capfd):
+def test_a_panic_is_a_store_error(words_folder):
     """A panic in Tantivy, which is a BaseException, is raised as a StoreError."""
-    index = TantivyIndex(folder)
+    index = TantivyIndex(words_folder)
     with pytest.raises(StoreError, match="the search failed"), tantivy_errors("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
     assert search(index, "ada") == [0]
@@ -516,12 +485,12 @@ except StoreError as error:
 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system cannot limit the size of files")
-def test_a_full_disk_loses_nothing(folder):
+def test_a_full_disk_loses_nothing(words_folder):
     """A write to a full disk raises StoreError, existing rows are kept, and writing works again with free space."""
-    applied, rows, error = json.loads(output_of_python("-c", FILL_UP, folder))
+    applied, rows, error = json.loads(output_of_python("-c", FILL_UP, words_folder))
     assert (applied, rows) == (3, [0, 1, 2])
     assert "cannot write to the keyword index" in error
-    index = TantivyIndex(Path(folder))
+    index = TantivyIndex(words_folder)
     assert (index.applied_version, search(index, "ada")) == (3, [0, 2])
 
 
@@ -540,13 +509,11 @@ def test_files_of_other_writers_do_not_accumulate(tmp_path):
 
 def killed_before_the_commit(path):
     """Create a folder as left by a process killed in a commit: all files of the commit except its list."""
-    index = TantivyIndex(path, writable=True)
-    index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
-    index.close()
+    with closing(TantivyIndex(path, writable=True)) as index:
+        index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
     committed = (path / "meta.json").read_bytes()
-    index = TantivyIndex(path, writable=True)
-    index.apply(2, [(20, "late")], [3])
-    index.close()
+    with closing(TantivyIndex(path, writable=True)) as index:
+        index.apply(2, [(20, "late")], [3])
     (path / "meta.json").write_bytes(committed)
     assert list(path.glob("*.del"))
 

@@ -3,8 +3,9 @@
 import errno
 import fcntl
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import pytest
 
@@ -77,20 +78,11 @@ def test_a_turn_ends_with_an_error(path):
 
 def test_another_thread_is_named_as_such(path):
     """If another thread of the process has the turn, the error names a thread instead of a process."""
-    lock, result = WriterLock(path), []
-
-    def attempt():
-        try:
-            with lock.turn(timeout=0.01):
-                pass
-        except StoreLockedError as error:
-            result.append(str(error))
-
-    with lock.turn(timeout=1):
-        thread = threading.Thread(target=attempt)
-        thread.start()
-        thread.join()
-    assert "another thread of this process" in result[0]
+    lock = WriterLock(path)
+    with lock.turn(timeout=1), ThreadPoolExecutor() as pool:
+        error = pool.submit(lambda: lock.turn(timeout=0.01).__enter__()).exception()
+    with pytest.raises(StoreLockedError, match="another thread of this process"):
+        raise error
 
 
 def test_a_killed_holder_frees_the_lock(path):
@@ -113,27 +105,15 @@ def test_a_greedy_process_cannot_keep_others_out(path):
     assert min(turns) > 0
 
 
-def test_a_thread_that_gives_up_is_passed_over(path):
+def test_a_thread_that_gives_up_is_passed_over():
     """A thread that gave up waiting is skipped in the queue."""
-    lock, results, may_end = FairLock(), [], threading.Event()
-    has_given_up = threading.Event()
-
-    def give_up():
-        results.append(lock.acquire(timeout=0.01))
-        has_given_up.set()
-        may_end.wait(PATIENCE)  # the next thread must not get the same identifier
-
-    assert lock.acquire(timeout=1)
-    first = threading.Thread(target=give_up)
-    second = threading.Thread(target=lambda: results.append(lock.acquire(timeout=PATIENCE)))
-    first.start()
-    assert has_given_up.wait(PATIENCE)
-    second.start()
-    lock.release()
-    second.join()
-    may_end.set()
-    first.join()
-    assert results == [False, True]
+    lock = FairLock()
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        assert lock.acquire(timeout=1)
+        assert not first.submit(lock.acquire, timeout=0.01).result()
+        waiting = second.submit(lock.acquire, timeout=PATIENCE)
+        lock.release()
+        assert waiting.result()
 
 
 def test_a_forked_child_does_not_keep_its_parents_lock(path):
@@ -154,12 +134,9 @@ def test_a_forked_child_does_not_keep_its_parents_lock(path):
     assert is_free
 
 
-def test_a_file_system_without_locks(path, monkeypatch):
+def test_a_file_system_without_locks(path):
     """A file system that refuses locks raises a StoreError that suggests a local disk."""
-
-    def refuse(file, operation):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError, match=r"cannot be locked .No locks available.*put the index on a local disk"):
+    refusal = OSError(errno.ENOLCK, "No locks available")
+    message = r"cannot be locked .No locks available.*put the index on a local disk"
+    with patch.object(fcntl, "flock", side_effect=refusal), pytest.raises(StoreError, match=message):
         FileLock(path).acquire(time.monotonic())
