@@ -692,11 +692,12 @@ def test_a_sound_store_has_no_problems(store):
     assert (report.ok, report.problems, report.unchecked, report.counts) == (True, (), (), {"chunks": 2, "edges": 1})
 
 
-def test_repair_embeds_only_damaged_chunks(opened, folder):
+@pytest.mark.parametrize(("offset", "bits"), [(256, 1), (300, 0x40), (511, 0x80)])
+def test_repair_embeds_only_damaged_chunks(opened, folder, offset, bits):
     """Repairing a matrix with one flipped bit embeds only the text of the damaged chunk."""
     write(opened, chunk("a"), chunk("b"), chunk("c"))
     data = bytearray((folder / "vectors-0.f32").read_bytes())
-    data[300] ^= 0x40
+    data[offset] ^= bits
     (folder / "vectors-0.f32").write_bytes(data)
     again = opened()
     again.embedding.texts.clear()
