@@ -1,6 +1,5 @@
 """The files in deploy/ are valid for their tools and agree with the capacity model."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from benchmarks import capacity
+from docs import build_site
 from langchain_hybridgraph.cli.app import app
 
 HERE = Path(__file__).parent
@@ -23,16 +24,6 @@ def loaded(name):
 
 def validate(values, schema):
     jsonschema.validate(values, json.loads((HERE / schema).read_text(encoding="utf-8")))
-
-
-@pytest.fixture(scope="module")
-def capacity():
-    spec = importlib.util.spec_from_file_location("capacity", ROOT / "benchmarks" / "capacity.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["capacity"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["capacity"]
 
 
 @pytest.mark.parametrize("file", ["milvus-compose.yaml", "service-compose.yaml"])
@@ -98,14 +89,14 @@ def test_the_values_are_those_of_the_chart():
             validate(wrong, "milvus-chart-schema.json")
 
 
-def test_the_query_nodes_are_those_of_the_model(capacity):
+def test_the_query_nodes_are_those_of_the_model():
     """The example cluster has the number of query nodes that the capacity model computes for 100 million chunks."""
     nodes = loaded("milvus-values.yaml")["queryNode"]
     assert nodes["resources"]["limits"]["memory"] == "64Gi"
     assert nodes["replicas"] == capacity.Load(1e8).query_nodes(2, 64 * capacity.GB)
 
 
-def test_the_model_predicts_what_is_measured(capacity, tmp_path):
+def test_the_model_predicts_what_is_measured(tmp_path):
     """The model predicts the exact size of the vectors, and the sizes of catalog and keyword index within its
     tolerance.
     """
@@ -116,7 +107,7 @@ def test_the_model_predicts_what_is_measured(capacity, tmp_path):
         assert abs(measured / predicted - 1) < capacity.TOLERANCE, part
 
 
-def test_the_page_has_the_table_of_the_model(capacity):
+def test_the_page_has_the_table_of_the_model():
     """docs/scaling.md contains the table that the capacity model prints."""
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     rows = capacity.table([capacity.Load(n) for n in (1e7, 1e8, 1e9)], 2, 64 * capacity.GB, 0.5, 100.0).splitlines()[2:]
@@ -134,11 +125,8 @@ def test_a_release_is_announced_after_its_upload():
     assert "SHA256SUMS" in steps[released]
 
 
-def test_the_index_for_language_models_is_complete(monkeypatch):
+def test_the_index_for_language_models_is_complete():
     """llms.txt lists the README, every page of the API reference, and the examples, with addresses of the site."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    import build_site
-
     text = build_site.llms_text()
     assert "- [README](./): " in text
     assert "- [Documentation](docs/): " in text

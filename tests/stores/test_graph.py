@@ -318,10 +318,7 @@ some_ways = st.builds(
     st.sampled_from([None, 1, 3]),
 )
 some_scopes = st.builds(
-    Scope,
-    st.sampled_from([None, parse_filter({"odd": 1})]),
-    st.none(),
-    st.sampled_from([None, 5.0, 10.0, 15.0, 25.0]),
+    Scope, st.sampled_from([None, parse_filter({"odd": 1})]), st.none(), st.sampled_from([None, 5.0, 10.0, 15.0, 25.0])
 )
 puts = st.tuples(st.just("upsert"), st.lists(st.sampled_from(CHUNKS), max_size=8), some_edges)
 removes = st.tuples(st.just("remove"), st.lists(st.sampled_from(CHUNKS), min_size=1, max_size=2), st.just([]))

@@ -83,6 +83,20 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(place, large):
     assert matrix.search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_), approximate=True)[0].tolist() == [*range(5)]
 
 
+def test_a_packed_matrix_has_the_remaining_rows(place):
+    """After each packing, the remaining and new rows have their vectors and cosines, and the other rows have none."""
+    matrix, vectors = VectorMatrix(place, 8), random_units(0, 12)
+    matrix.write(0, vectors[:6])
+    packed = matrix.packed(6, np.array([1, 2, 4]))
+    packed.write(6, vectors[6:9])
+    packed = packed.packed(9, np.array([1, 4, 7]))
+    packed.write(9, vectors[9:])
+    alive = np.isin(np.arange(12), [1, 4, 7, 9, 10, 11])
+    assert packed.take(range(12)).tolist() == np.where(alive[:, None], vectors, 0).tolist()
+    assert packed.search(vectors[4], 1, alive)[0].tolist() == [4]
+    assert not packed.lacks(alive)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 def test_unit_refuses_infinite_values(bad):
     """unit() raises a ValueError for NaN, infinity and values too large for a float32."""

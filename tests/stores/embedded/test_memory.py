@@ -1,5 +1,8 @@
 """Memory state in the embedded store: feedback, valid time, known time, retraction and sources."""
 
+import multiprocessing
+import os
+import signal
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -15,7 +18,6 @@ from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Scope
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.protocols import HasSessions, implements
-from tests.support.servers.python_process import start_python
 from tests.support.stores.words import chunk, everywhere, ids_by_word, open_words
 
 
@@ -63,17 +65,9 @@ def neighbours(store, id, **times):
 
 def test_first_values_come_from_the_metadata(store):
     """Memory values of chunks and parents are read from the metadata, and the store adds the time it learned them."""
-    metadata = {
-        "confidence": 0.9,
-        "utility": 0,
-        "active_count": 3,
-        "valid_from": "1970-01-01T00:01:00",
-        "valid_until": 90,
-        "created_at": "1970-01-01T01:00:00+01:00",
-        "updated_at": "1970-01-01T00:00:40+00:00",
-        "memory_type": "semantic",
-        "provenance_depth": 2,
-    }
+    metadata = {"confidence": 0.9, "utility": 0, "active_count": 3, "memory_type": "semantic", "provenance_depth": 2}
+    metadata |= {"valid_from": "1970-01-01T00:01:00", "valid_until": 90}
+    metadata |= {"created_at": "1970-01-01T01:00:00+01:00", "updated_at": "1970-01-01T00:00:40+00:00"}
     upsert(store, chunk("a", **metadata), Chunk("b", "t", {}, None, "p"), parents=[chunk("p", **metadata)], at=50.0)
     times = {"valid_from": 60.0, "valid_until": 90.0, "created_at": 0.0, "updated_at": 40.0}
     state = MemoryState(**(metadata | times), learned_at=50.0)
@@ -321,29 +315,30 @@ def test_feedback_outlives_the_process(folder):
         assert (store.memory.credibility("s"), trust(store), store.admin.check().ok) == (2 / 3, (0.65, 1.0), True)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        'store.memory.replace_fact("old", Chunk("new", "text of new"), None)',
-        'store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])',
-    ],
-    ids=["superseding", "turns"],
-)
+def supersede(store):
+    store.memory.replace_fact("old", chunk("new"), None)
+
+
+def add_turns(store):
+    store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
+
+
+def die_during(change, folder):
+    """Kill the process just before the change is committed."""
+    store = open_words(folder)
+    upsert(store, "old")
+    store.sessions.add_pairs("s", [("user", "one")])
+    catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+    change(store)
+
+
+@pytest.mark.parametrize("change", [supersede, add_turns])
 def test_a_process_killed_during_a_change_changes_nothing(folder, change):
     """If the process is killed while it supersedes a fact or adds turns, nothing of the change is stored."""
-    code = f"""
-import os
-from pathlib import Path
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores import catalog_writes
-from tests.support.stores.words import chunk, everywhere, ids_by_word, open_words
-store = open_words(Path({str(folder)!r}))
-store.upsert([Chunk("old", "text of old")])
-store.sessions.add_pairs("s", [("user", "one")])
-catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
-{change}
-"""
-    assert start_python("-c", code).wait() == -9
+    process = multiprocessing.get_context("spawn").Process(target=die_during, args=(change, folder))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     with closing(opened(folder)) as store:
         assert store.find(Scope()) == ["old", "session:s#1"]
         assert (state_of(store, "old").valid_until, store.edges(["new"])) == (None, [])
@@ -428,14 +423,8 @@ def test_turns_are_chunks(store):
     ids = store.sessions.add_pairs("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
     assert ids == ["session:s#1", "session:s#2"]
     [first, second] = store.get(ids)
-    assert dict(first.metadata) == {
-        "memory_type": "episodic",
-        "topic": "cars",
-        "session_id": "s",
-        "role": "user",
-        "turn": 1,
-        "created_at": "1970-01-01T00:16:40Z",
-    }
+    place = {"session_id": "s", "turn": 1, "created_at": "1970-01-01T00:16:40Z"}
+    assert dict(first.metadata) == {**place, "memory_type": "episodic", "topic": "cars", "role": "user"}
     assert (second.metadata["role"], second.document) == ("Ada", "session:s")
     assert ids_by_word(store, "roadster") == [ids[1]]
     state = store.memory.states(ids, Scope())[ids[0]]

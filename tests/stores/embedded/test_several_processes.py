@@ -327,17 +327,13 @@ def test_a_fork_while_other_threads_use_an_index_in_memory():
                 thread.join()
 
 
-def add_by_store(store, who):
-    return add_one_at_a_time(store, who, 5)
-
-
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_a_pool_of_processes_gets_the_store_as_an_argument(folder, method):
     """A store passed to a process pool is opened by its path in each worker, with every start method."""
     with closing(opened(folder)) as store:
         store.add_texts(["text first"], ids=["first"])
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
-            jobs = [pool.submit(add_by_store, store, f"p{n}") for n in range(4)]
+            jobs = [pool.submit(add_one_at_a_time, store, f"p{n}", 5) for n in range(4)]
             ids = {id for job in jobs for id in job.result(PATIENCE)}
         assert set(ids_by_word(store, "text")) == ids | {"first"}
     assert_all_there(folder, ids | {"first"})
@@ -379,11 +375,7 @@ def test_gunicorn_with_preload(tmp_path, folder):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", "2", "--bind", f"127.0.0.1:{port}"]
-    environment = {
-        **os.environ,
-        "FOLDER": str(folder),
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
-    }
+    environment = {**os.environ, "FOLDER": str(folder), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     server = subprocess.Popen([*command, "program:app"], cwd=tmp_path, env=environment)
     try:
 

@@ -174,13 +174,8 @@ class StoreSuite:
 
     def test_reading_checks_validity(self, full_store):
         """A chunk is returned from its first to its last valid second. It is also returned if no time is given."""
-        for time, is_valid in (
-            (BEGIN - SECOND, False),
-            (BEGIN, True),
-            (END, True),
-            (END + SECOND, False),
-            (None, True),
-        ):
+        times = {BEGIN - SECOND: False, BEGIN: True, END: True, END + SECOND: False, None: True}
+        for time, is_valid in times.items():
             assert ("old" in self._read(full_store, ["old"], Scope(as_of=time))) == is_valid, time
 
     def test_changing_returned_metadata_does_not_change_the_store(self, full_store):
@@ -485,10 +480,8 @@ class StoreSuite:
             self.fill(store, [Chunk("a", "avocado pie", {}, "doc")])
             self._check_second_tenant(store)
         with open_tenant("one") as store:
-            assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {
-                "a": "apple pie",
-                "b": "banana",
-            }
+            texts = {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()}
+            assert texts == {"a": "apple pie", "b": "banana"}
 
     def _check_second_tenant(self, store):
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "avocado pie"}
