@@ -274,19 +274,13 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
     assert store.admin.stats()["retracted"] == 1
 
 
-def test_a_retraction_applies_to_all_ids_or_none(store):
-    """If one id is unknown, retract() raises a ValueError and retracts none of the memories."""
-    upsert(store, "a", "b")
-    with pytest.raises(ValueError, match="'x' is not in this store"):
-        store.memory.retract(["a", "x"])
-    assert everywhere(store) == {"a", "b"}
-    assert (store.memory.retract(["a", "b"]), store.memory.retract("a")) == (2, 0)
-
-
 def test_a_text_stays_retracted_until_it_changes(memory):
-    """A retracted memory stays hidden if only its metadata changes, and a new text makes it visible."""
-    upsert(memory, "a")
-    memory.memory.retract("a")
+    """retract() applies to all ids or none, and a memory stays hidden if only its metadata changes, not its text."""
+    upsert(memory, "a", "b")
+    with pytest.raises(ValueError, match="'x' is not in this store"):
+        memory.memory.retract(["a", "x"])
+    assert everywhere(memory) == {"a", "b"}
+    assert (memory.memory.retract(["a", "b"]), memory.memory.retract("a")) == (2, 0)
     upsert(memory, chunk("a", page=2))
     assert everywhere(memory) == set()
     upsert(memory, chunk("a", "text that is right"))

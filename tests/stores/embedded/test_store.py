@@ -475,23 +475,18 @@ def test_the_model_is_fitted_again_when_the_corpus_has_doubled(fitted):
 
 
 def test_the_model_is_fitted_again_when_it_needs_a_refit(fitted):
-    """A model that needs a refit is fitted again once new texts are written, not before."""
+    """A model that needs a refit is fitted again once new texts are written; refit() fits it at once."""
+    assert (fitted.admin.refit(), fitted.admin.stats()["generation"]) == (0, 0)
     fill(fitted, *(chunk(f"c{n}", "red") for n in range(5)))
     fitted.embedding.is_due = True
     fitted.flush()
     assert fitted.admin.stats()["generation"] == 1
     fill(fitted, chunk("new", "zebra"))
     assert (fitted.admin.stats()["generation"], ids_by_vector(fitted, "zebra")[0]) == (2, "new")
-
-
-def test_refit_fits_the_model_again(fitted):
-    """refit() fits a model that knows every word even if none is due; without chunks it does nothing."""
-    assert (fitted.admin.refit(), fitted.admin.stats()["generation"]) == (0, 0)
-    fill(fitted, chunk("a", "red"), chunk("b", "blue"))
     fill(fitted, chunk("c", "green"))
-    assert fitted.embedding.words == ["blue", "red"]
-    assert fitted.admin.refit() == 3
-    assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (2, ["blue", "green", "red"])
+    assert fitted.embedding.words == ["red", "zebra"]
+    assert fitted.admin.refit() == 7
+    assert (fitted.admin.stats()["generation"], fitted.embedding.words) == (3, ["green", "red", "zebra"])
     assert ids_by_vector(fitted, "green")[0] == "c"
     assert fitted.admin.check().problems == ()
 
