@@ -132,7 +132,7 @@ def test_descriptions_are_cleaned():
 
 
 END = r"an edge's (source|target|relation) must be a string with at least one character, got"
-DESCRIPTION = r"edge 'a' → 'b' \(r\) has description .*; pass a string, such as description=""
+DESCRIPTION = r"edge 'a' → 'b' \(r\) has description .*; pass a string, such as description="
 
 
 @pytest.mark.parametrize(
