@@ -20,15 +20,8 @@ from pydantic.json_schema import SkipJsonSchema
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import is_asynchronous
 from langchain_hybridgraph.registry import call_factory, create_or_import, is_factory, similar_name
-from langchain_hybridgraph.search.conversation import (
-    ASSISTANT,
-    AppendHistory,
-    Expander,
-    HistoryTerms,
-    LLMRewrite,
-    StripQuestion,
-    turns,
-)
+from langchain_hybridgraph.search import conversation
+from langchain_hybridgraph.search.conversation import ASSISTANT, turns
 from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
 from langchain_hybridgraph.search.rerankers import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.search.rerankers import LLMReranker, Reranker, TextReranker
@@ -75,12 +68,12 @@ RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_M
 """Rerankers that a configuration file can name; others are named as ``"package.module:factory"``."""
 PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _from_model(QueryPlanner)})
 """Planners that a configuration file can name; others are named as ``"package.module:factory"``."""
-EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
+EXPANDERS: Mapping[str, Callable[..., conversation.Expander]] = MappingProxyType(
     {
-        "history_terms": HistoryTerms,
-        "append_history": AppendHistory,
-        "strip_question": StripQuestion,
-        "llm": _from_model(LLMRewrite),
+        "history_terms": conversation.HistoryTerms,
+        "append_history": conversation.AppendHistory,
+        "strip_question": conversation.StripQuestion,
+        "llm": _from_model(conversation.LLMRewrite),
     }
 )
 """Expanders that a configuration file can name; others are named as ``"package.module:factory"``."""

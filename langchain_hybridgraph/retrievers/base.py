@@ -36,9 +36,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
+from langchain_hybridgraph import telemetry as events
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.display.html import fields_table
+from langchain_hybridgraph.display import fields_table
 from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
@@ -65,8 +66,7 @@ from langchain_hybridgraph.search.scores import GRAPH_SCORES
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink, events
-from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
+from langchain_hybridgraph.telemetry import Results, deliveries_for_search, delivery_for, report_search
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -313,9 +313,9 @@ class ObservedRetriever(StreamingRetriever):
         listeners = self.telemetry
         own = list(map(delivery_for, listeners.sinks))
         if listeners.tracer is not None:
-            own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
+            own.append(delivery_for(listeners.tracer, events.OpenTelemetrySink))
         if listeners.logger is not None:
-            own.append(delivery_for(listeners.logger, LogSink))
+            own.append(delivery_for(listeners.logger, events.LogSink))
         if deliveries := deliveries_for_search(own):
             name = type(self).__name__
             search = report_search(search, deliveries, trace, retriever=name, query=query, k=k, results=results)

@@ -17,10 +17,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field
 
-from langchain_hybridgraph.adapters import index_refresh
+from langchain_hybridgraph.adapters import keyword_index
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
-from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
+from langchain_hybridgraph.adapters.documents import Identity, chunk_of
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
@@ -155,16 +155,15 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         build = partial(
             DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
         )
-        contents = index_refresh.StoreContents()
-        reading = contents.reading(adapter) if adapter.can_list else iter(())
+        contents = keyword_index.StoreContents()
+        reading = contents.reading(adapter, merges_copies=merges_copies) if adapter.can_list else iter(())
         is_read = adapter.can_list
         if documents is None:
             try:
                 # ``contents`` grows while the index is built.
-                indexed = contents.without_copies(reading) if merges_copies else reading
-                texts = build(indexed, stored_documents=contents.documents.values())
+                texts = build(reading, stored_documents=contents.documents.values())
             except Exception as error:  # noqa: BLE001 - a server may fail with anything
-                contents = index_refresh.StoreContents(size=index_refresh.UNREAD)
+                contents = keyword_index.StoreContents(size=keyword_index.UNREAD)
                 texts = build(())
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} could not be listed ({describe_error(error)}), "
@@ -176,10 +175,10 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             try:
                 deque(reading, maxlen=0)
             except Exception:  # noqa: BLE001 - a server may fail with anything
-                contents, is_read = index_refresh.StoreContents(), False
+                contents, is_read = keyword_index.StoreContents(), False
             stored = list(contents.documents.values()) if is_read else _stored_of(documents, adapter)
             texts = build(documents, stored_documents=stored)
-        freshness = index_refresh.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
+        freshness = keyword_index.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
         stored_documents = () if documents is None else contents.documents.values()
         return pipeline_store(self.vector_store, freshness=freshness, documents=stored_documents)
 
@@ -199,13 +198,13 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             )
         try:
             index_options = options.model_dump(include={"language", "id_key", "equal_texts"})
-            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **index_options)
+            folder_index = keyword_index.KeptIndex(folder, collection=adapter.collection, **index_options)
             merges_copies = options.equal_texts == "once"
-            freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
+            freshness = keyword_index.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - a full disk, a write-protected folder, or a server that fails
-            logger.warning(index_refresh.IN_MEMORY, folder, describe_error(error))
+            logger.warning(keyword_index.IN_MEMORY, folder, describe_error(error))
             return None
         return pipeline_store(self.vector_store, freshness=freshness)
 
@@ -308,7 +307,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     # -- keeping up -----------------------------------------------------------------------------------------
 
-    def refresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
+    def refresh(self, documents: Iterable[Document] | None = None) -> keyword_index.RefreshReport:
         """Update the keyword index with all changes in the vector store, including texts that were changed in place.
 
         ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
@@ -322,7 +321,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "keyword_retriever= manages its own texts"
             )
         if documents is None:
-            report: index_refresh.RefreshReport = adapter.freshness.refresh()
+            report: keyword_index.RefreshReport = adapter.freshness.refresh()
             return report
         if self.index.path is not None:
             raise ConfigurationError(
@@ -333,9 +332,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         before, after = adapter.texts.chunks, self.index.adapter.texts.chunks
         added, removed = after.keys() - before.keys(), before.keys() - after.keys()
         changed = [id for id in after.keys() - added if before[id] != after[id]]
-        return index_refresh.RefreshReport(len(added), len(changed), len(removed))
+        return keyword_index.RefreshReport(len(added), len(changed), len(removed))
 
-    async def arefresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
+    async def arefresh(self, documents: Iterable[Document] | None = None) -> keyword_index.RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
         return await offload(lambda: self.refresh(documents))
 
