@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, quote_value, shorten
 from langchain_hybridgraph.records import is_backward, name_of
-from langchain_hybridgraph.telemetry.events import SEARCH
+from langchain_hybridgraph.telemetry import SEARCH
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool

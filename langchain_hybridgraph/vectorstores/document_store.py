@@ -41,7 +41,7 @@ class DocumentStore(VectorStore):
         return {}
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html import fields_table
+        from langchain_hybridgraph.display import fields_table
 
         try:
             return fields_table(repr(self), self._overview())
