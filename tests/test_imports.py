@@ -203,9 +203,7 @@ def test_importing_the_package_is_light():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "filters", "llama_index"))]
-)
+@pytest.mark.parametrize("name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "filters"))])
 def test_all_public_names_can_be_imported(name):
     """Each name that a package lists for type checkers can be imported from it."""
     package = importlib.import_module(name)

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import BaseMessage
@@ -18,8 +18,7 @@ from pydantic import InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
-from langchain_hybridgraph.execution.effects import Trace, is_asynchronous
-from langchain_hybridgraph.records import Annotate
+from langchain_hybridgraph.execution.effects import is_asynchronous
 from langchain_hybridgraph.registry import call_factory, create_or_import, is_factory, similar_name
 from langchain_hybridgraph.search import conversation
 from langchain_hybridgraph.search.conversation import ASSISTANT, turns
@@ -173,25 +172,6 @@ _SESSIONS = ("session_id", "thread_id")
 
 
 Input = str | dict[str, Any] | list[Any] | SkipJsonSchema[InstanceOf[BaseMessage]]
-
-
-class ConversationCall(NamedTuple):
-    """Question with its conversation, and the options of the call.
-
-    ``level`` is the level of annotation. ``early`` receives, before the answer is complete, Documents that are certain
-    to be in it. ``deadline`` is a time on the clock ``time.monotonic()``, in seconds.
-    """
-
-    query: str | None
-    history: Any
-    k: int | None
-    session_id: str | None
-    options: Mapping[str, Any]
-    trace: Trace
-    callbacks: Any = None
-    level: Annotate = "all"
-    early: Any = None
-    deadline: float | None = None
 
 
 def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:

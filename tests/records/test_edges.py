@@ -74,7 +74,7 @@ def test_descriptions_are_cleaned():
 
 
 END = r"an edge's (source|target|relation) must be a string with at least one character, got"
-DESCRIPTION = r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
+DESCRIPTION = r"edge 'a' → 'b' \(r\) has description .*; pass a string, such as description="
 
 
 @pytest.mark.parametrize(
