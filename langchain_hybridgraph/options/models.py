@@ -16,7 +16,7 @@ from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory_scores import Hotness, Novelty
 from langchain_hybridgraph.options import base
-from langchain_hybridgraph.options.base import GroupOf, OptionGroup, OptionModel, group_field
+from langchain_hybridgraph.options.base import GroupOf, Notation, OptionGroup, OptionModel, group_field, stage_notation
 from langchain_hybridgraph.options.objects import EXPANDERS, PLANNERS, RERANKERS, as_reranker
 from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
@@ -72,30 +72,20 @@ def _sinks(value: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(value)
 
 
-Edges = Annotated[Any, base.Notation("a list of Edge objects, or an InMemoryGraph", _graph)]
-FilterOption = Annotated[
-    Any, base.Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])
-]
-TimeOption = Annotated[
-    Any,
-    base.Notation(
-        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
-    ),
-]
-LanguageOption = Annotated[
-    Any,
-    base.Notation(
-        "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
-    ),
-]
+Edges = Annotated[Any, Notation("a list of Edge objects, or an InMemoryGraph", _graph)]
+FilterOption = Annotated[Any, Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])]
+_TIME_FORM = "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds"
+TimeOption = Annotated[Any, Notation(_TIME_FORM, _time, [{"type": ["string", "number"]}])]
+_LANGUAGE_FORM = "a language such as german, its ISO code, multilingual, cjk or none"
+LanguageOption = Annotated[Any, Notation(_LANGUAGE_FORM, _language, [{"type": "string"}])]
 Labels = Annotated[frozenset[str], BeforeValidator(_labels), PlainSerializer(sorted, when_used="json")]
-FusionOption = Annotated[Any, base.stage_notation("fusion", FUSIONS, fusion_from)]
-TraversalOption = Annotated[Any, base.stage_notation("traversal", TRAVERSALS, traversal_from)]
-ScoreOption = Annotated[Any, base.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
-RerankerOption = Annotated[Any, base.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
-PlannerOption = Annotated[Any, base.stage_notation("planner", PLANNERS, allows_factories=True)]
-ExpanderOption = Annotated[Any, base.stage_notation("expander", EXPANDERS, allows_factories=True)]
-ModeOption = Annotated[Any, base.stage_notation("mode", CHANGES, mode_from)]
+FusionOption = Annotated[Any, stage_notation("fusion", FUSIONS, fusion_from)]
+TraversalOption = Annotated[Any, stage_notation("traversal", TRAVERSALS, traversal_from)]
+ScoreOption = Annotated[Any, stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
+RerankerOption = Annotated[Any, stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
+PlannerOption = Annotated[Any, stage_notation("planner", PLANNERS, allows_factories=True)]
+ExpanderOption = Annotated[Any, stage_notation("expander", EXPANDERS, allows_factories=True)]
+ModeOption = Annotated[Any, stage_notation("mode", CHANGES, mode_from)]
 BudgetOption = Annotated[
     Any, base.parameters_notation("budget", TokenBudget, "an integer ≥ 1, or ", {"type": "integer", "minimum": 1})
 ]
@@ -108,11 +98,11 @@ HotnessOption = Annotated[
 NoveltyOption = Annotated[Any, base.parameters_notation("novelty", Novelty)]
 SourceWeights = Annotated[
     Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],
-    base.Notation("a mapping of vector, keyword, graph and session to numbers ≥ 0", dict),
+    Notation("a mapping of vector, keyword, graph and session to numbers ≥ 0", dict),
 ]
 Roots = Annotated[
     Mapping[str, Sequence[str]],
-    base.Notation(
+    Notation(
         "a mapping such as {memory: [user/memories]}",
         lambda roots: {name: tuple(map(plain_uri, uris)) for name, uris in roots.items()},
     ),
@@ -151,11 +141,11 @@ class TelemetryOptions(OptionGroup):
     'search'
     """
 
-    tracer: Annotated[Any, base.Notation('a tracer: pass opentelemetry.trace.get_tracer("…")', _tracer)] = None
+    tracer: Annotated[Any, Notation('a tracer: pass opentelemetry.trace.get_tracer("…")', _tracer)] = None
     """OpenTelemetry tracer, which receives a span per search and stage."""
-    logger: Annotated[Any, base.Notation("a logger or its name", logger_from)] = None
+    logger: Annotated[Any, Notation("a logger or its name", logger_from)] = None
     """Logger or its name, which receives a line per search."""
-    sinks: Annotated[Sequence[Any], base.Notation("a list of sinks", _sinks)] = ()
+    sinks: Annotated[Sequence[Any], Notation("a list of sinks", _sinks)] = ()
     """Callables that receive every event."""
 
 
