@@ -231,6 +231,7 @@ def test_tenants(tmp_path):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda memory: memory.put(NOTES, "a", "text"), ConfigurationError, "value must be a mapping, got 'text'"),
         (lambda memory: memory.put(NOTES, "a", {"text": {1, 2}}), ValueError, "the value of 'a' in .* must be JSON"),
         (lambda memory: memory.put(NOTES, "a", {"text": float("nan")}), ValueError, "must be JSON"),
         (lambda memory: memory.search(NOTES, filter={"a": {"$in": [1]}}), ValueError, r"'\$in' is not an operator"),

@@ -363,6 +363,7 @@ RAISES = [
     ({"a": {"$ne": ["x"]}}, "is ambiguous", '{"a": {"$not": {"$eq": ["x"]}}}'),
     ({"a": {"not like": "x%"}}, "There are no patterns", '{"a": {"$not_contains": "x"}}'),
     ({"a": {"$regex": "x.*yz"}}, "There are no patterns", '{"a": {"$contains": "yz"}}'),
+    ({"a": {"ge": 5}}, "'ge' on 'a' is not an operator", '{"a": {"$gte": 5}}'),
     ({"a": {"$neq": 5}}, "'$neq' on 'a' is not an operator", '{"a": {"$ne": 5}}'),
     ({"a": {"$gtee": 5}}, "'$gtee' on 'a' is not an operator", 'Did you mean {"a": {"$gte": 5}}?'),
     ({"a": {"$all": ["x", "y"]}}, "'$all' on 'a'", '{"$and": [{"a": {"$contains": "x"}}, {"a": {"$contains": "y"}}]}'),
