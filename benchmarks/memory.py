@@ -24,7 +24,7 @@ from langchain_core.documents import Document
 from speed import medians_ms
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
-from langchain_hybridgraph.options.presets import MODES
+from langchain_hybridgraph.options.models import MODES
 
 KINDS = ("temporal", "single-hop", "multi-hop", "open-domain")
 DEPTHS = (5, 10)

@@ -29,7 +29,7 @@ from _corpus import ReadyEmbeddings, folder, require_sets
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import EntityEdges, GraphRetriever, HybridGraphStore, HybridRetriever, ingest
-from langchain_hybridgraph.options.presets import PRESETS
+from langchain_hybridgraph.options.models import PRESETS
 from langchain_hybridgraph.records import Edge
 
 MULTIHOP = ("hotpotqa_val500", "wiki2_dev200", "musique_train200", "hotpotqa_train100", "musique_train100")

@@ -402,8 +402,9 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     check_number("width", width, ge=NARROWEST)
     check_whole_number("nodes", nodes, 1)
     with needs_extra("a picture", "matplotlib and networkx", "notebook"):
-        import matplotlib  # noqa: F401 - the picture is drawn below
         import networkx as nx
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
     hits = {path_end(hit): hit for hit in result.hits}
     drawn_hits = dict(list(hits.items())[:nodes])
     graph = _graph(drawn_hits.values())
@@ -411,7 +412,11 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     columns = 1 + max((column for column, _ in places.values()), default=0)
     rows = 1 + max((row for _, row in places.values()), default=0)
 
-    figure, axes = _paper(width, rows, columns)
+    figure: Any = Figure((width, ROW * rows + 1.4))  # without pyplot, a figure does not have to be closed
+    FigureCanvasAgg(figure)
+    figure.set_facecolor("none")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.12, columns - 0.12), ylim=(rows - 0.5 + 0.2 / ROW, -0.5 - 1.2 / ROW))
+    axes.set_axis_off()
 
     def write(x: float, y: float, text: str, size: float, **style: Any) -> None:
         axes.annotate(text, (x, y), color=INK, size=size, parse_math=False, **style)
@@ -448,21 +453,7 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     write(0, -0.5 - 1.05 / ROW, heading, HEADING, va="top")
     write(0, -0.5 - 0.72 / ROW, " · ".join([*summary, *warnings_in(result.degraded)]), LABEL, va="top")
     figure._repr_png_ = partial(_png, figure)  # without this, notebooks could show the figure only through pyplot
-    picture: Figure = figure
-    return picture
-
-
-def _paper(width: float, rows: float, columns: int) -> tuple[Any, Any]:
-    """Return a transparent figure and its axes, which count columns and rows."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure: Any = Figure((width, ROW * rows + 1.4))  # without pyplot, a figure does not have to be closed
-    FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(-0.12, columns - 0.12), ylim=(rows - 0.5 + 0.2 / ROW, -0.5 - 1.2 / ROW))
-    axes.set_axis_off()
-    figure.set_facecolor("none")
-    return figure, axes
+    return figure  # type: ignore[no-any-return]
 
 
 def _graph(hits: Iterable[Hit]) -> DiGraph[str]:

@@ -149,7 +149,7 @@ class HybridGraphMemory(base.BaseStore):
 
     def _write(self, puts: Mapping[tuple[Namespace, str], base.PutOp]) -> None:
         """Write and delete items in this order; no two of them have the same namespace and key."""
-        before = {chunk.id: _Stored.of(chunk) for chunk in self.store.get([_id(*key) for key in puts])}
+        before = {chunk.id: _Stored(chunk) for chunk in self.store.get([_id(*key) for key in puts])}
         chunks: list[Chunk] = []
         outdated: set[str] = set()
         places: dict[Namespace, int] = {}
@@ -191,7 +191,7 @@ class HybridGraphMemory(base.BaseStore):
         if before is None and namespace not in places:
             scope = Scope(parse_filter({"stored.namespace": {"$eq": list(namespace)}}), self.store.tenant)
             others = self.store.get(self.store.find(scope)[:1])
-            places[namespace] = _Stored.of(others[0]).fields["order"][0] if others else self._newest
+            places[namespace] = _Stored(others[0]).fields["order"][0] if others else self._newest
         own_id, now = _id(namespace, op.key), time.time()
         ids = [own_id, *(f"{own_id}#{place}" for place in range(1, len(texts)))]
         metadata = {
@@ -225,7 +225,7 @@ class HybridGraphMemory(base.BaseStore):
         """Return the items with these ids, in this order; ``refresh`` postpones their expiry."""
         now = time.time()
         omit = not expired and (self.ttl_config or {}).get("omit_expired", True)
-        items = [_Stored.of(chunk) for chunk in self.store.get(ids)]
+        items = [_Stored(chunk) for chunk in self.store.get(ids)]
         items = [stored for stored in items if not omit or stored.expires_at > now]
         if refresh and (postponed := [stored.postponed(now) for stored in items if stored.fields["ttl"] is not None]):
             self.store.upsert(postponed)
@@ -278,11 +278,11 @@ class _Stored(NamedTuple):
     """An item as it is stored, in the metadata of its first chunk."""
 
     chunk: Chunk
-    fields: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, chunk: Chunk) -> _Stored:
-        return cls(chunk, chunk.metadata["stored"])
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        fields: Mapping[str, Any] = self.chunk.metadata["stored"]
+        return fields
 
     @property
     def id(self) -> str:

@@ -40,7 +40,11 @@ def parse_time(value: Any) -> float:
     if isinstance(value, date):
         return _seconds(datetime.combine(value, time()))
     if isinstance(value, str):
-        return _parse_text(value)
+        stripped = value.strip()
+        seconds = _iso_seconds(stripped) if _BASIC.fullmatch(stripped) else iso_seconds(stripped)
+        if seconds is None:
+            raise ConfigurationError(f"{quote_value(value)} is not a time; {_EXPECTED}")
+        return seconds
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ConfigurationError(f"{quote_value(value)} ({type(value).__name__}) is not a time; {_EXPECTED}")
     number: Any = value
@@ -97,11 +101,3 @@ def _iso_seconds(text: str) -> float | None:
         return _seconds(datetime.fromisoformat(text))
     except ValueError:  # 30 February, minute 61
         return None
-
-
-def _parse_text(text: str) -> float:
-    stripped = text.strip()
-    seconds = _iso_seconds(stripped) if _BASIC.fullmatch(stripped) else iso_seconds(stripped)
-    if seconds is None:
-        raise ConfigurationError(f"{quote_value(text)} is not a time; {_EXPECTED}")
-    return seconds

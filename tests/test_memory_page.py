@@ -7,7 +7,7 @@ import pytest
 
 from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.memory_scores import DECAY
-from langchain_hybridgraph.options.presets import MODES
+from langchain_hybridgraph.options.models import MODES
 from langchain_hybridgraph.search.expansion import traversal_from
 
 PAGE = (Path(__file__).parents[1] / "docs" / "memory.md").read_text(encoding="utf-8")

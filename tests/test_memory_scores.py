@@ -18,7 +18,7 @@ from langchain_hybridgraph.memory_scores import (
     Scoring,
     TimeEvidence,
 )
-from langchain_hybridgraph.options.presets import MODES
+from langchain_hybridgraph.options.models import MODES
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 HOUR, DAY = 3600.0, 86400.0

@@ -164,22 +164,17 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
     ("text", "message"),
     [
         ("retriever: {semantic_wieght: 1}", "retriever_semantic_wieght is not a setting; did you mean retriever_sem"),
-        ("retreiver: {k: 1}", "retreiver is not a setting; did you mean retriever?"),
         ("seed_k: 3", ":1: seed_k is not a setting; did you mean graph_seed_k[?]"),
         ("graph:\n  <<: {kay: 3}", ":1: graph_kay is not a setting; "),
         ("[" * 100_000, ": this is not YAML: maximum recursion depth exceeded"),
-        ("graph: {preset: evidnce}", ":1: graph_preset must be evidence, .*, got 'evidnce'; did you mean 'evidence'"),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode must be .*recency"),
-        ("graph: {traversal: {type: bsf}}", "graph_traversal must be bfs, .*did you mean 'bfs'"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter must be a mapping such as"),
         ("retriever:\n  k: 5\nretriever:\n  tenant: a", ":3: retriever appears twice, first on line 1; set it once"),
-        ("retriever:\n  k: 5\n  k: 6", ":3: retriever_k appears twice, first on line 2"),
         ("graph:\n  max_hops: 3", ":2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: "),
         ("retriever: 5", "retriever is 5; expected a section"),
         ("- retriever_k", "contains .'retriever_k'.; expected lines such as"),
         ("retriever_k:\n  [5", ":2: this is not YAML: expected ',' or ']'"),
         ("store_tenant: 2024-13-01", ": this is not YAML: month must be in"),
-        ("a: !!python/object/apply:os.getcwd []", ":1: this is not YAML: could not determine a constructor"),
     ],
 )
 def test_bad_files(write, text, message):

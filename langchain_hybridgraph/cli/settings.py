@@ -240,19 +240,11 @@ def existing(
     return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
 
 
-def existing_store(
-    index: Path,
-    *,
-    embedding: str | None,
-    tenant: str | None,
-    config: Path | None,
-    read_only: bool = False,
-    embeds: bool = True,
-) -> HybridGraphStore | MilvusStore:
+def existing_store(index: Path, *, read_only: bool = False, **options: Any) -> HybridGraphStore | MilvusStore:
     """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
     if uri := milvus_uri(index):
-        return _open_milvus(uri, embedding, tenant, config, embeds=embeds)
-    return existing(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only, embeds=embeds)
+        return _open_milvus(uri, **options)
+    return existing(index, read_only=read_only, **options)
 
 
 def existing_or_new(

@@ -114,9 +114,9 @@ class Filter(ABC):
     def _matches(self) -> Callable[[Mapping[str, Any]], bool]:
         """Compiled form of :meth:`matches`: a function that returns whether metadata satisfies the filter."""
 
-    @abstractmethod
     def keys(self) -> frozenset[Path]:
         """Return the metadata paths that the filter reads, in the form that :func:`split_key` returns."""
+        return frozenset[Path]().union(*(part.keys() for part in parts_of(self)))
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -197,9 +197,6 @@ class _Combination(Filter):
 
         return matches
 
-    def keys(self) -> frozenset[Path]:
-        return frozenset[Path]().union(*(part.keys() for part in self.parts))
-
     def to_dict(self) -> dict[str, Any]:
         """Return ``{operator: [...]}``, with the operator ``$and`` or ``$or``."""
         return {self._operator: [part.to_dict() for part in self.parts]}
@@ -230,10 +227,6 @@ class Not(Filter):
 
     def __invert__(self) -> Filter:
         return self.part
-
-    def keys(self) -> frozenset[Path]:
-        """Return the paths of the negated filter."""
-        return self.part.keys()
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"$not": {...}}``."""

@@ -6,26 +6,32 @@ in a group, which a retriever takes as an object or a mapping; a call can change
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from langchain_core.retrievers import BaseRetriever
 from pydantic import BeforeValidator, Field, InstanceOf, NonNegativeFloat, PlainSerializer, PrivateAttr, model_validator
 
 from langchain_hybridgraph.chunks import plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.memory_scores import Hotness, Novelty
+from langchain_hybridgraph.memory_scores import Composite, Hotness, Novelty
 from langchain_hybridgraph.options import base
-from langchain_hybridgraph.options.base import GroupOf, OptionGroup, OptionModel, group_field
+from langchain_hybridgraph.options.base import GroupOf, Notation, OptionGroup, OptionModel, group_field, stage_notation
 from langchain_hybridgraph.options.objects import EXPANDERS, PLANNERS, RERANKERS, as_reranker
-from langchain_hybridgraph.options.presets import CHANGES, Preset, mode_from
 from langchain_hybridgraph.records import ALL_TIME, Annotate, Edge
+from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search import scores
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.conversation import HistoryTerms
+from langchain_hybridgraph.search.evidence import LinkEvidence
 from langchain_hybridgraph.search.expansion import TRAVERSALS, Candidates, traversal_from
-from langchain_hybridgraph.search.fusion import FUSIONS, fusion_from
+from langchain_hybridgraph.search.fusion import FUSIONS, Fusion, ReciprocalRankFusion, fusion_from
+from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL
+from langchain_hybridgraph.search.traversals import BFS, Beam, BestFirst, Traversal, WaterCircle
 from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.keyword_engine import Engine
@@ -33,6 +39,100 @@ from langchain_hybridgraph.stores.protocols import HasGraph
 from langchain_hybridgraph.telemetry import check_sink, logger_from
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.times import parse_time
+
+# -- presets of graph search, and modes of memory search --------------------------------------------------------
+
+
+class GraphPreset(NamedTuple):
+    """Graph traversal and graph score that fit together, with related search settings.
+
+    ``keyword_weight`` is that of the search for seeds; None: it depends on the embedding.
+    """
+
+    traversal: Traversal
+    score: scores.GraphScore
+    keyword_weight: float | None = None
+    fusion: Fusion | None = None
+    budget: TokenBudget | None = None
+
+
+Preset = Literal["evidence", "hop_decay", "distance_decay", "propagation", "ring_decay", "beam", "pagerank"]
+PRESETS: Mapping[str, GraphPreset] = MappingProxyType(
+    {
+        "evidence": GraphPreset(LinkEvidence(), scores.NoisyOr()),
+        "hop_decay": GraphPreset(BFS(), scores.HopDecay(score_expanded=False), keyword_weight=0.0),
+        "distance_decay": GraphPreset(
+            BFS(direction="both"), scores.DistanceDecay(), 0.5, ReciprocalRankFusion(), TokenBudget(max_tokens=4096)
+        ),
+        "propagation": GraphPreset(BestFirst(), scores.Propagation()),
+        "ring_decay": GraphPreset(WaterCircle(), scores.RingDecay()),
+        "beam": GraphPreset(Beam(), scores.HopDecay()),
+        "pagerank": GraphPreset(PersonalizedPageRank(direction="both"), scores.NoisyOr()),
+    }
+)
+"""The presets by name."""
+
+
+def own_score(traversal: Traversal) -> scores.GraphScore:
+    """Return the score that a traversal uses if neither a score nor a preset is set.
+
+    For BFS and for custom traversals, the score is HopDecay. Any other traversal uses the score of its preset.
+
+    >>> own_score(LinkEvidence(sources=3)), own_score(BFS(max_hops=1)) == scores.HopDecay()
+    (NoisyOr(strength=1.0), True)
+    """
+    for preset in PRESETS.values():
+        if isinstance(traversal, type(preset.traversal)) and not isinstance(traversal, BFS):
+            return preset.score
+    return scores.HopDecay()
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Settings of a memory search: the weights in a memory's score, and the graph traversal."""
+
+    composite: Composite
+    traversal: Traversal
+
+
+def _mode(
+    *,
+    similarity: float = 0.40,
+    confidence: float = 0.30,
+    recency: float = 0.20,
+    utility: float = 0.10,
+    decay_per_hour: float = 0.05,
+    traversal: Any,
+) -> Mode:
+    return Mode(Composite(similarity, confidence, recency, utility, decay_per_hour), traversal_from(traversal))
+
+
+_belief = partial(_mode, similarity=0.30, confidence=0.45, utility=0.05, decay_per_hour=0.03)
+_agent = partial(_mode, similarity=0.35, confidence=0.20, recency=0.25, utility=0.20)
+_procedural = partial(_mode, confidence=0.40, recency=0.15, utility=0.05, decay_per_hour=0.001)
+CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType(
+    {
+        "general": partial(_mode, traversal=WaterCircle(max_hops=3, direction="both")),
+        "belief_system": partial(_belief, traversal=WaterCircle(max_hops=4, direction="both")),
+        "agent_memory": partial(_agent, traversal=Beam(max_hops=2, direction="both")),
+        "procedural": partial(_procedural, traversal=BFS(max_hops=3, direction="both")),
+    }
+)
+"""Functions that return a mode with some of its values changed, by the name of the mode."""
+MODES: Mapping[str, Mode] = MappingProxyType({name: create() for name, create in CHANGES.items()})
+"""Modes by name. All of them follow edges in both directions."""
+
+
+def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
+    """Return a Mode, or the mode for a name or a mapping of its ``type`` and the values to change.
+
+    Raises ConfigurationError for an unknown name or parameter and for an invalid value.
+
+    >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
+    0.3
+    """
+    return from_config("mode", form, CHANGES, lambda value: isinstance(value, Mode))
+
 
 # -- values that are objects ----------------------------------------------------------------------------------
 
@@ -72,30 +172,20 @@ def _sinks(value: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(value)
 
 
-Edges = Annotated[Any, base.Notation("a list of Edge objects, or an InMemoryGraph", _graph)]
-FilterOption = Annotated[
-    Any, base.Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])
-]
-TimeOption = Annotated[
-    Any,
-    base.Notation(
-        "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds", _time, [{"type": ["string", "number"]}]
-    ),
-]
-LanguageOption = Annotated[
-    Any,
-    base.Notation(
-        "a language such as german, its ISO code, multilingual, cjk or none", _language, [{"type": "string"}]
-    ),
-]
+Edges = Annotated[Any, Notation("a list of Edge objects, or an InMemoryGraph", _graph)]
+FilterOption = Annotated[Any, Notation("a mapping such as {year: {$gte: 2020}}", parse_filter, [{"type": "object"}])]
+_TIME_FORM = "a time such as 2024-05-01 or 2024-05-01T10:00:00Z, or Unix seconds"
+TimeOption = Annotated[Any, Notation(_TIME_FORM, _time, [{"type": ["string", "number"]}])]
+_LANGUAGE_FORM = "a language such as german, its ISO code, multilingual, cjk or none"
+LanguageOption = Annotated[Any, Notation(_LANGUAGE_FORM, _language, [{"type": "string"}])]
 Labels = Annotated[frozenset[str], BeforeValidator(_labels), PlainSerializer(sorted, when_used="json")]
-FusionOption = Annotated[Any, base.stage_notation("fusion", FUSIONS, fusion_from)]
-TraversalOption = Annotated[Any, base.stage_notation("traversal", TRAVERSALS, traversal_from)]
-ScoreOption = Annotated[Any, base.stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
-RerankerOption = Annotated[Any, base.stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
-PlannerOption = Annotated[Any, base.stage_notation("planner", PLANNERS, allows_factories=True)]
-ExpanderOption = Annotated[Any, base.stage_notation("expander", EXPANDERS, allows_factories=True)]
-ModeOption = Annotated[Any, base.stage_notation("mode", CHANGES, mode_from)]
+FusionOption = Annotated[Any, stage_notation("fusion", FUSIONS, fusion_from)]
+TraversalOption = Annotated[Any, stage_notation("traversal", TRAVERSALS, traversal_from)]
+ScoreOption = Annotated[Any, stage_notation("score", scores.GRAPH_SCORES, scores.graph_score_from)]
+RerankerOption = Annotated[Any, stage_notation("reranker", RERANKERS, as_reranker, allows_factories=True)]
+PlannerOption = Annotated[Any, stage_notation("planner", PLANNERS, allows_factories=True)]
+ExpanderOption = Annotated[Any, stage_notation("expander", EXPANDERS, allows_factories=True)]
+ModeOption = Annotated[Any, stage_notation("mode", CHANGES, mode_from)]
 BudgetOption = Annotated[
     Any, base.parameters_notation("budget", TokenBudget, "an integer ≥ 1, or ", {"type": "integer", "minimum": 1})
 ]
@@ -108,11 +198,11 @@ HotnessOption = Annotated[
 NoveltyOption = Annotated[Any, base.parameters_notation("novelty", Novelty)]
 SourceWeights = Annotated[
     Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],
-    base.Notation("a mapping of vector, keyword, graph and session to numbers ≥ 0", dict),
+    Notation("a mapping of vector, keyword, graph and session to numbers ≥ 0", dict),
 ]
 Roots = Annotated[
     Mapping[str, Sequence[str]],
-    base.Notation(
+    Notation(
         "a mapping such as {memory: [user/memories]}",
         lambda roots: {name: tuple(map(plain_uri, uris)) for name, uris in roots.items()},
     ),
@@ -151,11 +241,11 @@ class TelemetryOptions(OptionGroup):
     'search'
     """
 
-    tracer: Annotated[Any, base.Notation('a tracer: pass opentelemetry.trace.get_tracer("…")', _tracer)] = None
+    tracer: Annotated[Any, Notation('a tracer: pass opentelemetry.trace.get_tracer("…")', _tracer)] = None
     """OpenTelemetry tracer, which receives a span per search and stage."""
-    logger: Annotated[Any, base.Notation("a logger or its name", logger_from)] = None
+    logger: Annotated[Any, Notation("a logger or its name", logger_from)] = None
     """Logger or its name, which receives a line per search."""
-    sinks: Annotated[Sequence[Any], base.Notation("a list of sinks", _sinks)] = ()
+    sinks: Annotated[Sequence[Any], Notation("a list of sinks", _sinks)] = ()
     """Callables that receive every event."""
 
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id
 from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments
 from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.display import explain_result
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.threads import lane_of
@@ -216,8 +217,6 @@ class AdvancedRetriever(base.ObservedRetriever, ConversationFields):
 
         For a retriever that does not report how it found its Documents, only their ranks are listed.
         """
-        from langchain_hybridgraph.display import explain_result
-
         return explain_result(self.retrieve_with_context(query, conversation_history, k, **options))
 
     def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationSearch:

@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAt
 from langchain_hybridgraph import telemetry as events
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.display import fields_table
+from langchain_hybridgraph.display import explain_result, fields_table
 from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
@@ -438,8 +438,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def explain(self, query: str | None, k: int | None = None, **options: Unpack[CallSettings]) -> str:
         """Explain the answer of :meth:`retrieve` in words. For an existing answer, use ``display.explain_result``."""
-        from langchain_hybridgraph.display import explain_result
-
         return explain_result(self.retrieve(query, k, **options))
 
     @property

@@ -9,8 +9,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options
-from langchain_hybridgraph.options.models import GraphFields
-from langchain_hybridgraph.options.presets import PRESETS, GraphPreset, own_score
+from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphPreset, own_score
 from langchain_hybridgraph.records import check_texts
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.context import Pipeline, TokenBudget
@@ -33,7 +32,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     ``preset`` selects a combination of traversal and score, usually that of a published system. ``graph`` can combine
     any ``traversal`` with any ``score``. If only a traversal is set, its default score is used
-    (:func:`~langchain_hybridgraph.options.presets.own_score`).
+    (:func:`~langchain_hybridgraph.options.models.own_score`).
 
     Without edges, the answer is the same as from a hybrid search, and ``degraded`` contains ``no-graph-store``.
 

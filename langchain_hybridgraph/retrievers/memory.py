@@ -19,9 +19,8 @@ from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_a
 from langchain_hybridgraph.memory_scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
 from langchain_hybridgraph.options.arguments import MEMORY_ONLY, Options
 from langchain_hybridgraph.options.base import check_value
-from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
+from langchain_hybridgraph.options.models import MODES, MemoryFields, MemoryOptions, Mode, mode_from
 from langchain_hybridgraph.options.objects import session_in
-from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.retrievers.base import PreparedSearch, TextsOfCalls
 from langchain_hybridgraph.retrievers.graph import GraphRetriever

@@ -113,7 +113,7 @@ class DocumentMemory(EmbeddedMemory):
         >>> store.memory.mode
         'procedural'
         """
-        from langchain_hybridgraph.options.presets import mode_from
+        from langchain_hybridgraph.options.models import mode_from
 
         if mode is not None:
             mode_from(mode)

@@ -173,24 +173,6 @@ def test_the_requested_split(docs, tmp_path, split, parents, chunks):
     assert (report["parents"], report["chunks"]) == (parents, chunks)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("ingest", "x", "--split", "parent_child"),
-            "'--split': 'parent_child' is not one of 'flat', 'parent-child', 'none'",
-        ),
-        (("search", "x", "-k", "three"), "'--top-k': must be a valid integer ("),
-        (("stats", "--index", "."), ". contains no index: check the path, or create an index with hybridgraph ingest"),
-    ],
-)
-def test_messages_about_arguments(arguments, message):
-    """Messages about wrong arguments are written in the words of the command line."""
-    done = hybridgraph(*arguments)
-    assert done.exit_code == 2
-    assert message in done.stderr
-
-
 def test_the_requested_edges(docs, tmp_path):
     """--edges selects the edge builders, and --edges none creates no edges."""
 
@@ -260,12 +242,6 @@ def test_a_search_without_hits_succeeds(read_index):
     done = hybridgraph("search", "part", "--index", read_index, "--filter", '{"price": 999}')
     assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "nothing found")
     assert 'filter-matches-nothing: no text in scope meets {"price": {"$eq": 999}}' in " ".join(done.stdout.split())
-
-
-@pytest.mark.parametrize("question", ['C++ AND (" OR *', "", "   ", "x" * 100_000, "naïve Σ 数据"])
-def test_no_question_is_an_error(read_index, question):
-    """Any string is a valid question, including operators, blanks and very long texts."""
-    assert hybridgraph("search", "--index", read_index, "--", question).exit_code == 0
 
 
 # -- output --------------------------------------------------------------------------------------------
@@ -463,12 +439,10 @@ def test_a_warning_is_one_line(index):
     ("arguments", "code", "message"),
     [
         (["search", "x", "--index", "INDEX", "--filter", "{year: 2020}"], 2, "--filter is not JSON"),
-        (["search", "x", "--index", "INDEX", "--filter", '{"year": {"$near": 1}}'], 2, "$near"),
         (["search", "x", "--index", "INDEX", "-k", "-1"], 2, "-k"),
         (["search", "x", "--index", "INDEX", "--tenant", "a"], 2, "was made without tenants"),
         (["search", "x"], 2, "no index was given: pass --index, or set HYBRIDGRAPH_STORE_PATH, or store_path in"),
         (["search", "--index", "INDEX"], 2, "QUERY"),
-        (["search", "x", "--index", "FILES"], 2, "contains no index"),
         (["stats", "--index", "milvus://db"], 2, "ingest, search, find, delete and migrate work on stores in Milvus"),
         (["search", "x", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
         (["delete", "--index", "INDEX"], 2, "--document"),
@@ -477,7 +451,6 @@ def test_a_warning_is_one_line(index):
         (["ingest", "docs/*.md", "--index", "INDEX"], 2, "write docs/*.md without quotes"),
         (["ingest", "FILES", "--index", "NOWHERE", "--embedding", "LSA"], 2, "write --embedding lsa"),
         (["ingest", "FILES", "--index", "FILES"], 2, "is not empty"),
-        (["ingest", "FILES/guide.md", "--index", "INDEX", "--split", "semantic"], 2, "--split"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "sequence,links2"], 2, "links2"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--edges", "[auto]"], 2, "--edges is not JSON"),
         (["ingest", "FILES/guide.md", "--index", "INDEX", "--embedding", "tests.cli.test_app:other_model"], 2, "lsa"),
@@ -485,6 +458,8 @@ def test_a_warning_is_one_line(index):
         (["ingest", "FILES/image.png", "--index", "INDEX"], 1, "not text"),
         (["ingest", "FILES/bad.jsonl", "--index", "INDEX"], 1, "bad.jsonl: line 2"),
         (["ingest", "FILES/empty", "--index", "INDEX"], 1, "nothing was read"),
+        (["ingest", "FILES", "--split", "parent_child"], 2, "is not one of 'flat', 'parent-child', 'none'"),
+        (["search", "x", "-k", "three"], 2, "'--top-k': must be a valid integer ("),
         (["serch", "x"], 2, "serch"),
         (["mcp", "--index", "INDEX", "--tokens", "tokens.json"], 2, "--tokens is for clients that connect over HTTP"),
         (["mcp", "--index", "NOWHERE"], 2, "contains no index"),

@@ -96,8 +96,8 @@ def test_a_size_that_cannot_be_drawn(size):
         draw(answer(), **size)
 
 
-def test_without_matplotlib(monkeypatch):
-    """The error without matplotlib names the extra to install."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_without_its_libraries(monkeypatch):
+    """The error without networkx names the extra to install."""
+    monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(MissingExtraError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
         draw(answer())

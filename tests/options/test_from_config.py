@@ -21,7 +21,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.memory_scores import Hotness, Novelty
 from langchain_hybridgraph.options.base import OptionGroup, groups_of
-from langchain_hybridgraph.options.presets import mode_from
+from langchain_hybridgraph.options.models import mode_from
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms

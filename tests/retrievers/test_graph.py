@@ -13,8 +13,7 @@ from langchain_text_splitters import CharacterTextSplitter
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.options.models import GraphOptions
-from langchain_hybridgraph.options.presets import PRESETS
+from langchain_hybridgraph.options.models import PRESETS, GraphOptions
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.search.expansion import TRAVERSALS

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.filters.expressions import by_meta
-from langchain_hybridgraph.options.presets import MODES
+from langchain_hybridgraph.options.models import MODES
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.traversals import BFS
 from tests.support.samples.clock import NOW, stop_the_clock

@@ -25,8 +25,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import RetrievalError
-from langchain_hybridgraph.options.models import GraphOptions, SelectionOptions
-from langchain_hybridgraph.options.presets import PRESETS
+from langchain_hybridgraph.options.models import PRESETS, GraphOptions, SelectionOptions
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
 from langchain_hybridgraph.search import pipeline

@@ -162,27 +162,20 @@ async def test_openapi_lists_the_statuses_of_each_route(client):
 
 BAD = {
     "no JSON": (b'{"query":', 422, "the body is not JSON"),
-    "a list": (b"[1]", 422, "the body must be a JSON object"),
     "no body": (b"", 422, "the body must be a JSON object"),
     "deep nesting": (b"[" * 100_000, 422, "parsing the body"),
-    "a huge integer": (b'{"k": ' + b"1" * 5_000 + b"}", 422, "parsing the body"),
     "a body that is not UTF-8": (b'{"query": "\xff"}', 422, "parsing the body"),
     "unknown option": ({"semantic_wieght": 1}, 422, "did you mean 'semantic_weight'?"),
     "unknown option of a group": ({"retriever": "graph", "graph": {"sed_k": 3}}, 422, "did you mean 'seed_k'?"),
     "unknown retriever": ({"retriever": "grahp"}, 422, "did you mean 'graph'?"),
-    "unknown traversal": ({"retriever": "graph", "graph": {"traversal": "bsf"}}, 422, "did you mean 'bfs'?"),
     "k of a billion": ({"k": 10**9}, 422, "k must be at most 100 here, got 1000000000"),
     "too many candidates": ({"selection": {"overfetch": 10**9}}, 422, "overfetch must be at most 100"),
     "a negative k": ({"k": -1}, 422, "k must be an integer ≥ 0"),
-    "a number as text": ({"k": "3"}, 422, "k must be an integer ≥ 0, got '3'"),
     "a wrong filter": ({"filter": {"year": {"$foo": 1}}}, 422, "'$foo' on 'year' is not an operator"),
     "a function as a counter": ({"selection": {"budget": {"counter": "os:system"}}}, 422, "counter must be a function"),
     "a wrong vector": ({"vector": ["a"]}, 422, "vector"),
     "a vector of another width": ({"vector": [1.0]}, 422, '"path": ["vector"]'),
-    "no roots": ({"retriever": "hierarchical", "tree": {"roots": None}}, 422, "roots must be a mapping"),
     "roots that are no list": ({"retriever": "hierarchical", "tree": {"roots": {"a": 5}}}, 422, "got {'a': 5}"),
-    "no weights": ({"retriever": "memory", "memory": {"source_weights": None}}, 422, "must be a mapping"),
-    "a query that is no text": ({"query": ["a"]}, 422, "string"),
     "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
     "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
     "another tenant": ({"tenant": "other"}, 403, "the token does not allow this request"),
@@ -194,18 +187,15 @@ BAD = {
     "a group of another retriever": ({"graph": {}}, 422, 'add {\\"retriever\\": \\"graph\\"}'),
     "a name of another library": ({"top_k": 3}, 422, 'write {\\"k\\": 3}'),
     "a misspelt query": ({"querry": "cats"}, 422, "did you mean 'query'?"),
-    "a misspelt retriever": ({"retriver": "graph"}, 422, "did you mean 'retriever'?"),
-    "no budget": ({"max_tokens": 0}, 422, '"path": ["max_tokens"]'),
     "a weight above 1": ({"semantic_weight": 7}, 422, '"path": ["semantic_weight"]'),
     "no history": ({"retriever": "advanced", "conversation_history": "junk"}, 422, '"path": ["conversation_history"]'),
     "a target that does not exist": ({"retriever": "hierarchical", "target_uri": "x"}, 422, '"path": ["target_uri"]'),
-    "a target that is not a string": ({"retriever": "hierarchical", "target_uri": 5}, 422, '"path": ["target_uri"]'),
     "a number of a group": ({"selection": {"budget": {"max_tokens": 0}}}, 422, '"path": ["selection", "budget"]'),
 }
 
 
 ONLY_SEARCH = {  # errors of the search itself
-    *("a vector of another width", "a wrong session", "no budget", "a weight above 1", "no history"),
+    *("a vector of another width", "a wrong session", "a weight above 1", "no history"),
     "a target that does not exist",
 }
 

@@ -66,6 +66,7 @@ async def test_the_tools_are_described(server):
     assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == READING
     assert [name for name, tool in tools.items() if tool.annotations.destructive_hint] == ["forget"]
     assert all(tool.description for tool in tools.values())
+    assert [name for name, tool in tools.items() if tool.input_schema["additionalProperties"] is not False] == []
 
 
 async def test_search_and_read(server):
@@ -84,16 +85,6 @@ async def test_search_and_read(server):
         assert last == f"--- end of data {number} ---"
         assert SCRIPT in "\n".join(lines)
     assert first != again.splitlines()[0]
-
-
-async def test_a_misspelt_argument_is_refused(server):
-    """An argument that a tool does not have, such as a misspelt filter, is an error and not ignored."""
-    async with Client(server) as client:
-        tools = (await client.list_tools()).tools
-        refused = await client.call_tool("search", {"query": "cats", "filtre": {"source": "dogs.md"}})
-    assert [tool.name for tool in tools if tool.input_schema["additionalProperties"] is not False] == []
-    assert refused.is_error
-    assert "filtre" in text_of(refused)
 
 
 async def test_memories(server):
@@ -126,7 +117,6 @@ async def test_resources(server):
     ("tool", "arguments", "message"),
     [
         ("search", {"query": "cat", "k": 10**9}, r"^k must be an integer .*100.*, got 1000000000$"),
-        ("search", {"query": "cat", "k": "many"}, r"^k must be an integer .*100.*, got 'many'$"),
         ("search", {"query": "cat", "kk": 3}, "^search has no argument 'kk'; .*it takes query, k and filter$"),
         ("search", {"query": "cat", "filter": "a"}, "^filter: .* dictionary, got 'a'$"),
         ("search", {"query": "cat", "filter": {"a": {"$like": "b"}}}, r"\$contains"),
