@@ -140,12 +140,10 @@ class Chunk(Serializable):
     @property
     def document(self) -> str:
         """Id of the document that the chunk belongs to."""
-        if self.document_id is not None:
-            return self.document_id
-        document_id = self.metadata.get("document_id")
-        if document_id is None:
-            document_id = self.metadata.get("source")
-        return self.id if document_id is None else str(document_id)
+        for id in (self.document_id, self.metadata.get("document_id"), self.metadata.get("source")):
+            if id is not None:
+                return str(id)
+        return self.id
 
     @property
     def content(self) -> tuple[str, str]:
@@ -162,11 +160,8 @@ class Chunk(Serializable):
     @property
     def own_metadata(self) -> dict[str, Any]:
         """Metadata without the ids that some stores add to them."""
-        return {
-            key: value
-            for key, value in self.metadata.items()
-            if key not in ("_id", "pk") and (key != "id" or str(value) != self.id)
-        }
+        ids = ("_id", "pk", "id") if str(self.metadata.get("id")) == self.id else ("_id", "pk")
+        return {key: value for key, value in self.metadata.items() if key not in ids}
 
     @property
     def headings(self) -> str:
@@ -220,20 +215,14 @@ def is_valid(valid_from: float | None, valid_until: float | None, as_of: float |
 
 def begin_of(metadata: Mapping[str, Any]) -> float:
     """Return the start of a chunk's validity, or −∞ if it has none."""
-    return _time(metadata.get("valid_from"), parse_time, -math.inf)
+    start = _read(metadata, "valid_from", parse_time)
+    return -math.inf if start is None else float(start)
 
 
 def end_of(metadata: Mapping[str, Any]) -> float:
     """Return the end of a chunk's validity, or ∞ if it has none."""
-    return _time(metadata.get("valid_until"), parse_end, math.inf)
-
-
-def _time(value: Any, parse: Callable[[Any], float], unset: float) -> float:
-    try:
-        return unset if value is None else parse(value)
-    except ValueError:
-        # A value that is not a time is ignored.
-        return unset
+    end = _read(metadata, "valid_until", parse_end)
+    return math.inf if end is None else float(end)
 
 
 # Metadata of chunks: known keys and storable values.
@@ -270,8 +259,8 @@ class ParsedMetadata(NamedTuple):
         (86400.0, None, 0.9, None)
         """
         parsed_metadata = cls(*(_read(metadata, key, read) for key, read in _KEYS.items()))
-        if parsed_metadata.never_valid:
-            _warn_once("valid_until before valid_from", _never_valid(metadata))
+        if contradiction := _contradiction(metadata, parsed_metadata):
+            _warn_once("valid_until before valid_from", contradiction)
         return parsed_metadata
 
     @classmethod
@@ -284,18 +273,12 @@ class ParsedMetadata(NamedTuple):
         """
         labels = metadata.get("labels")
         if not isinstance(labels, str | list | tuple | set | frozenset | None):
-            raise ConfigurationError(
-                f"labels: {quote_value(labels)} is not a list of strings; write [{quote_value(labels)}]"
-            )
+            value = quote_value(labels)
+            raise ConfigurationError(f"labels: {value} is not a list of strings; write [{value}]")
         parsed_metadata = cls(*(_read(metadata, key, read, is_strict=True) for key, read in _KEYS.items()))
-        if parsed_metadata.never_valid:
-            raise ConfigurationError(_never_valid(metadata))
+        if contradiction := _contradiction(metadata, parsed_metadata):
+            raise ConfigurationError(contradiction)
         return parsed_metadata
-
-    @property
-    def never_valid(self) -> bool:
-        """Whether the end of validity is before its start."""
-        return self.valid_from is not None and self.valid_until is not None and self.valid_until < self.valid_from
 
 
 LONGEST_TITLE = 500
@@ -330,14 +313,8 @@ def metadata_json(metadata: Mapping[str, Any], id: str) -> str:
     """Return a chunk's metadata as JSON for a store; raise TypeError for a value that cannot be stored."""
     try:
         return json.dumps(_storable_value(metadata, "", 0), separators=(",", ":"))
-    except ValueError as error:  # raised for an integer with more than 4,300 digits
+    except ValueError as error:  # also raised for an integer with more than 4,300 digits
         raise not_storable(repr(id), str(error)) from error
-    except _NotStorableError as error:
-        raise not_storable(repr(id), str(error)) from None
-
-
-class _NotStorableError(Exception):
-    """Raised for a value in the metadata that cannot be stored."""
 
 
 def not_storable(whose: str, why: str) -> TypeError:
@@ -357,14 +334,12 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:  # noqa: PLR0911 
     if type(value) in _SCALARS:
         return value
     if depth > MOST_NESTED:
-        raise _NotStorableError(
-            f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself"
-        )
+        raise ValueError(f"{quote_value(path[:40])}… is nested more than {MOST_NESTED} levels deep or contains itself")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 where = f" in {quote_value(path)}" if path else ""
-                raise _NotStorableError(f"the key {reprlib.repr(key)}{where} is not a string")
+                raise ValueError(f"the key {reprlib.repr(key)}{where} is not a string")
         return {key: _storable_value(item, f"{path}.{key}" if path else key, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_storable_value(item, f"{path}[{place}]", depth + 1) for place, item in enumerate(value)]
@@ -382,7 +357,7 @@ def _storable_value(value: Any, path: str, depth: int) -> Any:  # noqa: PLR0911 
         if isinstance(value, np.datetime64) and isinstance(plain, int):  # nanoseconds, which Python's datetime lacks
             plain = value.astype("datetime64[us]").item()
         return _storable_value(plain, path, depth + 1)
-    raise _NotStorableError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
+    raise ValueError(f"{quote_value(path)} contains {reprlib.repr(value)} ({type(value).__name__})")
 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -488,7 +463,10 @@ def _warn_once(key: str, message: str) -> None:
         logger.warning("%s", message)
 
 
-def _never_valid(metadata: Mapping[str, Any]) -> str:
+def _contradiction(metadata: Mapping[str, Any], parsed: ParsedMetadata) -> str:
+    """Return a message if the end of validity is before its start, otherwise ""."""
+    if parsed.valid_from is None or parsed.valid_until is None or parsed.valid_from <= parsed.valid_until:
+        return ""
     first, last = metadata["valid_from"], metadata["valid_until"]
     return (
         f"valid_until ({quote_value(last)}) is before valid_from ({quote_value(first)}), so the text "

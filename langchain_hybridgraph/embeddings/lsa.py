@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import re
@@ -12,7 +11,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_matrix
 
+    Floats = NDArray[np.float32]
+
 
 # First character of a topic's name. No word of a text begins with it.
 TOPIC = "#"
@@ -38,7 +39,7 @@ COMMON = f"{TOPIC}common"
 _LONGEST = 5  # number of words of the longest phrases in the tables
 
 
-@functools.cache
+@cache
 def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
     """Map each word and phrase of a language, as its analyzer returns them, to its topics.
 
@@ -63,22 +64,15 @@ def topics_of_words(language: str) -> Mapping[str, tuple[str, ...]]:
         names = path.split("/")
         ours = tuple([TOPIC + name for name in names])
         for phrase in (names[-1], *phrases.split()):
-            key = keys.get(phrase)
-            if key is None:
-                key = keys[phrase] = analyzer.joined_words(phrase.replace("_", " "))
-            topics[key] = topics[key] + ours if key in topics else ours
+            if phrase not in keys:
+                keys[phrase] = analyzer.joined_words(phrase.replace("_", " "))
+            topics[keys[phrase]] = topics.get(keys[phrase], ()) + ours
     for phrase, key in keys.items():
         if "+" in phrase:
             for word in key.split():
-                theirs = topics.get(word)
-                if theirs and COMMON not in theirs:
-                    topics[key] += theirs
+                theirs = topics.get(word, ())
+                topics[key] += () if COMMON in theirs else theirs
     return MappingProxyType({key: tuple(dict.fromkeys(names)) for key, names in topics.items()})
-
-
-@functools.cache
-def _sizes(language: str) -> Counter[str]:
-    return Counter(topic for topics in topics_of_words(language).values() for topic in topics)
 
 
 def specificity(topic: str, word: str, language: str) -> float:
@@ -92,10 +86,15 @@ def specificity(topic: str, word: str, language: str) -> float:
     >>> specificity("#instrument", "piano", "english") > specificity("#music", "piano", "english")
     True
     """
-    sizes = _sizes(language)
     if word == Analyzer(language).joined_words(topic.removeprefix(TOPIC).replace("_", " ")):
         return 1.0
+    sizes = _sizes(language)
     return 1 - math.log(sizes[topic]) / math.log(max(sizes.values()))
+
+
+@cache
+def _sizes(language: str) -> Counter[str]:
+    return Counter(chain.from_iterable(topics_of_words(language).values()))
 
 
 def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
@@ -114,9 +113,6 @@ def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
                 break
         start += size
 
-
-if TYPE_CHECKING:
-    Floats = NDArray[np.float32]
 
 DIMENSIONS = 200
 MOST_TEXTS, MOST_WORDS = 100_000, 100_000
@@ -255,8 +251,7 @@ class LSAModel:
         """Return one vector per text; see :meth:`vectors`."""
         if 0 < len(texts) <= _FEW:
             return list(map(self.embed_query, texts))
-        vectors: list[list[float]] = self.vectors(texts).tolist()
-        return vectors
+        return list(self.vectors(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question, or zeros if the question has no known word. Raises NotFittedError."""
@@ -303,15 +298,13 @@ class LSAModel:
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
         columns, term_counts, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], [0]
-        for part in ordered_map(partial(_indexed_terms, self.language, has_topics), slices):
-            terms, term_places, counts_of_terms, lengths_of_texts = part
+        parts = ordered_map(partial(_indexed_terms, self.language, has_topics), slices)
+        for terms, term_places, counts_of_terms, lengths_of_texts in parts:
             columns.append(np.fromiter(map(words.__getitem__, terms), np.int32, len(terms))[term_places])
             term_counts.append(counts_of_terms)
             lengths += lengths_of_texts
-        places = np.concatenate(columns)
-        counts = csr_matrix(
-            (np.concatenate(term_counts), places, np.cumsum(lengths)), shape=(len(texts), len(words) + 1)
-        )
+        content = np.concatenate(term_counts), np.concatenate(columns), np.cumsum(lengths)
+        counts = csr_matrix(content, shape=(len(texts), len(words) + 1))
         counts.sum_duplicates()
         return counts
 
@@ -319,8 +312,7 @@ class LSAModel:
     def _model(self) -> _FittedModel:
         if self._fitted is None:
             raise NotFittedError(
-                "LSAEmbeddings has not been fitted to any texts: call .fit(texts) first, or use "
-                "LSAEmbeddings.load(path); a HybridGraphStore fits it to the first texts that are added"
+                "LSAEmbeddings is not fitted; call .fit(texts) or .load(path), or add texts to a store"
             )
         return self._fitted
 
@@ -331,9 +323,9 @@ class LSAModel:
         model = self._model
         content: dict[str, Any] = {
             "version": np.int64(_VERSION),
-            "analyzer": _as_bytes(self._analyzer.name),
+            "analyzer": np.frombuffer(self._analyzer.name.encode(), np.uint8),
             "texts": np.int64(model.texts),
-            "words": _as_bytes("\n".join(model.words)),
+            "words": np.frombuffer("\n".join(model.words).encode(), np.uint8),
             "vectors": model.halves,
         }
         path = Path(path)
@@ -363,18 +355,17 @@ class LSAModel:
                 return cls._from(content)
         except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, NotImplementedError) as error:
             name = path if isinstance(path, str | Path) else path.name
-            raise StoreError(
-                f"{name} is not a readable LSA model ({error}): replace it with LSAEmbeddings().fit(texts).save(path)"
-            ) from error
+            advice = "replace it with LSAEmbeddings().fit(texts).save(path)"
+            raise StoreError(f"{name} is not a readable LSA model ({error}): {advice}") from error
 
     @classmethod
     def _from(cls, content: Mapping[str, Any]) -> Self:
-        version, made_by = int(content["version"]), _as_text(content["analyzer"])
+        version, made_by = int(content["version"]), content["analyzer"].tobytes().decode()
         loaded = cls(language=made_by.partition("/")[0])
         ours = loaded._analyzer.name
         if (version, made_by) != (_VERSION, ours):
             raise ValueError(f"it has format {version} and analyzer {made_by}, expected {_VERSION} and {ours}")
-        words = _WordColumns(_as_text(content["words"]).split("\n") if len(content["words"]) else [])
+        words = _WordColumns(content["words"].tobytes().decode().split("\n") if len(content["words"]) else [])
         halves = content["vectors"]
         if halves.shape != (len(words), DIMENSIONS) or halves.dtype != np.float16:
             raise ValueError(f"it has {len(words)} words, but {halves.dtype} vectors of shape {halves.shape}")
@@ -386,8 +377,8 @@ def _indexed_terms(
     language: str, has_topics: bool, texts: Sequence[str]
 ) -> tuple[list[str], NDArray[np.int32], Floats, list[int]]:
     """Return the distinct terms, the index and count of each term text by text, and the number of terms per text."""
-    analyzer, terms, places, lengths = Analyzer(language), _GrowingVocabulary(), array("i"), list[int]()
-    counts = array("f")
+    analyzer, terms, lengths = Analyzer(language), _GrowingVocabulary(), list[int]()
+    places, counts = array("i"), array("f")
     for text in texts:
         text_terms, term_counts = _terms(analyzer, has_topics, text)
         places.extend(map(terms.__getitem__, text_terms))
@@ -503,11 +494,3 @@ def _damped(counts: Floats) -> Floats:
 def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def _as_bytes(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode("utf-8"), np.uint8)
-
-
-def _as_text(content: NDArray[np.uint8]) -> str:
-    return content.tobytes().decode("utf-8")

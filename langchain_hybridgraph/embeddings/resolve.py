@@ -102,8 +102,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
-        vectors: list[list[float]] = self.vectors(texts).tolist()
-        return vectors
+        return list(self.vectors(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question. Raises ModelUnavailableError."""
@@ -182,14 +181,11 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     """
     if isinstance(spec, Embeddings):
         if options:
-            raise ConfigurationError(
-                f"options {sorted(options)} are for a factory, but an Embeddings object was passed"
-            )
+            raise ConfigurationError(f"options {sorted(options)} are for a factory, but an object was passed")
         return spec
     if not isinstance(spec, str):
-        raise ConfigurationError(
-            f"embedding {quote_value(spec)} has the type {type(spec).__name__}; expected {_EXPECTED}"
-        )
+        kind = type(spec).__name__
+        raise ConfigurationError(f"embedding {quote_value(spec)} has the type {kind}; expected {_EXPECTED}")
     name = choose_embedding(spec)[0]
     if name == "lsa":
         options = {"language": language, **options}
@@ -198,9 +194,8 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     else:
         embedding = call_factory("embedding", name, options)
     if not isinstance(embedding, Embeddings):
-        raise ConfigurationError(
-            f"embedding {name!r} returned a {type(embedding).__name__}; it must return a LangChain Embeddings object"
-        )
+        kind = type(embedding).__name__
+        raise ConfigurationError(f"embedding {name!r} returned a {kind}; it must return a LangChain Embeddings object")
     return embedding
 
 
@@ -216,14 +211,13 @@ def default_embedding(made_with: str | None, path: Path | None, *, is_needed: bo
     """
     if made_with is None:
         return "lsa"
-    if made_with not in _BUILT_IN:
-        if not is_needed:
-            return NoEmbeddings(made_with)
-        raise EmbeddingMismatchError(
-            f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
-            "pass it as embedding=…"
-        )
-    return made_with
+    if made_with in _BUILT_IN:
+        return made_with
+    if not is_needed:
+        return NoEmbeddings(made_with)
+    raise EmbeddingMismatchError(
+        f"{path} was made with the embedding {made_with!r}, which has no name that creates it: pass it as embedding=…"
+    )
 
 
 def choose_embedding(spec: str = "auto") -> tuple[str, str]:
@@ -265,8 +259,7 @@ def embedding_name(embedding: Embeddings) -> str:
     for name, kind in _BUILT_IN.items():
         if isinstance(embedding, kind):
             return name
-    behind = getattr(embedding, "underlying_embeddings", None)
-    if isinstance(behind, Embeddings):
+    if isinstance(behind := getattr(embedding, "underlying_embeddings", None), Embeddings):
         return embedding_name(behind)
     path = f"{type(embedding).__module__}.{type(embedding).__qualname__}"
     values = (getattr(embedding, attribute, None) for attribute in _MODEL_ATTRIBUTES)

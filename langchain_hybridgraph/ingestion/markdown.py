@@ -27,8 +27,9 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
 def front_matter_end(text: str) -> int:
     """Return the offset at which the text after the front matter begins, or 0 if there is no front matter."""
-    match = _match(text)
-    return match.end() if match else 0
+    match = _FRONT_MATTER.match(text)
+    is_valid = match and len(match["head"]) <= _LONGEST_FRONT_MATTER and _FIELD.search(match["head"])
+    return match.end() if match and is_valid else 0
 
 
 def front_matter(text: str) -> dict[str, Any]:
@@ -39,21 +40,13 @@ def front_matter(text: str) -> dict[str, Any]:
     """
     import yaml
 
-    match = _match(text)
-    if match is None:
-        return {}
+    match = _FRONT_MATTER.match(text, 0, front_matter_end(text))
     try:
-        fields = yaml.load(match["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        fields = yaml.load(match["head"] if match else "", Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     plain = {str(name): _plain(value) for name, value in fields.items()} if isinstance(fields, dict) else {}
     return {name: value for name, value in plain.items() if value is not None}
-
-
-def _match(text: str) -> re.Match[str] | None:
-    match = _FRONT_MATTER.match(text)
-    is_short = match is not None and len(match["head"]) <= _LONGEST_FRONT_MATTER
-    return match if match and is_short and _FIELD.search(match["head"]) else None
 
 
 def _plain(value: Any) -> Any:
@@ -207,6 +200,7 @@ class _Heading(NamedTuple):
     text: str
 
 
+@lru_cache(maxsize=8)  # which does not recognise equal calls that pass arguments differently
 def outline(text: str, *, headings: bool = True) -> Outline:
     """Return the structure of a Markdown text. With ``headings=False``, the full text is one section without anchors.
 
@@ -221,12 +215,6 @@ def outline(text: str, *, headings: bool = True) -> Outline:
     >>> structure.links
     ((35, Link(kind='path', target='b.md')),)
     """
-    return _outline(text, headings)
-
-
-@lru_cache(maxsize=8)
-def _outline(text: str, headings: bool) -> Outline:
-    # Pass positional arguments only: lru_cache does not recognise equal calls that pass arguments differently.
     return _BlockReader(text, {}).outline(headings=headings)
 
 
@@ -322,21 +310,19 @@ class _BlockReader:
                     self._read(token, tokens[at + 1] if at + 1 < len(tokens) else token, line)
         links = tuple(sorted(dict.fromkeys(self._links), key=itemgetter(0)))
         sections: Iterable[Section] = [Section(0, len(self._text))]
-        if not headings:
-            return Outline(tuple(sections), None, tuple(self._fences), (), links)
-        title = None
-        if self._headings:
+        title, anchors = None, self._anchors if headings else []
+        if self._headings and headings:
             first = self._headings[0]
             title = first.text if first.level == 1 and first.text else None
             sections = _sections(self._text, self._headings, title)
-        counts = Counter(name for _, name in self._anchors)
-        anchors = tuple((start, name) for start, name in self._anchors if name and counts[name] == 1)
-        return Outline(tuple(sections), title, tuple(self._fences), anchors, links)
+        counts = Counter(name for _, name in anchors)
+        unique = tuple((start, name) for start, name in anchors if name and counts[name] == 1)
+        return Outline(tuple(sections), title, tuple(self._fences), unique, links)
 
     def _read(self, token: Token, after: Token, line: int) -> None:
         """Record the heading, links or code of a token. Only headings outside quotes and lists begin sections."""
-        start, end = (self._offset(line + number) for number in token.map or ())
-        first = line + (token.map or [0])[0]
+        first, last = (line + number for number in token.map or ())
+        start, end = self._offset(first), self._offset(last)
         if token.type == "inline":
             self._inline(token.content, first)
         elif token.type == "heading_open":
@@ -378,11 +364,12 @@ class _BlockReader:
             return
         place = self._position_mapping(content, first)
         for base in range(0, len(content), _AT_ONCE):
-            tokens = self._inlines(content[base : base + _AT_ONCE])
-            self._links += [(place(base + at), link) for at, link in _links_in(tokens)]
-            for part in tokens:
-                if part.type == "html_inline":
-                    self._tags(part.content, base + part.meta["at"], place)
+            for token in self._inlines(content[base : base + _AT_ONCE]):
+                if token.type == "html_inline":
+                    self._tags(token.content, base + token.meta["at"], place)
+                elif token.type in ("link", "link_open"):
+                    link = token.meta["link"] if token.type == "link" else Link(PATH, str(token.attrs["href"]))
+                    self._links.append((place(base + token.meta["at"]), link))
 
     def _inlines(self, content: str) -> list[Token]:
         tokens: list[Token] = []
@@ -390,9 +377,8 @@ class _BlockReader:
         return tokens
 
     def _tags(self, content: str, base: int, place: Callable[[int], int]) -> None:
-        self._links += [
-            (place(base + match.start()), Link(PATH, html.unescape(match[1]))) for match in _TAG_LINK.finditer(content)
-        ]
+        for match in _TAG_LINK.finditer(content):
+            self._links.append((place(base + match.start()), Link(PATH, html.unescape(match[1]))))
 
 
 def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Iterator[Section]:
@@ -420,11 +406,3 @@ def _plain_markdown(tokens: Iterable[Token]) -> str:
         elif token.type == "link":
             parts.append(token.meta["text"])
     return "".join(parts)
-
-
-def _links_in(tokens: Iterable[Token]) -> Iterator[tuple[int, Link]]:
-    for token in tokens:
-        if token.type == "link":
-            yield token.meta["at"], token.meta["link"]
-        elif token.type == "link_open":
-            yield token.meta["at"], Link(PATH, str(token.attrs["href"]))

@@ -19,9 +19,8 @@ from langchain_hybridgraph.execution.processes import Progress, counted, report
 from langchain_hybridgraph.ingestion import splitting
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
-from langchain_hybridgraph.ingestion.files import File, FileDocuments, listed_suffixes, read_text_file
-from langchain_hybridgraph.ingestion.unchanged_files import KnownFiles, fingerprint
-from langchain_hybridgraph.records import Edge, FileRecord
+from langchain_hybridgraph.ingestion.files import File, FileDocuments, KnownFiles, listed_suffixes, read_text_file
+from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, RecordsFiles
 from langchain_hybridgraph.text.analyzer import approximate_tokens
@@ -32,38 +31,16 @@ if TYPE_CHECKING:
 _BATCH = 1 << 17  # number of bytes that one task reads
 
 
-def cut_ahead(
-    files: Iterable[File],
-    splitter: splitting.Splitter | None,
-    builders: Iterable[EdgeBuilder],
-    begin: Callable[[File], None],
-) -> Iterator[splitting.CutDocument | None]:
-    """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
-
-    These are files that are not text, cannot be read, cause a warning or may be part of a larger document, and all
-    files if ``splitter`` is None or might give different results in another process. ``begin`` is called before each.
-    """
-    if not _is_portable(splitter):
-        for file in files:
-            begin(file)
-            yield None
-        return
-    has_mentions = any(isinstance(builder, EntityEdges) for builder in builders)
-    cut_batch = partial(_cut_files, splitter, has_mentions)
-    yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, begin)))
-
-
 def _is_portable(splitter: splitting.Splitter | None) -> bool:
     if isinstance(splitter, splitting.ParentChildSplitter):
         return _is_portable(splitter.parents) and _is_portable(splitter.children)
     return type(splitter) is splitting.RecursiveSplitter and splitter.counter is approximate_tokens
 
 
-def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[list[File]]:
-    batch: list[File] = []
-    size = 0
+def _batches(files: Iterable[File], records: KnownFiles) -> Iterator[list[File]]:
+    batch, size = list[File](), 0
     for file in files:
-        begin(file)
+        records.start_reading(file)
         batch.append(file)
         with suppress(OSError):  # reading the file reports the reason
             size += file.path.stat().st_size
@@ -74,9 +51,7 @@ def _batches(files: Iterable[File], begin: Callable[[File], None]) -> Iterator[l
         yield batch
 
 
-def _cut_files(
-    splitter: splitting.Splitter | None, has_mentions: bool, files: Iterable[File]
-) -> list[splitting.CutDocument | None]:
+def _cut_files(splitter: Any, has_mentions: bool, files: Iterable[File]) -> list[splitting.CutDocument | None]:
     cuts: list[splitting.CutDocument | None] = []
     for file in files:
         cut, notes = None, list[str]()
@@ -135,7 +110,7 @@ class IngestReport(Serializable):
         )
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html import fields_table
+        from langchain_hybridgraph.display import fields_table
 
         values = {name: value for name, value in self.to_dict().items() if name != "warnings" and value != {}}
         return fields_table(type(self).__name__, values, self.warnings)
@@ -189,9 +164,8 @@ def ingest(
     """
     source = _as_documents(documents)
     if not isinstance(store, AcceptsChunks):
-        raise ConfigurationError(
-            f"{type(store).__name__} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)"
-        )
+        kind = type(store).__name__
+        raise ConfigurationError(f"{kind} cannot store chunks; ingest writes to a HybridGraphStore(path, embedding=…)")
     if prune_documents and not hasattr(store, "document_ids"):
         raise ConfigurationError(
             f"prune_documents needs a store that can list its documents, but {type(store).__name__} cannot; "
@@ -199,14 +173,12 @@ def ingest(
         )
     check_whole_number("batch_size", batch_size, 1)
     splitter, builders = splitting.as_splitter(split), as_builders(edges)
-    made_by = None
     if isinstance(source, FileDocuments):
-        made_by = fingerprint(splitter, builders, source.as_text)
         source.may_be_empty |= bool(prune_documents)  # all of its files may have been deleted
     with processes.showing(progress), processes.worker_processes(), processes.TaskShare() as task:
         run = _IngestRun(store, splitter, builders, batch_size, task)
         if isinstance(source, FileDocuments) and isinstance(store, RecordsFiles):
-            run.take_files(source, KnownFiles(store, made_by), prune_documents)
+            run.take_files(source, KnownFiles(store, splitter, builders, source.as_text), prune_documents)
         else:
             run.take_all(source, prune_documents)
         return run.finish(source)
@@ -236,8 +208,7 @@ class _IngestRun:
         self._batch: list[splitting.CutDocument] = []
         self._batch_ids: set[str] = set()
         self._pending = 0  # number of chunks in the batch, with 1 for a document without chunks
-        self._counts: Counter[str] = Counter()
-        self._unread_files: Sequence[FileRecord] = ()
+        self._counts = Counter[str]()
         self._empty: dict[str, None] = {}
         self._document_ids: set[str] = set()
         # Stored chunks of each document that its new version no longer has. There are usually few, so they fit into
@@ -258,7 +229,7 @@ class _IngestRun:
             self._take(self._cut(document))
         self._write()
         self._remove(prune)
-        self._connect(is_estimated=total is not None)
+        self._connect()
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         waiting = documents.files
@@ -267,7 +238,7 @@ class _IngestRun:
         while True:
             changed = [file for file in waiting if not files.is_unchanged(file)]
             sources = {file.source for file in changed}
-            cuts = cut_ahead(changed, self._splitter, self._builders, files.start_reading)
+            cuts = self._cut_ahead(changed, files)
             for number, file in enumerate(waiting, start=1):
                 self._at(number, len(waiting), "files")
                 if file.source in files.unread:
@@ -290,8 +261,28 @@ class _IngestRun:
                 break
             self._start()
         files.save()
-        self._unread_files = [record for _, record in files.unread.values()]
-        documents.check(self._counts["documents"] + len(self._unread_files))
+        for _, record in files.unread.values():
+            self._counts["documents"] += len(record.documents)
+            self._counts["chunks"] += record.chunks
+            self._counts["parents"] += record.parents
+            self._counts["unchanged"] += record.chunks + record.parents
+            self._empty.update(dict.fromkeys(() if record.chunks else record.documents))
+        documents.check(self._counts["documents"])
+
+    def _cut_ahead(self, files: Iterable[File], records: KnownFiles) -> Iterator[splitting.CutDocument | None]:
+        """Read and split files, in worker processes if there are many. Yield None for files left to the caller.
+
+        These are files that are not text, cannot be read, cause a warning or may be part of a larger document, and all
+        files if the splitter is None or might give different results in another process.
+        """
+        if not _is_portable(self._splitter):
+            for file in files:
+                records.start_reading(file)
+                yield None
+            return
+        has_mentions = any(isinstance(builder, EntityEdges) for builder in self._builders)
+        cut_batch = partial(_cut_files, self._splitter, has_mentions)
+        yield from chain.from_iterable(processes.ordered_map(cut_batch, _batches(files, records)))
 
     def _take_file(
         self, documents: FileDocuments, file: File, ahead: splitting.CutDocument | None, files: KnownFiles
@@ -358,8 +349,7 @@ class _IngestRun:
 
     def _remove(self, prune: bool | Callable[[str], bool]) -> None:
         """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in."""
-        vanished = {id for ids in self._vanished.values() for id in ids}
-        self._vanished = {}
+        vanished, self._vanished = set(chain.from_iterable(self._vanished.values())), {}
         if prune:
             is_prunable = prune if callable(prune) else lambda document: True
             others = [id for id in self._store.document_ids() if id not in self._document_ids and is_prunable(id)]
@@ -368,8 +358,9 @@ class _IngestRun:
         for ids in slices(sorted(vanished), 1_000):
             self._counts["removed"] += self._store.remove(ids)
 
-    def _connect(self, *, is_estimated: bool = True) -> None:
+    def _connect(self) -> None:
         report("index", *self._position)
+        is_estimated = self._position[1] is not None
         if is_estimated:
             self._task.enter(self._write_end, self._embed_end)
         self._counts["embedded"] += self._store.flush()
@@ -379,29 +370,20 @@ class _IngestRun:
             report("edges", done, len(self._builders), "kinds of edges")
             for edge_set in builder.finish():
                 self._write_edges(builder, [edge_set])
-            for warning in builder.warnings:
-                self.note(warning)
+            self._warnings.update(dict.fromkeys(builder.warnings))
 
     def finish(self, documents: Iterable[Any]) -> IngestReport:
-        for skipped in getattr(documents, "skipped", ()):  # files that read_files left out
-            self.note(skipped)
-        empty = [*self._empty, *(id for record in self._unread_files if not record.chunks for id in record.documents)]
-        if empty:
-            names = ", ".join(empty[:3]) + (", …" if len(empty) > 3 else "")
-            self.note(f"{counted(len(empty), 'document has', 'documents have')} no text: {names}")
-        counts = {name: self._counts[name] for name in ("added", "updated", "removed", "embedded", "edges")}
-        chunks = sum(record.chunks for record in self._unread_files)
-        parents = sum(record.parents for record in self._unread_files)
+        self._warnings.update(dict.fromkeys(getattr(documents, "skipped", ())))  # files that read_files left out
+        if self._empty:
+            first = ", ".join(islice(self._empty, 3)) + (", …" if len(self._empty) > 3 else "")
+            self.note(f"{counted(len(self._empty), 'document has', 'documents have')} no text: {first}")
+        names = ("documents", "chunks", "parents", "added", "updated", "unchanged", "removed", "embedded", "edges")
         return IngestReport(
-            documents=self._counts["documents"] + sum(len(record.documents) for record in self._unread_files),
-            chunks=self._counts["chunks"] + chunks,
-            parents=self._counts["parents"] + parents,
-            unchanged=self._counts["unchanged"] + chunks + parents,
             seconds=time.perf_counter() - self._started,
             warnings=tuple(self._warnings),
             skipped=dict(getattr(documents, "passed_over", {})),
             unread=dict(getattr(documents, "unread", {})),
-            **counts,
+            **{name: self._counts[name] for name in names},
         )
 
     def _remember_old(self, batch: Sequence[splitting.CutDocument]) -> None:
@@ -418,9 +400,7 @@ class _IngestRun:
                     del self._vanished[cut.id]
 
     def _write_edges(self, builder: EdgeBuilder, edge_sets: Iterable[EdgeSet]) -> None:
-        replaced: list[str] = []
-        replacements: list[Edge] = []
-        additions: list[Edge] = []
+        replaced, replacements, additions = list[str](), list[Edge](), list[Edge]()
         for edges, replaces in edge_sets:
             (replacements if replaces else additions).extend(edges)
             replaced.extend(replaces)

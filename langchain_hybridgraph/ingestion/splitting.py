@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import pairwise, takewhile
+from itertools import chain, takewhile
 from math import inf, isfinite
 from operator import itemgetter
 from pathlib import PurePosixPath
@@ -35,15 +35,6 @@ _HASH_COMMENTS = re.compile(
     re.IGNORECASE,
 )
 _SPACE = re.compile(r"\s*")
-_LEVELS = (
-    split_points.paragraphs,
-    split_points.fence_edges,
-    split_points.sentences,
-    split_points.lines,
-    split_points.phrases,
-    split_points.words,
-    split_points.runs,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,6 @@ class Splitter(Protocol):
 
     def split(self, document: Document, note: Note) -> Iterable[Piece]:
         """Return the pieces of a document in text order, and pass any warnings to ``note``."""
-        ...
 
 
 class _Span(NamedTuple):
@@ -113,7 +103,7 @@ class RecursiveSplitter:
         text = document.page_content
         structure = outline_of(document)
         # An overlap would begin in the middle of a line of code.
-        splitter = replace(self, overlap=0) if _is_code(document) else self
+        splitter = replace(self, overlap=0) if "start_line" in document.metadata else self
         yield from _cut(text, splitter.spans(text, structure), structure)
 
     def spans(self, text: str, structure: Outline) -> Iterator[_Span]:
@@ -154,10 +144,11 @@ class RecursiveSplitter:
         """Yield the largest parts of the range that fit into a piece. Together they cover the range without gaps."""
         part = text[start:end]
         weight = 0.0 if part.isspace() else self.weigh(part)
-        if weight <= self.size or level == len(_LEVELS):
+        if weight <= self.size or level == len(split_points.LEVELS):
             yield _Span(start, end, weight)
             return
-        for first, last in split_points.spans(start, _LEVELS[level](text, start, end, structure.fences), end):
+        cuts = split_points.LEVELS[level](text, start, end, structure.fences)
+        for first, last in split_points.spans(start, cuts, end):
             yield from self.atoms(text, structure, first, last, level + 1)
 
     def _atoms_of(self, text: str, structure: Outline, section: Section) -> Iterator[_Span]:
@@ -205,15 +196,18 @@ class ParentChildSplitter:
     children: Any = field(default_factory=lambda: RecursiveSplitter(256, 0, join_sections=False))
 
     def __post_init__(self) -> None:
-        _required(self.parents)
-        _required(self.children)
+        for name in ("parents", "children"):
+            splitter = as_splitter(getattr(self, name))
+            if splitter is None:
+                raise ConfigurationError(f"{name} needs a splitter, such as RecursiveSplitter(256, 0)")
+            object.__setattr__(self, name, splitter)
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """Yield the parents of a document's text, in order, each with its children."""
         if isinstance(self.parents, RecursiveSplitter) and isinstance(self.children, RecursiveSplitter):
             yield from self._join(document, self.parents, self.children)
             return
-        for parent in _required(self.parents).split(document, note):
+        for parent in self.parents.split(document, note):
             children = tuple(self._cut_out(parent, document, note))
             if children:
                 yield replace(parent, children=children)
@@ -235,7 +229,7 @@ class ParentChildSplitter:
         from langchain_core.documents import Document
 
         part = Document(page_content=parent.text, metadata={**document.metadata, **parent.metadata})
-        for child in _required(self.children).split(part, note):
+        for child in self.children.split(part, note):
             start = None if child.start is None or parent.start is None else parent.start + child.start
             yield replace(child, start=start, metadata={**parent.metadata, **child.metadata})
 
@@ -264,7 +258,7 @@ class SemanticSplitter:
         structure = outline_of(document)
         sentences = [list(_sentences(text, structure, section)) for section in structure.sections]
         try:
-            breaks = self._breaks(text, sentences)
+            breaks = self._breaks(text, list(chain.from_iterable(sentences)))
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything, and the text must be indexed anyway
             name = repr(document.id or document.metadata.get("source") or text[:40])
             note(f"semantic splitting fell back to recursive splitting for {name}: {describe_error(error)}")
@@ -277,10 +271,9 @@ class SemanticSplitter:
                 spans += recursive.pack(text, recursive.atoms(text, structure, first, last))
         yield from _cut(text, spans, structure)
 
-    def _breaks(self, text: str, sections: Sequence[Sequence[tuple[int, int]]]) -> set[int]:
+    def _breaks(self, text: str, spans: Sequence[tuple[int, int]]) -> set[int]:
         import numpy as np
 
-        spans = [span for inside in sections for span in inside]
         if len(spans) < 2:
             return set()
         vectors = np.asarray(self.embedding.embed_documents([text[s:e].strip() for s, e in spans]), dtype=np.float32)
@@ -290,7 +283,7 @@ class SemanticSplitter:
         if not np.isfinite(cosines).all():
             raise ValueError("the embedding returned vectors that are not finite")
         is_break = cosines < np.percentile(cosines, self.percentile)
-        return {start for (_, (start, _)), is_start in zip(pairwise(spans), is_break, strict=True) if is_start}
+        return {start for (start, _), is_start in zip(spans[1:], is_break, strict=True) if is_start}
 
 
 @dataclass(frozen=True)
@@ -303,8 +296,7 @@ class LangChainSplitter:
         """Yield the pieces that are not blank. Missing offsets are found by searching for the pieces in the text."""
         text, cursor = document.page_content, 0
         for part in self._call(text):
-            content = part if isinstance(part, str) else part.page_content
-            metadata = {} if isinstance(part, str) else dict(part.metadata)
+            content, metadata = (part, {}) if isinstance(part, str) else (part.page_content, dict(part.metadata))
             start = metadata.pop("start_index", None)
             if start is None or start < 0:
                 # Pieces are in order and may overlap, so the next one starts after the start of the last one.
@@ -343,13 +335,6 @@ def as_splitter(split: Any) -> Splitter | None:
         f"split={split!r} is not a splitter; {nearest(split, _STRATEGIES)}pass 'flat', 'parent_child', "
         "None, a splitter object (of this package or LangChain), or a function from a text to a list of texts"
     )
-
-
-def _required(split: Any) -> Splitter:
-    splitter = as_splitter(split)
-    if splitter is None:
-        raise ConfigurationError("parents and children each need a splitter, such as RecursiveSplitter(256, 0)")
-    return splitter
 
 
 _STRATEGIES: Mapping[str, Callable[[], Splitter]] = {"flat": RecursiveSplitter, "parent_child": ParentChildSplitter}
@@ -403,17 +388,13 @@ def outline_of(document: Document) -> Outline:
     Source code and logs, which have ``start_line`` in the metadata, are one section of code, split at line ends only.
     In files whose comments begin with ``#``, lines that begin with ``#`` are not headings.
     """
-    suffix = PurePosixPath(str(document.metadata.get("source") or "")).suffix
-    if _is_code(document):
-        text, size = document.page_content, len(document.page_content)
+    text, suffix = document.page_content, PurePosixPath(str(document.metadata.get("source") or "")).suffix
+    if "start_line" in document.metadata:
+        size = len(text)
         paragraphs = split_points.spans(0, split_points.paragraphs(text, 0, size), size)
         fences = tuple((start, start + len(text[start:end].rstrip())) for start, end in paragraphs)
         return Outline((Section(0, size),), fences=fences)
-    return outline(document.page_content, headings=_HASH_COMMENTS.fullmatch(suffix) is None)
-
-
-def _is_code(document: Document) -> bool:
-    return "start_line" in document.metadata
+    return outline(text, headings=False) if _HASH_COMMENTS.fullmatch(suffix) else outline(text)
 
 
 # -- chunks ----------------------------------------------------------------------------------------------------------
@@ -513,18 +494,15 @@ class Cutter:
                 'Document(page_content="…", metadata={"source": "…"}), or read_files(paths) for files'
             )
         if document.id == "":
-            raise ConfigurationError(
-                f"a document has an empty id: {quote_value(document.page_content[:60])}; leave "
-                "id out to derive one from its source or text"
-            )
+            text = quote_value(document.page_content[:60])
+            raise ConfigurationError(f"a document has an empty id: {text}; leave id out to derive one from its source")
         id, by_id = _identity(document)
         if by_id and id in self._chunks:
             self._note(f"several documents have the id {id!r}: the last one counts")
             del self._chunks[id]
         if self._splitter is None:
-            chunk = Chunk(
-                replace_surrogates(document.id or _content_id(document)), document.page_content, document.metadata, id
-            )
+            chunk_id = replace_surrogates(document.id or _content_id(document))
+            chunk = Chunk(chunk_id, document.page_content, document.metadata, id)
             return self._keep_chunk(id, chunk, document.metadata)
         return self._split(id, document, self._splitter)
 
@@ -554,9 +532,7 @@ class Cutter:
         before = self._chunks.get(id)
         if id != self._latest or before is None:
             self._latest, self._hash_counts = id, {}
-        index = before or 0
-        chunks: list[Chunk] = []
-        parents: list[Chunk] = []
+        index, chunks, parents = before or 0, list[Chunk](), list[Chunk]()
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
         structure = outline_of(document)

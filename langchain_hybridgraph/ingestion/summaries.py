@@ -117,15 +117,11 @@ def build_layers(store: Any, summarise: Any = None, *, progress: bool | Progress
             f"build_layers needs a store with a tree, but {type(store).__name__} has none; "
             "ingest into a HybridGraphStore(path, embedding=…)"
         )
-    author = "function"
-    if summarise is None:
-        author = ""
-    elif hasattr(summarise, "with_structured_output"):
+    author = "" if summarise is None else "function"
+    if hasattr(summarise, "with_structured_output"):
         author, summarise = "model", _by_model(summarise)
-    elif not callable(summarise):
-        raise ConfigurationError(
-            f"summarise={summarise!r}: pass None, a chat model, or a function from a Directory to a Summary"
-        )
+    elif not (summarise is None or callable(summarise)):
+        raise ConfigurationError(f"summarise={summarise!r}: pass None, a chat model, or a function of a Directory")
     with showing(progress):
         return _SummaryRun(store, summarise, author).run()
 
@@ -138,10 +134,8 @@ def name_of(uri: str) -> str:
 def extracted(directory: Directory, terms: Iterable[str] = ()) -> Summary:
     """Summarise a directory from lead sentences, headings, the abstracts of its contents, and ``terms``."""
     lead = abstract_of(directory.text) if directory.text.strip() else ""
-    names = ", ".join(
-        f"{part.name} ({part.abstract})" if part.abstract and not part.is_directory else part.name
-        for part in directory.parts[:20]
-    )
+    parts = [(part.name, "" if part.is_directory else part.abstract) for part in directory.parts[:20]]
+    names = ", ".join(f"{name} ({abstract})" if abstract else name for name, abstract in parts)
     abstract = clip(f"{directory.title}: {lead or names}", ABSTRACT_LENGTH)
     terms_line = clip(" ".join(terms), _TERMS_LENGTH)
     lines = [abstract]
@@ -164,10 +158,7 @@ _FORM = llm.answer_schema(
     "Summary",
     "Summary of a directory.",
     abstract={"type": "string", "description": "Contents of the directory, in one or two sentences."},
-    overview={
-        "type": "string",
-        "description": "What its parts contain and where to find what, in up to 400 words.",
-    },
+    overview={"type": "string", "description": "What its parts contain and where to find it, in up to 400 words."},
 )
 _INSTRUCTIONS = (
     "Summarise a directory of documents so that a search engine can decide whether to search it. Describe its contents "
@@ -231,8 +222,7 @@ class _SummaryRun:
             if chunks:
                 layers.upsert(chunks)
             self._summaries.update((chunk.id, chunk) for chunk in chunks)
-            summarised += sum(is_new for _, is_new in results)
-            done += len(batch)
+            summarised, done = summarised + sum(is_new for _, is_new in results), done + len(batch)
             report("summaries", done, len(uris), "directories")
         layers.flush()
         seconds = time.perf_counter() - started

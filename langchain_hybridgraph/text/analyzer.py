@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.registry import nearest
@@ -112,28 +112,31 @@ def token_weight(text: str) -> float:
     return max((13 * len(rest.split()) + 15 * characters) / 10, len(text) / 16)
 
 
+_ACCENTS = frozenset([*range(10, 36), *range(200, 241)])  # combining classes
+
+
+# Letters that Unicode does not decompose, or, such as "й", should not.
+_LETTERS = {
+    "ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
+}  # fmt: skip
+
+
 class Unaccented(dict[int, str]):
     """Table for ``str.translate`` that removes the accents of letters, and Arabic and Hebrew points.
 
-    Vowel signs of Indic scripts are kept, because they are letters. ``others`` contains replacements for letters that
-    Unicode does not decompose, such as "Ł".
+    Vowel signs of Indic scripts are kept, because they are letters. ``others`` contains further replacements.
 
-    >>> "Łódź, हिन्दी".translate(Unaccented({"Ł": "L"}))
-    'Lodz, हिन्दी'
+    >>> "łódź, हिन्दी".translate(Unaccented({}))
+    'lodz, हिन्दी'
     """
 
     def __init__(self, others: Mapping[str, str]) -> None:
-        super().__init__({ord(letter): bare for letter, bare in others.items()})
+        super().__init__({ord(letter): bare for letter, bare in {**_LETTERS, **others}.items()})
 
     def __missing__(self, point: int) -> str:
-        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if not _is_accent(c))
+        bare = "".join(c for c in unicodedata.normalize("NFKD", chr(point)) if unicodedata.combining(c) not in _ACCENTS)
         self[point] = unicodedata.normalize("NFC", bare)
         return self[point]
-
-
-def _is_accent(character: str) -> bool:
-    combining_class = unicodedata.combining(character)
-    return 10 <= combining_class <= 35 or 200 <= combining_class <= 240
 
 
 @functools.cache
@@ -159,8 +162,7 @@ def combining_marks() -> str:
 # Stemmers come from Tantivy, and so do stop words, except those for English. If Tantivy cannot be imported, words are
 # not stemmed, and only English has stop words.
 
-if TYPE_CHECKING:
-    Reduce = Callable[[str], list[str]]
+Reduce = Callable[[str], list[str]]
 
 logger = logging.getLogger(__name__)
 
@@ -338,7 +340,7 @@ class _Vocabulary(dict[str, str]):
 def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -> _Vocabulary:
     keep: Callable[[str], object] = bool
     if without_stop_words and language == "english":
-        keep = _is_not_english_stop_word
+        keep = lambda word: word not in ENGLISH_STOP_WORDS  # noqa: E731
     elif without_stop_words and language in frozenset(_STEMMED.values()) - _WITHOUT_STOP_WORDS:
         keep = _tantivy_steps(stop_words=language) or bool
     stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
@@ -367,10 +369,6 @@ def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None)
     return reduce
 
 
-def _is_not_english_stop_word(word: str) -> bool:
-    return word not in ENGLISH_STOP_WORDS
-
-
 def _turkish_lower(word: str) -> str:
     return word.replace("I", "ı").replace("İ", "i").lower()
 
@@ -394,12 +392,7 @@ def _graphemes() -> re.Pattern[str]:
 
 # Folding comes before stemming, so that "célébrité" and "celebrite" are always the same word. On eight languages of
 # xquad, mean nDCG@10 is .946 (.948 in the other order), and .947 (.944) with questions written without accents.
-_FOLDED = Unaccented(
-    {
-        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss", "æ": "ae", "œ": "oe",
-        "þ": "th", "ð": "d", "ħ": "h", "й": "й",
-    }
-)  # fmt: skip
+_FOLDED = Unaccented({})
 
 
 LONGEST_QUERY = 10_000

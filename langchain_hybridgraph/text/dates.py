@@ -7,13 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 Span = tuple[float, float]
 
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+_WHOLE = "january|february|march|april|may|june|july|august|september|october|november|december"
+_MONTHS = _WHOLE.split("|")
 # "may", "mar" and "sun" are words, too: a month without a day needs its full name and a word such as "in" before it.
 _MONTH = "|".join([*_MONTHS, *(f"{name[:3]}\\.?" for name in _MONTHS), "sept\\.?"])
-_WHOLE = "|".join(_MONTHS)
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 # A month or day without a year may belong to any of this number of years, the current year and those before it.

@@ -46,9 +46,8 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     vocabulary = {word for text in pieces for _, word in text}
     language = function_words(vocabulary.union(title[:MOST_LETTERS].lower().split()))
     runs = [list(_runs(text, language)) for text in pieces]
-    certain: set[str] = set()  # words that are capitalised inside a sentence
-    for run in chain.from_iterable(runs):
-        certain.update(run.words[run.at_start :])
+    # Words that are capitalised inside a sentence.
+    certain = {word for run in chain.from_iterable(runs) for word in run.words[run.at_start :]}
     readings = []
     for text, text_pieces, text_runs in zip(texts, pieces, runs, strict=True):
         names = list(_quoted(text))
@@ -127,14 +126,7 @@ _SPACE, _DOT, _TIGHT_DOT, _APOSTROPHE, _SENTENCE_END, _BREAK = range(6)
 
 class _Gaps(dict[str, int]):
     def __missing__(self, gap: str) -> int:
-        if gap in (" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"):
-            kind = _SPACE
-        elif gap in (".", ". "):
-            kind = _TIGHT_DOT if gap == "." else _DOT
-        elif gap in ("'", "’", "ʼ"):
-            kind = _APOSTROPHE
-        else:
-            kind = _SENTENCE_END if not gap or _END.search(gap) else _BREAK
+        kind = _SENTENCE_END if not gap or _END.search(gap) else _BREAK
         if len(gap) < 8 and len(self) < 1 << 16:
             self[gap] = kind
         return kind
@@ -143,7 +135,8 @@ class _Gaps(dict[str, int]):
 _END = re.compile(r"[.!?…。！？｡।؟۔\n\r•|\x00]")
 
 
-_GAPS = _Gaps()
+_GAPS = _Gaps(dict.fromkeys((" ", "-", "\u2010", "\u2011", " & ", "&", "·", "・"), _SPACE))
+_GAPS.update({".": _TIGHT_DOT, ". ": _DOT, "'": _APOSTROPHE, "’": _APOSTROPHE, "ʼ": _APOSTROPHE})
 
 
 class _NormalForms(dict[str, str]):
@@ -163,12 +156,7 @@ class _NormalForms(dict[str, str]):
         return form
 
 
-_FOLDED = Unaccented(
-    {
-        "ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ħ": "h", "й": "й",
-        "أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": "",
-    }
-)  # fmt: skip
+_FOLDED = Unaccented({"أ": "ا", "إ": "ا", "آ": "ا", "ٱ": "ا", "ى": "ي", "ة": "ه", "ـ": ""})
 _FORMS = _NormalForms()
 _ARABIC = re.compile("[\u0621-\u064a]")
 # Conjunctions, prepositions and the article are prefixes of the word; light10 (Larkey et al. 2002) removes them.
@@ -228,12 +216,12 @@ class _CapitalizedWords(NamedTuple):
 
     def names(self, vocabulary: Set[str], certain: Set[str], language: FunctionWords) -> Iterator[Name]:
         """Yield the complete run, and the parts of it that are names by themselves."""
-        words, gaps = self.words, self.gaps
-        if self.at_start:  # leave out leading function words ("The", "In") and words without a capital
-            is_name = (_is_capital(word) and word.lower() not in language.words for word in words)
-            first = next((place for place, is_first in enumerate(is_name) if is_first), len(words))
-            words, gaps = words[first:], gaps[first:]
-        if len(words) > MOST_WORDS or not any(_is_capital(w) and w.lower() not in language.words for w in words):
+        lowers = list(map(str.lower, self.words))
+        capitals = [n for n, word in enumerate(self.words) if word != lowers[n] and lowers[n] not in language.words]
+        # Leave out function words ("The", "In") and words without a capital at the beginning of a sentence.
+        first = capitals[0] if capitals and self.at_start else 0
+        words, gaps = self.words[first:], self.gaps[first:]
+        if not capitals or len(words) > MOST_WORDS:
             return
         if len(words) == 1:
             is_sure = not self.at_start or len(self.words) > 1 or words[0] in certain
@@ -293,10 +281,6 @@ def _runs(pieces: Pieces, language: FunctionWords) -> Iterator[_CapitalizedWords
                 yield _CapitalizedWords(words[:end], between[:end], at_start)
             words, between, pending = ([word], [""], 0) if capital else ([], [], 0)
             at_start = start
-
-
-def _is_capital(word: str) -> bool:
-    return word != word.lower()
 
 
 def _surface(words: Sequence[str], gaps: Sequence[str]) -> str:

@@ -30,7 +30,6 @@ _WORD = re.compile(r"\S+\s*")
 _WORD_CJK = re.compile(rf"(?:[{CJK}]|[^\s{CJK}]+)\s*")
 # No language has words this long; longer runs (base64, minified code) may be split anywhere.
 _LONGEST_WORD = 1_000
-_RUN = 64
 _START = itemgetter(0)
 
 
@@ -99,7 +98,11 @@ def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = (
 
 def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterable[int]:
     """Yield a position every 64 characters if the range is too long to be a word; otherwise, yield nothing."""
-    return range(start + _RUN, end, _RUN) if end - start > _LONGEST_WORD else ()
+    return range(start + 64, end, 64) if end - start > _LONGEST_WORD else ()
+
+
+LEVELS = (paragraphs, fence_edges, sentences, lines, phrases, words, runs)
+"""Functions that yield split points, from the largest parts to the smallest."""
 
 
 def _inside(fences: Sequence[tuple[int, int]], position: int) -> bool:
@@ -120,7 +123,6 @@ def _ends_sentence(text: str, mark: int, after: int, start: int) -> bool:
 ABSTRACT_LENGTH, OVERVIEW_LENGTH = 256, 4_000
 """Maximum numbers of characters of an abstract (L0) and of an overview (L1)."""
 
-_CHARACTERS_READ = 8_000
 _HEADING = re.compile(r"\s*(#{1,6}\s|[=~^*-]{3,}\s*$|```)")
 _SENTENCE_END = re.compile(r"\w[.!?…][\"')\]]*(\s|$)|[。！？।]")
 
@@ -158,7 +160,7 @@ def clip(text: str, max_length: int) -> str:
 def _first_paragraph(text: str, title: str) -> str:
     """Return the first paragraph with a sentence, or the first one, without headings and repetitions of the title."""
     bodies = []
-    for paragraph in re.split(r"\n[ \t]*\n", text[:_CHARACTERS_READ].strip()):
+    for paragraph in re.split(r"\n[ \t]*\n", text[:8_000].strip()):
         body = "\n".join(line for line in paragraph.splitlines() if not _HEADING.match(line)).strip()
         if body and body != title:
             if _SENTENCE_END.search(body):

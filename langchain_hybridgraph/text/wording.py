@@ -10,9 +10,7 @@ from langchain_hybridgraph.text.analyzer import function_words
 
 # A number with its sign and its parts, a word including apostrophes and hyphens (isn't, well-known), or a character
 # with a meaning (?, %, €, +). Other punctuation only separates words.
-_TOKENS = re.compile(
-    r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]",
-)
+_TOKENS = re.compile(r"(?:(?<!\S)[-−])?\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’-]\w+)*|[^\w\s.,;:!…\"“”„«»'‘’()\[\]–—-]")
 
 
 def same_wording(one: str, other: str) -> bool:
@@ -48,7 +46,8 @@ def may_be_reworded(one: str, other: str, *, synonyms: bool = True) -> bool:
         return False
     if _is_moved(_compared_words(one), _compared_words(other)):
         return True
-    if not _is_english([*words, *other_words]):
+    language = function_words(word.lower() for word in (*words, *other_words))
+    if language.words and "the" not in language.articles:
         return False
     *ours, own = _sort_words(words, other_words)
     *theirs, other_own = _sort_words(other_words, words)
@@ -81,9 +80,8 @@ def _sort_words(words: Sequence[str], other_words: Sequence[str]) -> tuple[list[
 
 def _is_guarded(word: str) -> bool:
     """Return whether replacing this word would change the statement, judged by the word alone."""
-    return (
-        not (word.isascii() and word.isalpha() and word.islower()) or word in _WORDS["significant"] or word in _ENGLISH
-    )
+    is_plain = word.isascii() and word.isalpha() and word.islower()
+    return not is_plain or word in _WORDS["significant"] or word in _ENGLISH
 
 
 def _is_past(word: str) -> bool:
@@ -94,11 +92,6 @@ def _are_opposites(word: str, longer: str) -> bool:
     negated = longer.removesuffix(word) if longer.endswith(word) else ""
     bare = {each.removesuffix("less").removesuffix("ful") for each in (word, longer)}
     return negated in _NEGATING_PREFIXES or (len(bare) == 1 and "less" in word[-4:] + longer[-4:])
-
-
-def _is_english(words: Sequence[str]) -> bool:
-    language = function_words(word.lower() for word in words)
-    return "the" in language.articles or not language.words
 
 
 def _is_moved(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -124,11 +117,7 @@ def _tokens(text: str) -> list[str]:
 _LONGEST_REWORDED = 20
 # Largest number of characters of a text that is compared word by word.
 _LONGEST = 10_000
-_WORDS: dict[str, set[str]] = {}
-for _line in Path(__file__).with_name("english_words.txt").read_text(encoding="utf-8").splitlines():
-    if _line.startswith("["):
-        _section = _WORDS.setdefault(_line.strip("[]"), set())
-    elif _line and not _line.startswith("#"):
-        _section.update(_line.split())
+_TABLE = re.sub("(?m)^#.*", "", Path(__file__).with_name("english_words.txt").read_text(encoding="utf-8"))
+_WORDS = {name: set(words.split()) for name, words in re.findall(r"\[(\w+)\]([^\[]*)", _TABLE)}
 _ENGLISH = function_words(["the"]).words
 _NEGATING_PREFIXES = frozenset(["un", "dis", "in", "im", "ir", "il", "non", "anti", "mis", "de"])

@@ -5,7 +5,8 @@ import os
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -38,36 +39,18 @@ def cached(nothing_cached):
 
 
 @pytest.fixture
-def serve(nothing_cached, monkeypatch):
-    """Return a function that starts a download server: ``serve(status, content)``; None as content breaks off the
-    download.
-    """
-    servers = []
-
-    def start(status=200, content=None):
-        class AnswerHandler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                if content is not None:
-                    self.send_response(status)
-                    self.send_header("content-length", str(len(content)))
-                    self.end_headers()
-                    self.wfile.write(content)
-
-            def log_message(self, *args):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), AnswerHandler)
-        servers.append(server)
+def served(nothing_cached, tmp_path, monkeypatch):
+    """Serve an archive of the model for download, and return its path."""
+    file = tmp_path / "onnx.tar.gz"
+    file.write_bytes(archive())
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setattr(
-            ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", f"http://127.0.0.1:{server.server_port}/onnx.tar.gz"
-        )
-        monkeypatch.setattr(ONNXMiniLM_L6_V2, "_MODEL_SHA256", hashlib.sha256(content or b"").hexdigest())
-
-    yield start
-    for server in servers:
+        url = f"http://127.0.0.1:{server.server_port}/{file.name}"
+        monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", url)
+        monkeypatch.setattr(ONNXMiniLM_L6_V2, "_MODEL_SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
+        yield file
         server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.usefixtures("cached")
@@ -112,20 +95,21 @@ def test_the_error_of_an_unavailable_model_explains_what_to_do(nothing_cached):
     assert isinstance(caught.value, HybridGraphError)
 
 
-def test_auto_downloads_an_available_model(serve):
+@pytest.mark.usefixtures("served")
+def test_auto_downloads_an_available_model():
     """The choice "auto" is minilm if the model can be downloaded, with Chroma's own code and into its cache."""
-    serve(content=archive())
     name, why = choose_embedding("auto")
     assert (name, "downloaded" in why) == ("minilm", True)
     assert OnnxMiniLMEmbeddings.is_cached()
     assert np.allclose(OnnxMiniLMEmbeddings().embed_query("cat"), expected("cat"), atol=1e-6)
 
 
-@pytest.mark.parametrize(("is_served", "cause"), [(False, "ConnectError"), (True, "RemoteProtocolError")])
-def test_auto_is_lsa_without_the_model(serve, is_served, cause):
-    """The choice "auto" is lsa if the download fails or breaks off, and the reason gives the cause on one line."""
-    if is_served:
-        serve(content=None)
+@pytest.mark.parametrize(("is_served", "cause"), [(False, "ConnectError"), (True, "ValueError")])
+def test_auto_is_lsa_without_the_model(served, monkeypatch, is_served, cause):
+    """The choice "auto" is lsa if the download fails or is damaged, and the reason gives the cause on one line."""
+    served.write_bytes(b"half of it")
+    if not is_served:
+        monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", CLOSED)
     name, why = choose_embedding("auto")
     assert name == "lsa"
     assert why.startswith("lsa: fitted to the texts themselves; all-MiniLM-L6-v2 can neither be read ")

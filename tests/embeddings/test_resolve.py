@@ -6,12 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
-from langchain_hybridgraph.embeddings.resolve import (
-    LSAEmbeddings,
-    OnnxMiniLMEmbeddings,
-    embedding_name,
-    resolve_embedding,
-)
+from langchain_hybridgraph.embeddings import LSAEmbeddings, OnnxMiniLMEmbeddings, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError
 
 

@@ -56,8 +56,7 @@ def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
 
 
 @pytest.mark.parametrize(
-    ("fails", "error"),
-    [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))],
+    ("fails", "error"), [*product(["reader", "splitter"], [RecursionError, MemoryError]), ("reader", KeyError("page"))]
 )
 def test_a_file_that_cannot_be_read_or_split_does_not_stop_the_folder(folder, monkeypatch, fails, error):
     """If the reader or the splitter fails, the file is skipped and named, and the others are stored."""
@@ -111,10 +110,10 @@ def test_a_long_text_is_parsed_in_parts_with_the_same_structure(monkeypatch):
     """The outline of a text does not depend on the size of the parts in which it is parsed."""
     parts = [f"# Chapter {n}\n\n- item [a](b{n}.md)\n\n```\n# code {n}\n\nmore\n```\n\n> quote\n\n" for n in range(60)]
     text = "".join(parts)
-    expected = markdown._outline.__wrapped__(text, True)
+    expected = markdown.outline.__wrapped__(text)
     for size in (100, 333, 1_000):
         monkeypatch.setattr(markdown, "_AT_ONCE", size)
-        assert markdown._outline.__wrapped__(text, True) == expected
+        assert markdown.outline.__wrapped__(text) == expected
     assert len(expected.links) == 60
 
 

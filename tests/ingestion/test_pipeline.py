@@ -18,9 +18,7 @@ from langchain_hybridgraph.execution.processes import Step, report, showing
 from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter, RecursiveSplitter
-from langchain_hybridgraph.records import Query
 from tests.support.stores.memory_store import MemoryStore, PlainStore
-from tests.support.stores.words import open_words
 
 ingest = partial(ingest_documents, split=RecursiveSplitter(join_sections=False))  # each section is a chunk
 
@@ -177,17 +175,6 @@ def test_an_ingest_can_be_repeated_after_a_crash(before, after, size, writes):
     assert sorted(broken.embedded) == sorted(whole.embedded)
 
 
-def test_an_edit_is_found_and_the_old_text_is_not():
-    """After an edit, new words are found, deleted words are not, and the engines agree with the catalog."""
-    store = open_words()
-    ingest([page(GUIDE, "a.md")], store)
-    report = ingest([page(GUIDE.replace("## Use\n\nask anything", "## Ask\n\nquestions"), "a.md")], store)
-    assert (report.added, report.removed, report.embedded) == (1, 1, 1)
-    assert [entry.id for entry in store.keyword_search(Query("questions", 5), 5).entries] == ["a.md#ask"]
-    assert not store.keyword_search(Query("anything", 5), 5).entries
-    assert store.admin.check().ok
-
-
 # -- progress ---------------------------------------------------------------------------------------------------------
 
 
@@ -224,12 +211,10 @@ def test_embedded_chunks_are_measured(tmp_path):
     for name in ("a.md", "b.md"):
         (tmp_path / name).write_text("".join(f"# {name} {n}\n\n{'word ' * 150}\n\n" for n in range(200)))
     steps = []
-    ingest_documents(
-        read_files(tmp_path), HybridGraphStore(None, DeterministicFakeEmbedding(size=8)), progress=steps.append
-    )
-    embedded = [
-        (step.done, step.total, step.share) for step in steps if step.unit == "chunks" and step.phase == "embedding"
-    ]
+    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    ingest_documents(read_files(tmp_path), store, progress=steps.append)
+    of_chunks = [step for step in steps if step.unit == "chunks" and step.phase == "embedding"]
+    embedded = [(step.done, step.total, step.share) for step in of_chunks]
     assert embedded == [(n, 400, pytest.approx(0.9 * n / 400)) for n in (0, 100, 200, 300, 400)]
     assert [step.share for step in steps if step.phase == "reading"] == [0, 0]
     assert 0.9 <= steps[-1].share <= 1

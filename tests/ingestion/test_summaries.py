@@ -11,23 +11,11 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.ingestion.summaries import (
-    Directory,
-    DirectoryEntry,
-    Summary,
-    extracted,
-    name_of,
-)
+from langchain_hybridgraph.ingestion import build_layers, ingest
+from langchain_hybridgraph.ingestion.summaries import Directory, DirectoryEntry, Summary, extracted, name_of
 from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.text.sentences import ABSTRACT_LENGTH, OVERVIEW_LENGTH
 from tests.support.models.saying_model import SayingModel
@@ -78,14 +66,16 @@ def test_a_summary_consists_of_its_contents():
     """A summary consists of lead sentences of documents and abstracts of directories."""
     store = store_with_pages()
     build_layers(store)
-    assert layer(store, "docs/api").metadata["abstract"] == (
-        "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
-    )
+    abstract = "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
+    assert layer(store, "docs/api").metadata["abstract"] == abstract
     assert layer(store, "docs").text.splitlines()[:3] == [
         "docs: api, guide.md (Run the installer. It takes a minute.)",
-        "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)",
+        abstract,
         "guide.md: Run the installer. It takes a minute.",
     ]
+    ingest(pages(**{"docs/api/get.md": "Gets things."}), store)
+    build_layers(store)
+    assert "get.md (Gets things.)" in layer(store, "docs").text
 
 
 def test_a_directory_that_is_a_document_is_summarised_from_its_text():
@@ -111,12 +101,15 @@ def test_layers_are_short(text, title, parts):
 
 
 def test_only_changed_directories_are_summarised_again(tmp_path):
-    """A changed document updates the summary of its directory, and of the directory above only if that summary
-    changed.
+    """A changed text updates the summary of its directory, and of the directory above only if that summary changed.
+    Changed metadata do not.
     """
     store = store_with_pages(tmp_path)
     build_layers(store, first := Noted())
     assert first.directories == ["docs/api", "docs", "notes"]
+    for page in (changed := pages()):
+        page.metadata["year"] = 2024
+    ingest(changed, store)
     build_layers(store, again := Noted())
     assert again.directories == []
     ingest(pages(**{"docs/api/get.md": "Gets things by their ids."}), store)
@@ -154,17 +147,6 @@ def test_summaries_of_deleted_directories_are_removed():
     assert "api" not in layer(store, "docs").text
 
 
-def test_a_change_of_metadata_calls_no_model():
-    """A change of metadata does not call the model, because the texts are the same."""
-    store = store_with_pages()
-    build_layers(store, Noted())
-    for page in (changed := pages()):
-        page.metadata["year"] = 2024
-    ingest(changed, store)
-    build_layers(store, again := Noted())
-    assert again.directories == []
-
-
 # -- with a model -----------------------------------------------------------------------------------------------
 
 
@@ -196,9 +178,8 @@ def test_summaries_of_a_model_are_kept():
 def test_an_unusable_answer(answer):
     """After an unusable answer the extracted summary is used with a warning, and the next run calls the model again."""
     store = store_with_pages()
-    report = build_layers(
-        store, SayingModel(answer=answer) if answer is not None else Noted(failing=["docs", "docs/api", "notes"])
-    )
+    failing = Noted(failing=["docs", "docs/api", "notes"])
+    report = build_layers(store, failing if answer is None else SayingModel(answer=answer))
     assert len(report.warnings) == 3
     assert layer(store, "notes").metadata["abstract"] == "notes: today.md (Zebrafish were fed.)"
     build_layers(store, again := Noted())
@@ -324,17 +305,6 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
     assert list(store.summaries.current().get(["pets"])) == []
     build_layers(store)
     assert "secret" not in layer(store, "pets").text
-
-
-def test_check_includes_the_summaries(tmp_path):
-    """check() reports a problem in the index of summaries as such, and repair() fixes it."""
-    store = summarized_store(tmp_path, DeterministicFakeEmbedding(size=8))
-    build_layers(store)
-    with store.summaries.index()._index.catalog.writing() as connection:
-        connection.execute("INSERT INTO edges VALUES (1, 'lost', 999, 1.0, '', NULL, NULL, 0)")
-    assert store.admin.check().problems == ("summaries of directories: 1 edges point to missing nodes",)
-    assert store.admin.repair().ok
-    store.close()
 
 
 def fill_with_zeros(catalog):

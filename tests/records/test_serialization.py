@@ -12,19 +12,13 @@ import pytest
 from langchain_core.documents import Document
 from pydantic import BaseModel
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    build_layers,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.chunks import Chunk, to_json
 from langchain_hybridgraph.evaluation import Difference, EvaluationReport, TuningResult
+from langchain_hybridgraph.ingestion import build_layers, ingest
 from langchain_hybridgraph.records import Edge, Hit
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.memory import MemoryRetriever
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.hierarchy import FindResult
 from langchain_hybridgraph.search.planner import QueryPlan, TypedQuery
@@ -89,6 +83,7 @@ def test_results_of_a_tree_search_round_trip(store):
         Admission("a", "joined", "so", ("b",), (LoweredMemory("b", 0.5, 0.25),), "text"),
         CheckReport(("lost",), ("Chroma",), {"chunks": 2}, ("1 edge",)),
         TuningResult("a", "b", Difference(0.1, 0.0, 0.2, 1, 2, 3), ("a", "a")),
+        EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": [0.5, 1.0]}}, {"a": {"no-edges": 1}}),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -105,15 +100,6 @@ def test_reports_round_trip(store, tmp_path):
         documents = [Document(text, metadata={"uri": uri}) for uri, text in TEXTS.items()]
         for report in (ingest(documents, index), build_layers(index), index.admin.check()):
             assert type(report).from_dict(through_json(report)) == report
-
-
-def test_an_evaluation_report_round_trips():
-    """An evaluation report restored from JSON has the same measures, means and degradation reasons."""
-    measured = EvaluationReport(("q1", "q2"), ("R@10",), {"a": {"R@10": [0.5, 1.0]}}, {"a": {"no-edges": 1}})
-    back = EvaluationReport.from_dict(through_json(measured))
-    assert back.means == measured.means
-    assert back.worst("a") == measured.worst("a")
-    assert (back.questions, back.measures, back.degraded) == (measured.questions, measured.measures, measured.degraded)
 
 
 def test_odd_metadata_becomes_json():

@@ -106,13 +106,7 @@ def test_overlong_words_are_truncated():
 
 @pytest.mark.parametrize(
     ("spec", "name"),
-    [
-        ("en", "english"),
-        ("pt_BR", "portuguese"),
-        (" German ", "german"),
-        (None, "none"),
-        ("zh-Hant", "chinese"),
-    ],
+    [("en", "english"), ("pt_BR", "portuguese"), (" German ", "german"), (None, "none"), ("zh-Hant", "chinese")],
 )
 def test_language_names(spec, name):
     """A language can be given by name or ISO code, with or without a region, in any case; None means "none"."""

@@ -12,10 +12,8 @@ NOW = datetime(2024, 3, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 
 
 def spans(text):
-    return [
-        tuple(datetime.fromtimestamp(each, UTC).date().isoformat() for each in span)
-        for span in mentioned_spans(text, NOW.timestamp())
-    ]
+    ends = ((datetime.fromtimestamp(end, UTC) for end in span) for span in mentioned_spans(text, NOW.timestamp()))
+    return [tuple(end.date().isoformat() for end in span) for span in ends]
 
 
 @pytest.mark.parametrize(

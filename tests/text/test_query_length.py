@@ -4,16 +4,10 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    ingest,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
 from langchain_hybridgraph.records import Query
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, telling_terms
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
@@ -42,26 +36,24 @@ def embedding():
 
 @pytest.fixture(scope="module")
 def store(embedding):
-    documents = [
-        Document(
-            f"第{n}章 Ada Lovelace met Charles Babbage {n}.", id=f"d{n}", metadata={"uri": f"book/part{n % 3}/{n}"}
-        )
-        for n in range(40)
-    ]
+    texts = [f"第{n}章 Ada Lovelace met Charles Babbage {n}." for n in range(40)]
+    uris = [f"book/part{n % 3}/{n}" for n in range(40)]
+    documents = [Document(text, id=uri, metadata={"uri": uri}) for text, uri in zip(texts, uris, strict=True)]
     with HybridGraphStore(None, embedding) as store:
         ingest(documents, store)
         yield store
-
-
-def hybrid(store):
-    return HybridRetriever(store)
 
 
 def conversation(store):
     return AdvancedRetriever(HybridRetriever(store))
 
 
-@pytest.mark.parametrize("kind", [hybrid, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation])
+KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation]
+
+
+@pytest.mark.parametrize(
+    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation]
+)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kind, query):
     """Every retriever searches for the first 10,000 characters of a long query and reports the cut without a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence, Set, Sized
+from dataclasses import dataclass, field
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -64,14 +65,14 @@ class EntityEdges(EdgeBuilder):
 
     def start(self, store: AcceptsChunks) -> None:
         """Clear the titles and names recorded during the previous ingest."""
-        self._store = store
+        is_empty = isinstance(store, Sized) and len(store) == 0
+        self._earlier = store if implements(store, ReadsIndex) and not is_empty else None
         self._titles = _Titles()
         self._names = _FullNames("")
         # Titles are matched after all documents were received. Until then, texts are kept on disk, as they may not fit
         # into memory.
         self._waiting: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
         self._size = 0
-        self._is_empty = isinstance(store, Sized) and len(store) == 0
 
     def see(self, document: CutDocument) -> tuple[EdgeSet, ...]:
         """Record the mentions in the document's chunks; :meth:`finish` adds mentions of other documents' titles."""
@@ -88,10 +89,9 @@ class EntityEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and those of earlier chunks that mention a new title."""
-        older = self._store if implements(self._store, ReadsIndex) and not self._is_empty else None
         with self._waiting as waiting:
             stored = _Titles()
-            if older:
+            if older := self._earlier:
                 new_ids = {chunk for chunk, _ in _read_lines(waiting)}
                 edges = self._title_edges(older, waiting)
                 new_names = self._titles.names.keys() - {edge.target.removeprefix(TITLE) for edge in edges}
@@ -106,13 +106,9 @@ class EntityEdges(EdgeBuilder):
                 block = [_ChunkMentions(*json.loads(line)) for line in lines]
                 for mentions in block:
                     words = mentions.words.split(" ")
-                    for name, spelling, size in (*self._titles.matches(words), *stored.matches(words)):
-                        mentions.mention(name, TITLED if size > 1 else WORD, spelling)
-                edges = [
-                    Edge(mentions.chunk, node, MENTIONS, weight, description)
-                    for mentions in block
-                    for node, (weight, description) in mentions.entities.items()
-                ]
+                    for name, spelling, weight in (*self._titles.matches(words), *stored.matches(words)):
+                        mentions.mention(name, weight, spelling)
+                edges = [edge for mentions in block for edge in mentions.edges()]
                 yield EdgeSet(edges, [mentions.chunk for mentions in block])
 
     def _title_edges(self, older: ReadsIndex, waiting: IO[str]) -> list[Edge]:
@@ -170,7 +166,7 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
                 f"{chunk.id!r} cannot be the id of a chunk; ids that begin with {ENTITY!r} or {TITLE!r} are reserved "
                 "for nodes of the graph: give the chunk another id"
             )
-        mentions.append(_ChunkMentions(chunk.id, label))
+        mentions.append(_ChunkMentions(chunk.id, label, " ".join(reading.words)))
         for name, weight in reading.names:
             mentions[-1].mention(text_names.entity_name(name, reading.language), weight, name)
     if names is None or not document.continues or names.document != document.id:
@@ -181,10 +177,7 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
         if len(most_certain) > MOST_NAMES:
             chunk_mentions.entities = dict(most_certain[:MOST_NAMES])
     titles = list(_add_title(document, mentions, language))
-    lines = [
-        json.dumps([chunk_mentions.chunk, label, " ".join(reading.words), chunk_mentions.entities]) + "\n"
-        for chunk_mentions, reading in zip(mentions, readings, strict=True)
-    ]
+    lines = [json.dumps([each.chunk, each.label, each.words, each.entities]) + "\n" for each in mentions]
     return DocumentMentions(lines, sum(len(reading.words) for reading in readings), titles, names)
 
 
@@ -207,21 +200,23 @@ def _add_title(
             mentions[0].add(TITLE + name, OWN, f"{spelling} is the title of {document.id}.")
 
 
+@dataclass
 class _ChunkMentions:
     """Entities that one chunk mentions. ``entities`` maps node ids to the weight and description of the edge."""
 
-    def __init__(
-        self, chunk: str, label: str, words: str = "", entities: dict[str, tuple[float, str]] | None = None
-    ) -> None:
-        self.chunk = chunk
-        self.label = label
-        self.words = words
-        self.entities = entities or {}
+    chunk: str
+    label: str
+    words: str
+    entities: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def add(self, node: str, weight: float, description: str) -> None:
         """Add a mention of a node, unless the node has one with at least the same weight."""
         if node not in self.entities or self.entities[node][0] < weight:
             self.entities[node] = weight, description
+
+    def edges(self) -> Iterator[Edge]:
+        for node, (weight, description) in self.entities.items():
+            yield Edge(self.chunk, node, MENTIONS, weight, description)
 
     def mention(self, name: str, weight: float, spelling: str) -> None:
         if name:
@@ -233,7 +228,6 @@ class _FullNames:
 
     def __init__(self, document: str) -> None:
         self.document = document
-        self._full: set[str] = set()
         self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
 
     def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
@@ -249,8 +243,7 @@ class _FullNames:
 
     def _add(self, name: str) -> None:
         words = name.split()
-        if 2 <= len(words) <= 6 and name not in self._full:
-            self._full.add(name)
+        if 2 <= len(words) <= 6:
             initials = "".join(word[0] for word in words)
             for short in {initials, words[-1], words[0]} if len(words) <= 3 else {initials}:
                 if len(short) > 1:
@@ -277,15 +270,15 @@ class _Titles:
             words = text_names.words_of(name)
             self._sizes.setdefault(words[0], {})[len(words)] = None
 
-    def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-        """Yield (normalised name, spelling, number of words) for each title that occurs in these words."""
+    def matches(self, words: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+        """Yield (normalised name, spelling, weight) for each title that occurs in these words."""
         sizes, names = self._sizes, self.names
         for place, word in enumerate(words):
             if word in sizes:
                 for size in sizes[word]:
                     name = text_names.join_words(words[place : place + size])
                     if name in names:
-                        yield name, names[name], size
+                        yield name, names[name], TITLED if size > 1 else WORD
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:
         # An ASCII text without any first word is recognised ten times faster than by splitting it into words.
@@ -293,8 +286,7 @@ class _Titles:
         if is_plain and self._sizes.keys().isdisjoint(_ASCII_WORD.findall(chunk.text.lower())):
             return
         label = _clipped(str(chunk.metadata.get("title") or chunk.document))
-        for name, spelling, size in dict.fromkeys(self.matches(text_names.text_words(chunk.text))):
-            weight = TITLED if size > 1 else WORD
+        for name, spelling, weight in dict.fromkeys(self.matches(text_names.text_words(chunk.text))):
             yield Edge(chunk.id, ENTITY + name, MENTIONS, weight, f"{label} mentions {spelling}.")
 
 

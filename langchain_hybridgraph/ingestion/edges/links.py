@@ -12,13 +12,12 @@ from langchain_hybridgraph.chunks import Chunk, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import markdown
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, slices, text_of
 from langchain_hybridgraph.ingestion.markdown import NAME, PATH, WIKI, Link
 from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, first_chunk_id, position
 from langchain_hybridgraph.records import CITES, REFERENCES, Edge, Scope
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
 
-_SLICE = 1_000
 _INDEX_NAMES = frozenset({"index", "readme"})
 # Suffixes by which a link may differ from the name of the document that it points to.
 _SUFFIXES = (".md", ".rst", ".html", ".markdown", ".htm", ".txt")
@@ -69,7 +68,7 @@ class LinkEdges(EdgeBuilder):
         self._targets = _Targets(None if is_empty else store, self._earlier)
         self._old_ids: Mapping[str, Set[str]] = {}
         self._new_names: dict[str, None] = {}  # possible ends of the pending edges to new documents
-        self._sources: dict[str, None] = {}  # stored chunks whose links may lead elsewhere now
+        self._sources: set[str] = set()  # stored chunks whose links may lead elsewhere now
         # A link can point to a later document, so all links are kept until the end. They are kept on disk, because they
         # may not fit into memory.
         self._spool: IO[str] = SpooledTemporaryFile(1 << 23, "w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115 - closed by finish
@@ -86,11 +85,11 @@ class LinkEdges(EdgeBuilder):
         if self._earlier is not None and not document.continues:
             old_ids = self._old_ids.get(document.id, set())
             if not old_ids:
-                names = [name for name in _spellings(document) if replace_surrogates(name) == name]
+                names = _spellings(document)
                 self._new_names.update(dict.fromkeys([*names, *map(first_chunk_id, names)]))
             elif old_ids != {chunk.id for chunk in (*document.chunks, *document.parents)}:
                 # Removed chunks lose their edges after the last batch.
-                self._add_sources(self._earlier, sorted(old_ids))
+                self._sources.update(edge.source for edge in self.incoming(self._earlier, sorted(old_ids)))
         links = self._links_of(document)
         if links:
             self._spool.write(json.dumps(list(_chunk_links(document, links))) + "\n")
@@ -103,9 +102,8 @@ class LinkEdges(EdgeBuilder):
             while lines := spool.readlines(1 << 19):
                 yield self._resolved([_ChunkLink(*link) for line in lines for link in json.loads(line)])
         if self._earlier is not None:
-            for batch in slices(list(self._new_names), _SLICE):
-                self._add_sources(self._earlier, batch)
-            for batch in slices(sorted(self._sources), _SLICE):
+            self._sources.update(edge.source for edge in self.incoming(self._earlier, list(self._new_names)))
+            for batch in slices(sorted(self._sources)):
                 yield self._resolved(list(self._stored_links(self._earlier, batch)))
 
     def _resolved(self, links: Sequence[_ChunkLink]) -> EdgeSet:
@@ -117,10 +115,6 @@ class LinkEdges(EdgeBuilder):
                 text = f"{link.document} {self._verb} {self._targets.label(target)}."
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], 1.0, text)
         return EdgeSet(list(edges.values()), list(dict.fromkeys(link.source for link in links)))
-
-    def _add_sources(self, store: ReadsIndex, targets: Sequence[str]) -> None:
-        edges = store.edges(targets, backwards=True)
-        self._sources.update((edge.source, None) for edge in edges if edge.relation in self.relations)
 
     def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_ChunkLink]:
         """Yield the links of these chunks, without chunks of documents of this ingest."""
@@ -186,18 +180,18 @@ class CitationEdges(LinkEdges):
         self._field = field
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
-        cited = _references(document.metadata.get(self._field))
+        cited = dict.fromkeys(_references(document.metadata.get(self._field)))
         return {document.chunks[0].id: [Link(CITATION, name) for name in cited]} if cited else {}
 
 
-def _references(value: Any) -> list[str]:
+def _references(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        identifier = next((value[key] for key in _CITED_BY if value.get(key)), None)
-        return [] if identifier is None else _references(identifier)
+        value = [value[key] for key in _CITED_BY if value.get(key)][:1]
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return list(dict.fromkeys(name for entry in value for name in _references(entry)))
-    name = text_of(value).strip()
-    return [name] if name else []
+        for entry in value:
+            yield from _references(entry)
+    elif name := text_of(value).strip():
+        yield name
 
 
 class _ChunkLink(NamedTuple):
@@ -241,11 +235,6 @@ def _pending_target(link: _ChunkLink) -> str | None:
     return replace_surrogates(name if link.has_own_id else first_chunk_id(name)).replace("\0", "\ufffd")
 
 
-def text_of(value: Any) -> str:
-    """Return a metadata value as a string, "" for None."""
-    return "" if value is None else str(value)
-
-
 class _Targets:
     """Documents that links may lead to: those of this ingest, and those that were looked up in the store."""
 
@@ -258,7 +247,7 @@ class _Targets:
         self._labels: dict[str, str] = {}  # titles that edge descriptions use
         self._starts: dict[str, str] = {}  # first chunk of each document, if it is not first_chunk_id()
         self._anchors: dict[tuple[str, str], str] = {}
-        self._stems: dict[str, set[str]] | None = None  # stored documents by file name
+        self._stems: dict[str, set[str]] = {}  # stored documents by file name
 
     def add(self, document: CutDocument) -> None:
         """Record a document of this ingest, or a further part of one."""
@@ -303,12 +292,11 @@ class _Targets:
         return self._labels.get(document) or self._labels.get(chunk) or document
 
     def _add_names(self, document: str, metadata: Mapping[str, Any], title: str, file: str) -> None:
-        names = [text_of(metadata.get(key)) for key in _LOCATIONS]
-        for name in filter(None, names):
+        for name in filter(None, (text_of(metadata.get(key)) for key in _LOCATIONS)):
             self._documents.setdefault(name, document)
         if title:
             self._labels[document] = title
-        for name in {folded(title), file} - {""}:
+        for name in filter(None, (folded(title), file)):
             self._titled.setdefault(name, set()).add(document)
 
     def _add_anchors(self, document: str, chunks: Iterable[Chunk]) -> None:
@@ -318,7 +306,7 @@ class _Targets:
 
     def _read(self, documents: Iterable[str], store: HasDocuments) -> None:
         """Record the stored documents and chunks with these ids."""
-        for batch in slices(sorted(documents), 2_000):
+        for batch in slices(sorted(documents)):
             for document, ids in store.document_chunks(batch).items():
                 if ids and document not in self.ingested:
                     first = first_chunk_id(document)
@@ -346,8 +334,7 @@ class _Targets:
             if chunk.document not in self.ingested | documents:
                 documents.add(chunk.document)
                 self._add_names(chunk.document, chunk.metadata, text_of(chunk.metadata.get("title")), "")
-        if self._stems is None:
-            self._stems = {}
+        if not self._stems:
             for document in store.document_ids():
                 self._stems.setdefault(file_name(document), set()).add(document)
         for name in map(folded, names):
@@ -366,7 +353,7 @@ def _spellings(document: CutDocument) -> list[str]:
         names += [file_name(path), stem, *(stem + suffix for suffix in _SUFFIXES)]
         if file_name(path) in _INDEX_NAMES:
             names.append(posixpath.dirname(path))
-    return [name for name in dict.fromkeys(names) if name.strip()]
+    return [name for name in dict.fromkeys(names) if name.strip() and replace_surrogates(name) == name]
 
 
 def folded(name: str) -> str:
@@ -401,18 +388,13 @@ def _join_path(path: str, base: str) -> list[str]:
     if path.startswith("/"):
         absolute = posixpath.normpath(path)
         return [root + absolute.lstrip("/")] if root else [absolute.lstrip("/"), absolute]
-    return [
-        root + (posixpath.normpath(posixpath.join(posixpath.dirname(rest_of_path), path)) if path else rest_of_path)
-    ]
+    joined_path = posixpath.join(posixpath.dirname(rest_of_path), path)
+    return [root + (posixpath.normpath(joined_path) if path else rest_of_path)]
 
 
-def _variants(name: str) -> Iterator[str]:
-    yield name
+def _variants(name: str) -> list[str]:
     stem, suffix = posixpath.splitext(name)
     if suffix.lower() in _SUFFIXES:
         # A link may use the name under which a page is published.
-        yield from (stem + other for other in _SUFFIXES if other != suffix)
-        yield stem
-        return
-    yield from (name + suffix for suffix in _SUFFIXES)
-    yield from (f"{name}/{index}" for index in _INDEXES)
+        return [name, *(stem + other for other in _SUFFIXES if other != suffix), stem]
+    return [name, *(name + suffix for suffix in _SUFFIXES), *(f"{name}/{index}" for index in _INDEXES)]

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.documents import Document
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
@@ -32,13 +31,10 @@ def test_a_link_leads_from_its_chunk_to_the_heading():
 def test_links_lead_to_ids_of_headings():
     """Links find ids in attributes and ids made from headings, for any size of chunks."""
     links = (
-        "[a](tutorial/body.md#import-field) [c](tutorial/body.md#use-it-now) [`d`][ref]\n\n"
-        "[ref]: tutorial/body.md#second"
+        "[a](tutorial/body.md#import-field) [c](tutorial/body.md#use-it-now) [`d`][r]\n\n[r]: tutorial/body.md#second"
     )
-    body = (
-        "# Body { #body }\n\nintro\n\n## Import `Field` { #import-field }\n\na\n\n## Two { #second }\n\nb\n\n"
-        "## Use it & now\n\nc"
-    )
+    body = "# Body { #body }\n\nintro\n\n## Import `Field` { #import-field }\n\na\n\n## Two { #second }\n\nb\n\n"
+    body += "## Use it & now\n\nc"
     edges = references(page(links, "index.md"), page(body, "tutorial/body.md"))
     assert edges == {("index.md#0", f"tutorial/body.md#{id}") for id in ("import-field", "use-it--now", "second")}
     store = HybridGraphStore(None)
@@ -75,10 +71,8 @@ def test_percent_signs_and_published_names():
 def test_wiki_links_are_titles_or_file_names():
     """A wiki link leads to the only document with this title or file name in any case, or to none if there are two."""
     ada, notes = page("# Ada Lovelace\n\nx", "p/1.md"), page("x", "p/My_Notes.md")
-    assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == {
-        ("a.md#0", "p/1.md#0"),
-        ("a.md#0", "p/My_Notes.md#0"),
-    }
+    expected = {("a.md#0", "p/1.md#0"), ("a.md#0", "p/My_Notes.md#0")}
+    assert references(ada, notes, page("[[ada lovelace]] [[My notes|n]]", "a.md")) == expected
     twins = [page("# Same\n\nx", "p/1.md"), page("# Same\n\nx", "p/2.md")]
     assert ("a.md#0", "p/1.md#0") not in references(*twins, page("[[Same]]", "a.md"))
 
@@ -205,18 +199,6 @@ def test_citations_of_later_documents(name):
     cited(store, paper("one", name))
     assert cited(store, paper("two", title="The Second Paper", doi=DOI, source="two.pdf")) == {("one", "two")}
     assert all_edges(store)["one", "two", "cites"].weight == 1
-
-
-def test_pending_citations_of_split_documents():
-    """A pending edge is redirected to the first chunk of a split document."""
-    store = memory()
-    for document in (
-        Document("1 0 | a", metadata={"source": "a", "citations": ["b", DOI]}),
-        Document("1 0 | b", id="b"),
-    ):
-        ingest([document], store, edges=[CitationEdges()])
-    ingest([Document("1 0 | c", id="c", metadata={"doi": DOI})], store, edges=[CitationEdges()])
-    assert pairs(store) == {("a#0", "b#0"), ("a#0", "c#0")}
 
 
 def test_an_ambiguous_title_cites_nothing():

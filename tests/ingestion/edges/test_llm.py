@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 
 from langchain_hybridgraph import HybridGraphStore, LLMEdges, ingest
 from langchain_hybridgraph.chunks import Chunk
@@ -16,7 +14,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
-from langchain_hybridgraph.records import Edge
+from tests.support.models.saying_model import SayingModel
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stores.memory_store import MemoryStore
 from tests.support.stores.store_contents import all_edges, changes, memory, rows_about
@@ -24,29 +22,15 @@ from tests.support.stores.store_contents import all_edges, changes, memory, rows
 EMBEDDING = DeterministicFakeEmbedding(size=4)
 
 
-class Reader(BaseChatModel):
-    """Chat model that calls tools, with LangChain's with_structured_output; ``answer`` receives the prompt's ids."""
+class Reader(SayingModel):
+    """Chat model whose ``answer`` receives the ids in the prompt."""
 
-    answer: object
-    windows: list
-
-    @property
-    def _llm_type(self):
-        return "reader"
-
-    def bind_tools(self, tools, **kwargs):
-        return self.bind(tools=tools, **kwargs)
+    windows: list = []  # noqa: RUF012 - pydantic copies it
 
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):
         ids = tuple(re.findall(r"^Passage (\S+):$", messages[-1].content, re.MULTILINE))
         self.windows.append(ids)
-        answer = self.answer(ids)
-        if isinstance(answer, BaseException):
-            raise answer
-        if isinstance(answer, AIMessage):
-            return ChatResult(generations=[ChatGeneration(message=answer)])
-        call = {"name": kwargs["tools"][0].__name__, "args": answer, "id": "1"}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=[call]))])
+        return SayingModel(answer=self.answer(ids))._generate(messages, **kwargs)
 
 
 def edge(source, target, relation="supports", weight=0.8, description="One backs the other."):
@@ -59,7 +43,7 @@ def chain(ids):
 
 
 def reader(answer=chain):
-    return Reader(answer=answer, windows=[])
+    return Reader(answer=answer)
 
 
 def document(name, n, text="text"):
@@ -128,16 +112,6 @@ def test_only_the_invalid_edge_is_dropped(store, wrong):
     assert warning.startswith("dropped 1 edge of the language model with ")
 
 
-def test_the_heavier_of_two_windows_wins(store):
-    """An edge from two windows is stored once, with the larger weight and its description."""
-
-    def answer(ids):
-        return {"edges": [edge("a1", "a2", weight=0.9 if ids[0] == "a0" else 0.4, description=f"Seen from {ids[0]}.")]}
-
-    ingest_with(reader(answer), store, document("a", 4), batch_size=3, overlap=2)
-    assert list(all_edges(store).values()) == [Edge("a1", "a2", "supports", 0.9, "Seen from a0.")]
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -154,10 +128,8 @@ def test_a_failed_call_drops_its_window(store, broken, caplog):
     llm = reader(lambda ids: broken if ids[0] == "a0" else chain(ids))
     report = ingest_with(llm, store, [*document("a", 3), *document("b", 3)])
     assert llm_edges(store) == {("b0", "b1"), ("b1", "b2")}
-    assert [warning[:62] for warning in report.warnings] == [
-        "the language model gave no usable answer on 1 of 2 windows, th"
-    ]
-    assert "a0 … a2" in report.warnings[0]
+    (warning,) = report.warnings
+    assert "no usable answer on 1 of 2 windows, the first being a0 … a2" in warning
     assert llm.windows.count(("a0", "a1", "a2")) == 3
     assert "no edges were found for a0 … a2" in caplog.text
 
@@ -193,12 +165,8 @@ def test_the_prompt(store):
             return super()._generate(messages, stop, run_manager, **kwargs)
 
     chunks = document("a", 2, text="{not a template}")
-    ingest_with(
-        Listening(answer=chain, windows=[]),
-        store,
-        chunks,
-        relations={"praises": "the source speaks well of the target"},
-    )
+    relations = {"praises": "the source speaks well of the target"}
+    ingest_with(Listening(answer=chain), store, chunks, relations=relations)
     system, human = prompts[0]
     assert "- praises: the source speaks well of the target" in system.content
     assert "supports" not in system.content

@@ -39,5 +39,7 @@ class SayingModel(BaseChatModel):
         if isinstance(reply, str):
             reply = AIMessage(reply)
         if not isinstance(reply, AIMessage):
-            reply = AIMessage("", tool_calls=[{"name": kwargs["tools"][0]["title"], "args": reply, "id": "1"}])
+            tool = kwargs["tools"][0]
+            name = tool["title"] if isinstance(tool, dict) else tool.__name__
+            reply = AIMessage("", tool_calls=[{"name": name, "args": reply, "id": "1"}])
         return ChatResult(generations=[ChatGeneration(message=reply)])
