@@ -265,19 +265,14 @@ def collection(request):
 
 
 def test_over_chroma(collection):
-    """An existing collection of LlamaIndex's Chroma store is searched and its nodes are restored."""
+    """A collection of LlamaIndex's Chroma store gives complete nodes, also through langchain-chroma."""
+    from langchain_chroma import Chroma
+
     result = LlamaIndexRetriever.from_index(chroma_index(collection), GraphRetriever, k=4).retrieve_result("fish swim")
     assert (result[0].node_id, result.degraded, len(result)) == ("fish", ("no-cosine",), 4)
     assert result[0].node.metadata["kind"] == "wild"
     assert result[0].node.next_node.node_id == "bird"
     assert "doc_id" not in result[0].metadata
-
-
-def test_a_collection_of_llama_index_through_langchain(collection):
-    """A collection of LlamaIndex's Chroma store opened with langchain-chroma gives complete nodes."""
-    from langchain_chroma import Chroma
-
-    chroma_index(collection)
     opened = Chroma(collection_name=collection.name, embedding_function=LlamaIndexEmbeddings(WordEmbedding()))
     node = LlamaIndexRetriever(HybridRetriever(opened, k=1)).retrieve("fish swim")[0].node
     assert (node.node_id, node.text, node.prev_node.node_id) == ("fish", TEXTS["fish"], "dog")

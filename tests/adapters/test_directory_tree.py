@@ -2,7 +2,6 @@
 
 import random
 import threading
-import warnings
 
 import pytest
 from langchain_chroma import Chroma
@@ -15,10 +14,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from tests.support.samples.clock import PATIENCE, make_late
 from tests.support.stores.bare_store import BareStore
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from langchain_community.vectorstores.faiss import FAISS
+from tests.support.stores.real_stores import FAISS
 
 TOPICS = {
     "pets": "cats purr and dogs bark at the parrot",
@@ -100,15 +96,10 @@ def test_results_equal_those_of_the_embedded_store(retriever_over_store, own, qu
     assert "no-layers" in result.degraded
 
 
-@pytest.fixture
-def changing(tmp_path):
-    store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
-    return store, HierarchicalRetriever(store, k=3)
-
-
-def test_texts_added_and_deleted_later(changing):
+def test_texts_added_and_deleted_later(tmp_path):
     """Texts that were added or deleted in the vector store appear in or disappear from the tree at the next search."""
-    store, retriever = changing
+    store = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
+    retriever = HierarchicalRetriever(store, k=3)
     retriever.find("zebra")
     store.add_documents([Document("a zebra with stripes", id="z", metadata={"uri": "zoo/zebra.md"})])
     assert retriever.find("zebra", target_uri="zoo").contexts[0].uri == "zoo/zebra.md"

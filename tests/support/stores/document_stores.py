@@ -1,18 +1,14 @@
 """Stores of several kinds, each created in a folder from the same Documents."""
 
-import warnings
-
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore
+from tests.support.stores.real_stores import FAISS
 from tests.support.stores.words import Words
 
 
 def faiss(documents, folder):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from langchain_community.vectorstores.faiss import FAISS
     return FAISS.from_documents(documents, Words(), ids=[each.id for each in documents])
 
 

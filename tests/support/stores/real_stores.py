@@ -9,6 +9,11 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.support.stores.bare_store import BareStore
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # langchain-community warns on import that it is sunset
+    from langchain_community.vectorstores.faiss import FAISS
+    from langchain_community.vectorstores.utils import DistanceStrategy
+
 TEXTS = {
     "ada": "Ada wrote the first program for a machine.",
     "engine": "The machine of brass was never finished.",
@@ -51,11 +56,6 @@ def chroma(texts, folder, *, space="cosine"):
 
 
 def faiss(texts, folder, *, distance="EUCLIDEAN_DISTANCE", normalize=False):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from langchain_community.vectorstores.faiss import FAISS
-        from langchain_community.vectorstores.utils import DistanceStrategy
-
     return FAISS.from_texts(texts, Fixed(), distance_strategy=DistanceStrategy[distance], normalize_L2=normalize)
 
 
