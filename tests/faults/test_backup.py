@@ -11,14 +11,13 @@ import pytest
 from langchain_hybridgraph import HybridGraphStore, build_layers
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.records import Query, Scope
-from langchain_hybridgraph.stores.vectors import unit
 from tests.support.servers.python_process import start_python
-from tests.support.stores.words import open_words
+from tests.support.stores.words import has_own_vectors, open_words
 
 WRITER = """
 import sys
 from pathlib import Path
-from tests.support.stores.words import open_words
+from tests.support.stores.words import has_own_vectors, open_words
 
 store = open_words(Path(sys.argv[1]))
 for number in range(10**9):
@@ -33,7 +32,7 @@ READER = """
 import sys
 from pathlib import Path
 from langchain_hybridgraph.records import Query
-from tests.support.stores.words import open_words
+from tests.support.stores.words import has_own_vectors, open_words
 
 store = open_words(Path(sys.argv[1]), read_only=True)
 print("open", flush=True)
@@ -87,9 +86,7 @@ def judge(backup, added, deleted):
         ids = set(store.find(Scope()))
         assert added - deleted <= ids
         assert store.admin.check().problems == ()
-        ordered = sorted(ids)
-        vectors = unit(store.embedding.embed_documents([f"text {id}" for id in ordered]))
-        assert abs(store.vectors(ordered) - vectors).max() < 1e-5
+        assert has_own_vectors(store, {id: f"text {id}" for id in ids})
         assert {entry.id for entry in store.keyword_search(Query("text", 10**5), 10**5).entries} == ids
 
 

@@ -10,7 +10,6 @@ free space.
 import json
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.records import Query
+from tests.faults.mounts import mounted
 from tests.support.servers.python_process import output_of_python
 from tests.support.stores.words import open_words
 
@@ -105,27 +105,6 @@ def judge(folder, ballast, megabytes=""):
     assert report["problems"] == []
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """Return a function that mounts a file system of a few megabytes."""
-    place = tmp_path / "small"
-    place.mkdir()
-
-    def mount(megabytes):
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={megabytes * 1024}k", "tmpfs", str(place)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-        return place
-
-    yield mount
-    subprocess.run(["umount", str(place)], capture_output=True, check=False)
-
-
 @pytest.mark.parametrize(
     "megabytes", ["1.5", *(pytest.param(each, marks=pytest.mark.faults) for each in (0.5, 0.7, 1, 1.2, 2, 3, 4))]
 )
@@ -138,11 +117,12 @@ def test_a_limit_on_the_size_of_files(tmp_path, megabytes):
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize("megabytes", [3, 4, 6, 8, 9, 10, 12])
 @pytest.mark.parametrize("ballast_kb", [300, 800])
-def test_a_full_file_system(small_disk, megabytes, ballast_kb):
+def test_a_full_file_system(tmp_path, megabytes, ballast_kb):
     """On a full file system, accepted chunks are kept, and writing continues once another file is deleted."""
-    place = small_disk(megabytes + 12)
-    (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
-    judge(place / "index", place / "ballast")
+    small = ["-t", "tmpfs", "-o", f"size={(megabytes + 12) * 1024}k", "tmpfs"]
+    with mounted(tmp_path / "small", small) as place:
+        (place / "ballast").write_bytes(bytes(12 * 2**20 + ballast_kb * 1024))
+        judge(place / "index", place / "ballast")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 import os
 import signal
-import subprocess
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -11,6 +10,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError
 from langchain_hybridgraph.records import Query, Scope
 from tests.faults.busy_writer import open_store
+from tests.faults.mounts import mounted
 from tests.support.servers.python_process import start_python
 
 KINDS = ["words", "fitted"]
@@ -33,23 +33,11 @@ def folder(tmp_path):
 @pytest.fixture
 def locked(tmp_path, folder):
     """Return a function that mounts the folder read-only at another path."""
-    place = tmp_path / "locked"
-    place.mkdir()
-    mounted = []
-
-    def lock():
-        if os.geteuid() != 0:
-            pytest.skip("a read-only view of a folder needs root")
-        for command in (["mount", "--bind", folder, place], ["mount", "-o", "remount,ro,bind", place]):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-            mounted.append(place)
-        return place
-
-    yield lock
-    if mounted:
-        subprocess.run(["umount", place], capture_output=True, check=False)
+    if os.geteuid() != 0:
+        pytest.skip("a read-only view of a folder needs root")
+    read_only = ["--bind", folder], ["-o", "remount,ro,bind"]
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(mounted(tmp_path / "locked", *read_only))
 
 
 @pytest.fixture

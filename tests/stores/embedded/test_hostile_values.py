@@ -147,6 +147,8 @@ def filters_of(metadata):
 @example({"uri": "dir\ud800/a\0.md"})
 @example({"session_id": "a\0", "memory_type": "\ud800"})
 @example({"x": nested(MOST_NESTED)})
+@example({"x": {1: "a"}})
+@example({"at": datetime(2024, 5, 1, tzinfo=UTC), "day": np.datetime64("2024-05-01")})
 @example({"valid_from": 10**400, "confidence": 10**400, "turn": -1, "session_id": "chat"})
 def test_metadata(metadata):
     """Accepted metadata comes back unchanged and no search fails; refused metadata leaves the store unchanged."""

@@ -13,7 +13,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import (
     ConfigurationError,
     EmbeddingMismatchError,
@@ -227,28 +226,6 @@ def test_unsuitable_queries(store):
 
 
 # -- opening and closing --------------------------------------------------------------------------------------------
-
-
-def test_a_reopened_folder_gives_the_same_answers(opened):
-    """Search results, scores, texts, edges and statistics are the same after closing and opening a folder again."""
-    before = opened()
-    texts = ["red cat", "blue dog", "red dog", "green bird", "cat and dog"]
-    chunks = [Chunk(f"c{n}", text, {"n": n}, "doc", "p") for n, text in enumerate(texts)]
-    fill(before, *chunks, parents=[chunk("p")], edges=[Edge("c0", "c1", "r", 0.3, "because")])
-
-    def answers(store):
-        query = Query("red dog", 5)
-        return (
-            store.vector_search(query, 5).entries,
-            store.keyword_search(query, 5).entries,
-            store.get(["c0", "p"]),
-            store.edges(["c0"]),
-            {name: value for name, value in store.admin.stats().items() if name != "bytes"},
-        )
-
-    expected = answers(before)
-    before.close()
-    assert answers(opened()) == expected
 
 
 def test_a_folder_keeps_its_language(opened):

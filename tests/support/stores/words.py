@@ -7,6 +7,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores.index import IndexSettings
 from langchain_hybridgraph.stores.store import EmbeddedStore
+from langchain_hybridgraph.stores.vectors import unit
 from tests.support.stores.suite import HashedWords
 
 
@@ -37,6 +38,12 @@ def ids_by_vector(store, text, k=10_000, **scope):
 def ids_by_word(store, text, k=10_000, **scope):
     """Return the ids that a keyword search finds, best first."""
     return [entry.id for entry in store.keyword_search(Query(text, k, Scope(**scope)), k).entries]
+
+
+def has_own_vectors(store, texts):
+    """Return whether the stored vector of each id is that of its text."""
+    vectors = unit(store.embedding.embed_documents(list(texts.values())))
+    return abs(store.vectors(list(texts)) - vectors).max() < 1e-5
 
 
 def everywhere(store, hidden=("a", "b", "c", "new", "old"), **times):
