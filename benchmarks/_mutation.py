@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "--doctest-modules", "-p", "no:cacheprovider"]
 PYTEST += ["-m", "not (faults or notebooks or packaging or sets)"]
+ALL = ("langchain_hybridgraph", "tests")
 MOST_OF_A_FILE = 15  # tests of one file that run for a line which many tests execute
 COMPARISONS = {
     ast.Lt: ast.LtE,
@@ -146,10 +147,10 @@ def main() -> None:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "node_modules"))
         draws = [(path, *place) for path in sorted((copy / arguments.under).rglob("*.py")) for place in places(path)]
-        run_tests(copy, "-n", "2", "--cov=langchain_hybridgraph", "--cov-context=test", "--cov-report=", "tests")
+        run_tests(copy, "-n", "2", "--cov=langchain_hybridgraph", "--cov-context=test", "--cov-report=", *ALL)
         executed = CoverageData(str(copy / ".coverage"))
         executed.read()
-        existing = set(run_tests(copy, "--collect-only", "tests").stdout.splitlines())
+        existing = set(run_tests(copy, "--collect-only", *ALL).stdout.splitlines())
         survivors = 0
         for path, node, changed in random.Random(arguments.seed).sample(draws, arguments.mutants):
             source = path.read_text("utf8")
