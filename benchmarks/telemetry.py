@@ -35,9 +35,7 @@ from prometheus_client import CollectorRegistry
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, LogSink, OpenTelemetrySink, PrometheusSink
 from langchain_hybridgraph.execution.effects import Trace
 from langchain_hybridgraph.retrievers import base
-from langchain_hybridgraph.telemetry import Event, flush
-from langchain_hybridgraph.telemetry.dispatch import delivery_for
-from langchain_hybridgraph.telemetry.events import report_stages
+from langchain_hybridgraph.telemetry import Event, delivery_for, flush, report_stages
 
 
 class UntimedTrace(Trace):

@@ -4,8 +4,8 @@ import math
 import operator
 import os
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,16 @@ class EmbeddingMismatchError(StoreError, ValueError):
 
 class MissingExtraError(HybridGraphError, ImportError):
     """An optional dependency is not installed. The message contains the command that installs it."""
+
+
+@contextmanager
+def needs_extra(feature: str, library: str, extra: str) -> Iterator[None]:
+    """Raise MissingExtraError if an import in the ``with`` block fails."""
+    try:
+        yield
+    except ImportError as missing:
+        advice = f'which cannot be imported: pip install "langchain-hybridgraph[{extra}]"'
+        raise MissingExtraError(f"{feature} needs {library}, {advice}") from missing
 
 
 def _shorten_message(message: str) -> str:

@@ -12,8 +12,8 @@ from langchain_core.retrievers import BaseRetriever
 from numpy.typing import NDArray
 
 from langchain_hybridgraph.chunks import Serializable
-from langchain_hybridgraph.display.html import fields_table
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
+from langchain_hybridgraph.display import fields_table
+from langchain_hybridgraph.errors import ConfigurationError, needs_extra
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
@@ -182,12 +182,8 @@ def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
 
 
 def _parse_measures(measures: Sequence[str]) -> tuple[Any, list[Any]]:
-    try:
+    with needs_extra("measuring", "ir-measures", "eval"):
         import ir_measures
-    except ImportError as error:
-        raise MissingExtraError(
-            'measuring needs ir-measures, which cannot be imported: pip install "langchain-hybridgraph[eval]"'
-        ) from error
     parsed_measures = []
     for name in [measures] if isinstance(measures, str) else measures:
         try:

@@ -6,9 +6,8 @@ Needs ``pip install "langchain-hybridgraph[langgraph]"``. No other module of thi
 from __future__ import annotations
 
 import json
-import operator
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,41 +22,21 @@ from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.filters.operators import ORDERINGS
 from langchain_hybridgraph.records import Hit, Scope, check_texts, content_id
 from langchain_hybridgraph.registry import is_factory, nearest
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
-try:
-    from langgraph.store.base import (
-        BaseStore,
-        GetOp,
-        IndexConfig,
-        Item,
-        ListNamespacesOp,
-        MatchCondition,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        TTLConfig,
-        ensure_embeddings,
-        get_text_at_path,
-    )
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] != "langgraph":
-        raise
-    raise errors.MissingExtraError(
-        'HybridGraphMemory needs LangGraph, which cannot be imported: pip install "langchain-hybridgraph[langgraph]"'
-    ) from missing
+with errors.needs_extra("HybridGraphMemory", "LangGraph", "langgraph"):
+    from langgraph.store import base
 
 Namespace = tuple[str, ...]
 WHOLE_VALUE = ["$"]  # LangGraph's path for the complete value, as JSON
 BUILT_IN = ("auto", "lsa", "minilm")  # embeddings of this package
 
 
-class HybridGraphMemory(BaseStore):
+class HybridGraphMemory(base.BaseStore):
     """LangGraph store whose items are kept in an index folder and found by vector and by keyword.
 
     - ``path``: folder of the index; None keeps the items in memory.
@@ -94,13 +73,13 @@ class HybridGraphMemory(BaseStore):
         self,
         path: str | Path | None = None,
         *,
-        index: IndexConfig | Mapping[str, Any] | Literal[False] | None = None,
-        ttl: TTLConfig | None = None,
+        index: base.IndexConfig | Mapping[str, Any] | Literal[False] | None = None,
+        ttl: base.TTLConfig | None = None,
         tenant: str | None = None,
         **options: Any,
     ) -> None:
-        settings = {} if index is False else _checked("index", index, IndexConfig)
-        times = _checked("ttl", ttl, TTLConfig)
+        settings = {} if index is False else _checked("index", index, base.IndexConfig)
+        times = _checked("ttl", ttl, base.TTLConfig)
         for name in ("default_ttl", "sweep_interval_minutes"):
             _check_minutes(f"ttl[{name!r}]", times.get(name))
         self.ttl_config = ttl
@@ -114,29 +93,29 @@ class HybridGraphMemory(BaseStore):
         self._newest = 0
         self._next_sweep = 0.0
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Run operations and return their results in the same order; reads see the state before the writes.
 
         Raises ValueError for a value that is not JSON, a negative ttl, and an unknown operator in a filter.
         """
-        results: list[Result] = []
-        writes: dict[tuple[Namespace, str], PutOp] = {}
+        results: list[base.Result] = []
+        writes: dict[tuple[Namespace, str], base.PutOp] = {}
         with self._lock:
             for op in ops:
-                result: Result = None
-                if isinstance(op, SearchOp | ListNamespacesOp):
+                result: base.Result = None
+                if isinstance(op, base.SearchOp | base.ListNamespacesOp):
                     errors.check_whole_number("limit", op.limit, least=0)
                     errors.check_whole_number("offset", op.offset, least=0)
-                if isinstance(op, ListNamespacesOp) and op.max_depth is not None:
+                if isinstance(op, base.ListNamespacesOp) and op.max_depth is not None:
                     errors.check_whole_number("max_depth", op.max_depth, least=0)
-                if isinstance(op, GetOp):
+                if isinstance(op, base.GetOp):
                     stored = self._read([_id(op.namespace, op.key)], refresh=op.refresh_ttl)
-                    result = Item(**stored[0].item()) if stored else None
-                elif isinstance(op, SearchOp):
+                    result = base.Item(**stored[0].item()) if stored else None
+                elif isinstance(op, base.SearchOp):
                     result = self._search(op)
-                elif isinstance(op, ListNamespacesOp):
+                elif isinstance(op, base.ListNamespacesOp):
                     result = self._namespaces(op)
-                elif isinstance(op, PutOp):
+                elif isinstance(op, base.PutOp):
                     writes[tuple(op.namespace), op.key] = op
                 else:
                     raise ValueError(f"op must be a GetOp, PutOp, SearchOp or ListNamespacesOp, got {quote_value(op)}")
@@ -145,9 +124,9 @@ class HybridGraphMemory(BaseStore):
                 self._write(writes)
         return results
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Return the result of :meth:`batch` without blocking the event loop."""
-        results: list[Result] = await offload(partial(self.batch, list(ops)))
+        results: list[base.Result] = await offload(partial(self.batch, list(ops)))
         return results
 
     def sweep_ttl(self) -> int:
@@ -168,7 +147,7 @@ class HybridGraphMemory(BaseStore):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
+    def _write(self, puts: Mapping[tuple[Namespace, str], base.PutOp]) -> None:
         """Write and delete items in this order; no two of them have the same namespace and key."""
         before = {chunk.id: _Stored.of(chunk) for chunk in self.store.get([_id(*key) for key in puts])}
         chunks: list[Chunk] = []
@@ -188,7 +167,7 @@ class HybridGraphMemory(BaseStore):
             self._next_sweep = time.time() + 60 * minutes
             self.sweep_ttl()
 
-    def _chunks_for(self, op: PutOp, before: _Stored | None, places: dict[Namespace, int]) -> list[Chunk]:
+    def _chunks_for(self, op: base.PutOp, before: _Stored | None, places: dict[Namespace, int]) -> list[Chunk]:
         """Return the chunk of an item, and one more for each of its texts after the first.
 
         ``places`` caches the places of namespaces that have been looked up.
@@ -207,7 +186,7 @@ class HybridGraphMemory(BaseStore):
         texts: list[str] = []
         if self._fields is not None:
             for path in fields or ():
-                texts += (text for text in get_text_at_path(value, path) if text.strip() and text not in texts)
+                texts += (text for text in base.get_text_at_path(value, path) if text.strip() and text not in texts)
         self._newest = max(self._newest + 1, time.time_ns())
         if before is None and namespace not in places:
             scope = Scope(parse_filter({"stored.namespace": {"$eq": list(namespace)}}), self.store.tenant)
@@ -253,12 +232,12 @@ class HybridGraphMemory(BaseStore):
             self.store.flush()
         return items
 
-    def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
+    def _namespaces(self, op: base.ListNamespacesOp) -> list[Namespace]:
         namespaces = {each.namespace for each in self._items_below(())}
         matching = {each for each in namespaces if all(_is_in(each, one) for one in op.match_conditions or ())}
         return sorted({each[: op.max_depth] for each in matching})[op.offset : op.offset + op.limit]
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
+    def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
         end = op.offset + op.limit
         is_ranked = bool(op.query) and self._fields is not None
         ranked = self._ranked(op, end) if is_ranked else []
@@ -270,9 +249,9 @@ class HybridGraphMemory(BaseStore):
             items += [each for each in others if each.id not in scores]
         page = items[op.offset : end]
         self._read([stored.id for stored in page if stored.fields["ttl"] is not None], refresh=op.refresh_ttl)
-        return [SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
+        return [base.SearchItem(**stored.item(), score=scores.get(stored.id)) for stored in page]
 
-    def _ranked(self, op: SearchOp, n: int) -> list[tuple[_Stored, float]]:
+    def _ranked(self, op: base.SearchOp, n: int) -> list[tuple[_Stored, float]]:
         """Return the best ``n`` matching items with their best scores.
 
         The filter is applied after the search, which is repeated with a larger ``k`` until enough items match.
@@ -372,7 +351,7 @@ def _embedding(embed: Any) -> Embeddings | str | None:
     try:
         if ":" not in embed if isinstance(embed, str) else not callable(embed):
             raise TypeError("it is neither a known name nor a function")
-        embeddings: Embeddings = ensure_embeddings(embed)
+        embeddings: Embeddings = base.ensure_embeddings(embed)
     except (ImportError, TypeError, ValueError) as error:
         if isinstance(error, ValueError) and isinstance(embed, str) and is_factory(embed):
             return embed  # not a provider of LangChain, so a factory such as langchain_openai:OpenAIEmbeddings
@@ -385,21 +364,13 @@ def _embedding(embed: Any) -> Embeddings | str | None:
     return embeddings
 
 
-def _is_in(namespace: Namespace, condition: MatchCondition) -> bool:
+def _is_in(namespace: Namespace, condition: base.MatchCondition) -> bool:
     """Return whether a namespace begins or ends with the path of a condition, in which ``*`` matches any label."""
     path = condition.path
     labels = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
     return len(namespace) >= len(path) and all(
         pattern in ("*", label) for label, pattern in zip(labels, path, strict=True)
     )
-
-
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
 
 
 def _matches(value: Any, condition: Any) -> bool:
@@ -416,9 +387,9 @@ def _matches(value: Any, condition: Any) -> bool:
 def _compares(value: Any, name: str, operand: Any) -> bool:
     if name in ("$eq", "$ne"):
         return (value == operand) is (name == "$eq")
-    if name not in _COMPARISONS:
-        raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(_COMPARISONS)}")
+    if name not in ORDERINGS:
+        raise ValueError(f"{name!r} is not an operator; a filter takes $eq $ne {' '.join(ORDERINGS)}")
     try:
-        return _COMPARISONS[name](float(value), float(operand))
+        return ORDERINGS[name].holds(float(value), float(operand))
     except (OverflowError, TypeError, ValueError):
         return False

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
@@ -330,21 +331,23 @@ class Composite:
         }
 
 
-_NOTHING: Final = MemoryState()
+def state_in(metadata: Mapping[str, Any]) -> MemoryState:
+    """Return the memory state that a chunk's metadata contain."""
+    parsed = ParsedMetadata.of(metadata)._asdict()
+    return MemoryState(**{name: value for name, value in parsed.items() if value is not None})
 
 
 @dataclass(frozen=True)
 class Scoring:
     """Stage that scores hits by their memory state and sorts them, best first, ties by id.
 
-    ``states`` returns states by id; without it, ``read_metadata`` reads them from the metadata. ``session_similarity``
+    ``states`` returns states by id; those of other chunks are read from their metadata. ``session_similarity``
     returns each chunk's largest cosine with another turn of the session, ``time_evidence`` the evidence from times in a
     query. ``state_columns`` returns the states as columns, to score candidates before they are read.
     """
 
     composite: Composite
     states: Callable[[Sequence[str], Scope], Mapping[str, MemoryState]]
-    read_metadata: Callable[[Mapping[str, Any]], MemoryState] = lambda metadata: _NOTHING
     hotness: Hotness | None = None
     novelty: Novelty | None = None
     session_similarity: Callable[[Sequence[str], Query], Sequence[float]] | None = None
@@ -356,7 +359,7 @@ class Scoring:
         chunks = [hit.child or hit.chunk for hit in hits]
         ids = [chunk.id for chunk in chunks]
         records = self.states(ids, query.scope)
-        memories = MemoryColumns.of([records.get(chunk.id) or self.read_metadata(chunk.metadata) for chunk in chunks])
+        memories = MemoryColumns.of([records.get(chunk.id) or state_in(chunk.metadata) for chunk in chunks])
         scores, parts = self._composite_scores(ids, memories, query).score_parts(np.array([hit.score for hit in hits]))
         each = zip(hits, scores.tolist(), _rows(parts), strict=True)
         scored_hits = (replace(hit, score=score, parts=own_parts) for hit, score, own_parts in each)

@@ -43,15 +43,11 @@ if TYPE_CHECKING:
 
 def check_name(value: Any, what: str) -> None:
     """Raise ValueError unless the value can be an id: a non-empty string of valid Unicode without NUL characters."""
-    if not isinstance(value, str) or not value:
-        raise ConfigurationError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
-    if replace_surrogates(value) != value:
+    if not isinstance(value, str) or not value or "\0" in value or replace_surrogates(value) != value:
         raise ConfigurationError(
-            f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
-            'value.encode("utf-8", "replace").decode() replaces such characters'
+            f"{what} must be a string with at least one character, got {reprlib.repr(value)}; use valid "
+            "Unicode without NUL characters and halves of surrogate pairs"
         )
-    if "\0" in value:
-        raise ConfigurationError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:
@@ -224,8 +220,7 @@ def _storable(edge: Edge) -> Edge:
         check_name(value, f"an edge's {name}")
     if not isinstance(edge.description, str):
         raise ConfigurationError(
-            f"the description of the edge {quote_value(edge.source)} → {quote_value(edge.target)} ({edge.relation}) is "
-            f'{quote_value(edge.description)}; it must be a string; pass description="" for none'
+            f'{_label(edge)} has description {quote_value(edge.description)}; pass a string, such as description=""'
         )
     described = replace_surrogates(edge.description)
     return edge if described is edge.description else replace(edge, description=described)
@@ -578,9 +573,6 @@ class Hit(Serializable):
         """
         total = " + ".join(f"{name} {value:.3f}" for name, value in self.parts.items())
         reasons = [f"score {self.score:.3f} = {total}" if total else f"score {self.score:.3f}"]
-        searched = [part for name, part in self.parts.items() if name not in ("graph", "rerank")]
-        if self.hops and "graph" in self.parts and len(searched) > 1:
-            reasons.append(f"{sum(searched):.3f} from search, {self.parts['graph']:.3f} from the graph")
         *before, last = self.found_by or (self.source,)
         reasons.append(f"found by {', '.join(before)} and {last}" if before else f"found by {last}")
         for template, score in _SCORES.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeGuard, TypeVar, overload
 
 from langchain_core.documents import Document
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
@@ -13,11 +13,14 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display.html import result_table
-from langchain_hybridgraph.records import Answerability, Hit, content_id
+from langchain_hybridgraph.display import result_table
+from langchain_hybridgraph.records import Answerability, Hit
 
-LINE_SIZE = 80  # number of characters of a text shown on one line
 D_co = TypeVar("D_co", covariant=True)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 class RetrievalResult(Sequence[D_co], Generic[D_co]):
@@ -96,20 +99,14 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         return iter(self._documents)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return self._documents == list(other)
-        return NotImplemented
+        return self._documents == list(other) if _is_list(other) else NotImplemented
 
     def __add__(self, other: object) -> list[D_co]:
         """Return a list of the documents of both operands; it is not the result of one call."""
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return [*self, *other]
-        return NotImplemented
+        return [*self, *other] if _is_list(other) else NotImplemented
 
     def __radd__(self, other: object) -> list[D_co]:
-        if isinstance(other, Sequence) and not isinstance(other, str):
-            return [*other, *self]
-        return NotImplemented
+        return [*other, *self] if _is_list(other) else NotImplemented
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values, converted by :func:`~langchain_hybridgraph.chunks.to_json`.
@@ -161,13 +158,6 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         noun = "document" if len(self) == 1 else "documents"
         return f"RetrievalResult({len(self)} {noun} in {self.took_ms:.1f} ms{degraded})"
 
-    def __str__(self) -> str:
-        """Return a line per hit, with rank, score, id (for a hash: source) and text, and one with ``degraded``."""
-        if not self.hits:
-            return repr(self)
-        lines = [f"{rank:>2}. {_line(hit)}" for rank, hit in enumerate(self.hits, 1)]
-        return "\n".join([*lines, *([f"degraded: {', '.join(self.degraded)}"] if self.degraded else [])])
-
     def _repr_html_(self) -> str:
         return result_table(self)
 
@@ -184,10 +174,3 @@ class SerializedResult(TypedDict):
 
 
 _FIELDS = SerializedResult.__annotations__
-
-
-def _line(hit: Hit) -> str:
-    source = str(hit.chunk.metadata.get("source", ""))
-    label = source if source and hit.id == content_id(hit.chunk.text, source) else hit.id
-    words = " ".join(hit.chunk.text.split())
-    return f"{hit.score:.3f}  {label}  {words if len(words) <= LINE_SIZE else words[: LINE_SIZE - 1] + '…'}"

@@ -314,6 +314,6 @@ def test_a_provider_is_not_a_factory(monkeypatch, tmp_path):
     """A provider of LangChain is used, even if a package with the provider's name is installed."""
     (tmp_path / "ollama.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(langgraph, "ensure_embeddings", lambda embed: Words() if embed == "ollama:gemma" else None)
+    monkeypatch.setattr(langgraph.base, "ensure_embeddings", lambda embed: Words() if embed == "ollama:gemma" else None)
     memory = HybridGraphMemory(index={"embed": "ollama:gemma"})
     assert isinstance(memory.store.embeddings, Words)

@@ -125,6 +125,7 @@ def test_the_wheel_contains_only_the_package(wheel):
         "embeddings/topics_english.txt",
         "text/english_words.txt",
         "search/small_talk.txt",
+        "server/hybridgraph.binpb",
         "server/hybridgraph.proto",
         "server/page.html",
         "stores/schema.sql",

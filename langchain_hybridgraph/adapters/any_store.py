@@ -7,33 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from langchain_hybridgraph.adapters.chroma import ChromaAdapter
-from langchain_hybridgraph.adapters.documents import Identity, content_key, to_document
-from langchain_hybridgraph.adapters.index_refresh import Freshness, Refresh
-from langchain_hybridgraph.adapters.keyword_index import (
-    FEW,
-    FilteredSearch,
-    ScopedRows,
-    chunk_of,
-    with_user_metadata,
-)
-from langchain_hybridgraph.adapters.qdrant import QdrantAdapter
-from langchain_hybridgraph.adapters.vector_stores import (
-    FAISSAdapter,
-    InMemoryAdapter,
-    MilvusAdapter,
-    NearestDocuments,
-    PGVectorAdapter,
-    StoreAdapter,
-)
+from langchain_hybridgraph.adapters import vector_stores
+from langchain_hybridgraph.adapters.chroma import FEW, ChromaAdapter, FilteredSearch
+from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, content_key, to_document, with_user_metadata
+from langchain_hybridgraph.adapters.keyword_index import Freshness, Refresh
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
 from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
@@ -48,26 +32,26 @@ if TYPE_CHECKING:
 
 # Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
 # not in use are not imported.
-_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], StoreAdapter]] = MappingProxyType(
+_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], vector_stores.StoreAdapter]] = MappingProxyType(
     {
         ("Chroma", "_collection"): ChromaAdapter,
-        ("QdrantVectorStore", "client"): QdrantAdapter,
-        ("Milvus", "client"): MilvusAdapter,
-        ("PGVector", "create_collection"): PGVectorAdapter,
-        ("FAISS", "merge_from"): FAISSAdapter,
-        ("InMemoryVectorStore", "load"): InMemoryAdapter,
+        ("QdrantVectorStore", "client"): vector_stores.QdrantAdapter,
+        ("Milvus", "client"): vector_stores.MilvusAdapter,
+        ("PGVector", "create_collection"): vector_stores.PGVectorAdapter,
+        ("FAISS", "merge_from"): vector_stores.FAISSAdapter,
+        ("InMemoryVectorStore", "load"): vector_stores.InMemoryAdapter,
         ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
     }
 )
 
 
-def adapter_of(store: VectorStore) -> StoreAdapter:
+def adapter_of(store: VectorStore) -> vector_stores.StoreAdapter:
     """Return the adapter for the class of a vector store or its nearest base class, or else the general adapter."""
     for kind in type(store).__mro__:
         for (name, attribute), adapter in _ADAPTERS.items():
             if kind.__name__ == name and hasattr(kind, attribute):
                 return adapter(store)
-    return StoreAdapter(store)
+    return vector_stores.StoreAdapter(store)
 
 
 # Maximum number of Documents that are requested because the vector store cannot apply a filter.
@@ -105,14 +89,15 @@ class VectorStoreAdapter:
         self.texts = None if freshness is None else freshness.texts
         self._identity = identity or Identity([])
         self._extra_chunks = extra_chunks
-        self._ids_by_origin: dict[tuple[str, str], str] | None = None
+        self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in extra_chunks.items()}
         self._adapter = adapter_of(vector_store) if freshness is None else freshness.adapter
         self._brings_parents = False
         self._tree: tuple[int, TreeState, TreeRows] | None = None  # with the version of the texts
         self._filtered: FilteredSearch | None = None
         if freshness is not None and isinstance(self._adapter, ChromaAdapter):
-            rows = ScopedRows() if freshness.texts.is_given else freshness.texts.rows_of_store()
-            self._filtered = freshness.filtered = FilteredSearch(self._adapter, self._chunk, rows, documents)
+            rows = ScopedRows() if freshness.texts.is_given else freshness.texts.chunks.renamed(self._stored_id)
+            self._filtered = FilteredSearch(self._adapter, self._chunk, rows, documents)
+            freshness.on_read = self._filtered.note
 
     @property
     def identity(self) -> Identity:
@@ -141,8 +126,6 @@ class VectorStoreAdapter:
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks in ``extra_chunks`` that have these texts and sources, by (text, source)."""
-        if self._ids_by_origin is None:
-            self._ids_by_origin = {content_key(to_document(chunk)): id for id, chunk in self._extra_chunks.items()}
         return {content: id for content in contents if (id := self._ids_by_origin.get(content)) is not None}
 
     def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
@@ -173,7 +156,7 @@ class VectorStoreAdapter:
                 documents = self._adapter.get([self._stored_id(id) for id in missing])
             except NotImplementedError:
                 return chunks
-            chunks |= {entry.id: cast(Chunk, entry.chunk) for entry in self._entries((d, 0.0) for d in documents)}
+            chunks |= {chunk.id: chunk for chunk in map(self._chunk, reversed(documents))}
         return chunks
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
@@ -188,7 +171,8 @@ class VectorStoreAdapter:
         fetched = n if is_applied else 2 * n
         while True:
             nearest = self._adapter.search(query.text, vector, fetched, where)
-            result = self._best_in_scope(nearest, query, n, vector)
+            entries = list(self._entries(nearest.documents, query.scope))
+            result = self._result(entries, n, query, vector, are_cosines=nearest.are_cosines)
             if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(reason=None if is_applied else "filter-post-applied")
             fetched *= 4
@@ -211,41 +195,34 @@ class VectorStoreAdapter:
                 cosines = self._filtered.ids(vector, fetched, scope)
             if cosines is None:
                 return None
-            result = self._without_texts(cosines, n, vector)
+            result = self._result(self._without_texts(cosines), n, query, vector)
             if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
-                return result._replace(coverage=self._coverage(query))
+                return result
             fetched *= 4
 
-    def _without_texts(self, cosines: Mapping[str, float], n: int, vector: Vector) -> SourceResult:
-        """Return the result of a search that found these of the store's ids; the texts of the hits are read later.
+    def _without_texts(self, cosines: Mapping[str, float]) -> list[ScoredId]:
+        """Return the ids assigned to these of the store's ids. Texts without one are read, as it may depend on them.
 
-        Texts without an id are read first, because their ids may depend on their contents.
+        If several texts of the store have one id, the nearest counts.
         """
         ids = list(map(self.identity.id_of, cosines))
         if None in ids:
-            new = self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None])
-            for chunk in map(self._chunk, new):
-                self._brings_parents = self._brings_parents or chunk.parent is not None
+            for document in self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None]):
+                self._chunk(document)
             ids = list(map(self.identity.id_of, cosines))
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
-        # If several texts of the store have one id, the nearest counts.
         pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
         nearest = {id: cosine for id, cosine in pairs if id is not None}
-        ranked = sorted(sorted(nearest.items()), key=itemgetter(1), reverse=True)
-        entries = [ScoredId(id, score) for id, score in ranked[:n]]
-        return SourceResult(entries, vector, background=self._adapter.background(vector))
+        return [ScoredId(id, score) for id, score in nearest.items()]
 
-    def _best_in_scope(self, nearest: NearestDocuments, query: Query, n: int, vector: Vector | None) -> SourceResult:
-        every = self._entries(nearest.documents)
-        entries = [entry for entry in every if in_scope(cast(Chunk, entry.chunk), query.scope)]
-        background = None if vector is None else self._adapter.background(vector)
+    def _result(
+        self, entries: list[ScoredId], n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
+    ) -> SourceResult:
         best = sorted(entries, key=lambda entry: (-entry.score, entry.id))[:n]
-        coverage = self._coverage(query)
-        return SourceResult(best, vector, background=background, are_cosines=nearest.are_cosines, coverage=coverage)
-
-    def _coverage(self, query: Query) -> float | None:
-        return coverage_of(getattr(self.vector_store, "embeddings", None), query)
+        background = None if vector is None else self._adapter.background(vector)
+        coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
+        return SourceResult(best, vector, background=background, are_cosines=are_cosines, coverage=coverage)
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
@@ -305,14 +282,12 @@ class VectorStoreAdapter:
         Without a keyword index, the texts are read from the store. If the store cannot list them, it is searched for an
         empty string.
         """
-        if self.texts is None:
+        if self.texts is None or self.freshness is None:
             if not self._adapter.can_list:
                 return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
-            entries = self._entries((document, 1.0) for document in self._adapter.documents())
-            return SourceResult(list(islice((each for each in entries if in_scope(cast(Chunk, each.chunk), scope)), n)))
-        reason, remark = None, None
-        if self.freshness is not None:
-            reason, remark = self.freshness.bring_up_to_date(refresh)
+            entries = self._entries(((document, 1.0) for document in self._adapter.documents()), scope)
+            return SourceResult(list(islice(entries, n)))
+        reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.chunks.mask(scope)
         rows = sorted(self.texts.chunks.row_of.values())
         ids = (self.texts.chunks.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
@@ -340,19 +315,19 @@ class VectorStoreAdapter:
             return admits
         if self._adapter.filter_argument == "metadata" and not extra_keys:
             return admits_metadata
-        is_known = scope.filter is not None and not is_derived and extra_keys.isdisjoint(keys)
-        return self._adapter.translate(scope.filter) if is_known else None
+        if scope.filter is None or is_derived or not extra_keys.isdisjoint(keys):
+            return None
+        return vector_stores.translate(scope.filter, self._adapter.dialect)
 
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id(id) or id
 
-    def _entries(self, documents: Iterable[tuple[Document, float]]) -> Iterator[ScoredId]:
+    def _entries(self, documents: Iterable[tuple[Document, float]], scope: Scope) -> Iterator[ScoredId]:
         ids: set[str] = set()
         for document, score in documents:
             chunk = self._chunk(document)
-            if chunk.id not in ids:
+            if chunk.id not in ids and in_scope(chunk, scope):
                 ids.add(chunk.id)
-                self._brings_parents = self._brings_parents or chunk.parent is not None
                 yield ScoredId(chunk.id, score, chunk)
 
     def _chunk(self, document: Document) -> Chunk:
@@ -360,7 +335,9 @@ class VectorStoreAdapter:
 
     def _completed(self, document: Document, id: str) -> Chunk:
         user_chunk = self._extra_chunks.get(id) if self.texts is None else self.texts.user_chunk(id)
-        return with_user_metadata(chunk_of(document, id), user_chunk)
+        chunk = with_user_metadata(document, id, user_chunk)
+        self._brings_parents = self._brings_parents or chunk.parent is not None
+        return chunk
 
 
 class StoreWithVectors(VectorStoreAdapter):
@@ -392,9 +369,7 @@ class FreshKeywordSource(KeywordSource):
         store, freshness, options = self.store, self.store.freshness, (self.refresh, self.started_at)
 
         def run() -> SourceResult:
-            if freshness is None:
-                return store.keyword_search(query, n)
-            reason, remark = freshness.bring_up_to_date(*options)
+            reason, remark = (None, None) if freshness is None else freshness.bring_up_to_date(*options)
             result = store.keyword_search(query, n)
             return result if reason is None else result._replace(reason=reason, remark=remark)
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.indexing import IndexingResult, RecordManager
 from langchain_core.indexing import aindex as langchain_aindex
 from langchain_core.indexing import index as langchain_index
 
-from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates
+from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, labels_of, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
-from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, content_id
+from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.filters.expressions import compare
+from langchain_hybridgraph.records import ALL_TIME, Annotate, Hit, Scope, content_id, filterable
+from langchain_hybridgraph.stores.row_table import MetadataColumns
 from langchain_hybridgraph.times import parse_time
 
 if TYPE_CHECKING:
     from langchain_core.document_loaders import BaseLoader
     from langchain_core.vectorstores import VectorStore
+
+    from langchain_hybridgraph.chunks import Mask
 
 Match = TypeVar("Match")
 
@@ -59,6 +66,19 @@ def chunk_id(document: Document, id_key: str | None = None) -> str:
 def content_key(document: Document) -> tuple[str, str]:
     """Return the text and the source of a Document, which identify it if it has no id."""
     return document.page_content, str(document.metadata.get("source", ""))
+
+
+def chunk_of(document: Document, id: str) -> Chunk:
+    """Convert a Document to a chunk with this id."""
+    return Chunk(id, replace_surrogates(document.page_content), document.metadata)
+
+
+def with_user_metadata(document: Document, id: str, user_chunk: Chunk | None) -> Chunk:
+    """Convert a stored Document to a chunk, with missing metadata from the user's chunk: some stores drop metadata."""
+    chunk = chunk_of(document, id)
+    if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
+        return chunk
+    return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
 
 
 def annotate(
@@ -170,17 +190,17 @@ class Identity:
                 texts[id].add(document.page_content)
         # Several texts may share an id, for example the id of the document from which they were taken.
         unique = frozenset(id for id, different in texts.items() if len(different) == 1)
-        self.extra_keys = frozenset(
-            key
-            for ours, theirs in zip(documents, paired, strict=True)
-            if theirs is not None and ours is not theirs
-            for key in ours.metadata.keys() - theirs.metadata.keys()
-        )
+        self.extra_keys: set[str] = set()
         """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []
         for document, partner in zip(documents, paired, strict=True):
             theirs = None if partner is None else partner.id
-            id = self._assign_id(document, theirs, unique)
+            if partner is not None and partner is not document:
+                self.extra_keys |= document.metadata.keys() - partner.metadata.keys()
+            id = chunk_id(document, id_key)
+            if id_key is None and document.id is None:
+                own = metadata_id(document.metadata)
+                id = theirs or (own if own and own in unique else id)
             self.ids.append(id)
             if theirs is not None:
                 self.pair(id, theirs)
@@ -219,14 +239,6 @@ class Identity:
         self._id_of[theirs] = id
         self._stored_id_of.setdefault(id, theirs)
 
-    def _assign_id(self, document: Document, theirs: str | None, unique: frozenset[str]) -> str:
-        if self._id_key is not None or document.id is not None:
-            return chunk_id(document, self._id_key)
-        if theirs is not None:
-            return theirs
-        id_in_metadata = metadata_id(document.metadata)
-        return id_in_metadata if id_in_metadata is not None and id_in_metadata in unique else chunk_id(document)
-
     def _match_id(self, document: Document) -> str:
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
             return str(document.metadata[self._id_key])
@@ -243,12 +255,13 @@ class Identity:
 def _pairs(
     documents: Sequence[Document], stored_documents: Collection[Document], id_key: str | None
 ) -> list[Document | None]:
-    by_id = {document.id: document for document in stored_documents}
-    if id_key is not None:
-        by_id = {str(d.metadata[id_key]): d for d in stored_documents if d.metadata.get(id_key) is not None}
-        pairs = [by_id.get(chunk_id(document, id_key)) for document in documents]
-    else:
-        pairs = [by_id.get(document.id or metadata_id(document.metadata)) for document in documents]
+    def own_id(document: Document) -> str | None:
+        if id_key is not None:
+            return metadata_id(document.metadata, (id_key,))
+        return document.id or metadata_id(document.metadata)
+
+    by_id = {id: document for document in stored_documents if (id := own_id(document)) is not None}
+    pairs = [by_id.get(own_id(document) or "") for document in documents]
     paired_ids = {partner.id for partner in pairs if partner is not None}
     free: dict[str, list[tuple[Document, Document]]] = defaultdict(list)
     for document in stored_documents:
@@ -274,24 +287,91 @@ def _closest(document: Document, others: Iterable[tuple[Document, Match]]) -> Ma
     return best
 
 
+class ScopedRows(Mapping[str, Chunk]):
+    """Chunks by id, with a search for the chunks in a scope.
+
+    Each version of a chunk gets a new row. ``ids`` are the ids by row, ``row_of`` has the current row of each id, and
+    ``living`` has one bool per row: whether it is current. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.row_of: dict[str, int] = {}
+        self.living: Mask = np.zeros(0, np.bool_)
+        self._chunks: list[Chunk] = []
+        self._columns = MetadataColumns(self._read)
+        self._times = np.zeros((2, 0))  # begins and ends
+        self._changing = ForkSafeLock()
+
+    def __getitem__(self, id: str) -> Chunk:
+        return self._chunks[self.row_of[id]]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.row_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.row_of)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def renamed(self, new_id: Callable[[str], str]) -> Self:
+        """Return the same rows, with other ids, as a new object that can be changed independently."""
+        with self._changing:
+            rows = type(self)()
+            rows._chunks, rows._times, rows.living = self._chunks.copy(), self._times, self.living
+            rows.ids = list(map(new_id, self.ids))
+            rows.row_of = {rows.ids[row]: row for row in self.row_of.values()}
+        return rows
+
+    def change(self, remove: Collection[str], ids: Sequence[str], chunks: Sequence[Chunk]) -> list[int]:
+        """Remove chunks, then add or replace those with these ids; return the rows that are no longer current."""
+        with self._changing:
+            rows = range(len(self.ids), len(self.ids) + len(ids))
+            outdated = [self.row_of[id] for id in {*remove, *ids} if id in self.row_of]
+            for id in remove:
+                self.row_of.pop(id, None)
+            times = [[read(chunk.metadata) for chunk in chunks] for read in (begin_of, end_of)]
+            self._times = np.append(self._times, times, axis=1)
+            self._chunks += chunks
+            self.ids += ids
+            self.row_of |= zip(ids, rows, strict=True)
+            outdated += [row for id, row in zip(ids, rows, strict=True) if self.row_of[id] != row]
+            living = np.append(self.living, np.ones(len(ids), np.bool_))
+            living[outdated] = False
+            self.living = living
+        return outdated
+
+    def mask(self, scope: Scope) -> Mask | None:
+        """Return one bool per row (whether its chunk is in the scope), or None if the scope excludes nothing."""
+        begins, ends = self._times
+        masks: list[Mask] = []
+        if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
+            masks.append((begins <= scope.as_of) & (ends >= scope.as_of))
+        if scope.tenant is not None:
+            masks.append(self._columns.mask(compare("tenant", "$eq", scope.tenant), len(begins)))
+        if scope.filter is not None:
+            masks.append(self._columns.mask(scope.filter, len(begins)))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _read(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for row in range(start, stop):
+            yield row, filterable(self._chunks[row])
+
+
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
-_CONSTANT_OPTIONS = {"force_update": True}
+_DEFAULTS = {"batch_size": 1_000, "force_update": True}
 
 
 def index(
-    documents: Iterable[Document] | BaseLoader,
-    record_manager: RecordManager,
-    store: VectorStore,
-    *,
-    batch_size: int = 1_000,
-    **options: Any,
+    documents: Iterable[Document] | BaseLoader, record_manager: RecordManager, store: VectorStore, **options: Any
 ) -> IndexingResult:
     """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
 
-    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
-    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
-    an id.
+    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …); the default batch has 1,000 Documents. A
+    changed Document is updated. For an unchanged Document, a HybridGraphStore does only one lookup in its catalog.
+    Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -300,23 +380,14 @@ def index(
     >>> index([Document(id="a", page_content="text")], manager, HybridGraphStore())["num_added"]
     1
     """
-    return langchain_index(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
-    )
+    return langchain_index(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 async def aindex(
-    documents: Iterable[Document] | BaseLoader,
-    record_manager: RecordManager,
-    store: VectorStore,
-    *,
-    batch_size: int = 1_000,
-    **options: Any,
+    documents: Iterable[Document] | BaseLoader, record_manager: RecordManager, store: VectorStore, **options: Any
 ) -> IndexingResult:
     """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
-    return await langchain_aindex(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_CONSTANT_OPTIONS | options
-    )
+    return await langchain_aindex(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 def kept_id(document: Document) -> str:

@@ -3,105 +3,44 @@
 from __future__ import annotations
 
 import logging
-import math
+import os
+import re
+import secrets
+import shutil
+import time
+import zlib
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-import numpy as np
+import orjson
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.adapters.documents import Identity
+from langchain_hybridgraph import errors
+from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, chunk_of, with_user_metadata
 from langchain_hybridgraph.adapters.vector_stores import in_pages
-from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, replace_surrogates
-from langchain_hybridgraph.errors import StoreError
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.filters.expressions import And, Comparison, compare
-from langchain_hybridgraph.records import Scope, filterable
 from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
-from langchain_hybridgraph.stores.row_table import MetadataColumns
+from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.chroma import ChromaAdapter
-    from langchain_hybridgraph.chunks import Mask, Vector
+    from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
     from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 
+Refresh = Literal["auto", "never"] | float
+UNREAD = -1
+IN_MEMORY = "the keyword index is in memory, not in %s: %s"
+"""Warning in the log, with the folder and an error."""
+_HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
 logger = logging.getLogger(__name__)
-
-
-class ScopedRows(Mapping[str, Chunk]):
-    """Chunks by id, with a search for the chunks in a scope.
-
-    Each version of a chunk gets a new row. ``ids`` are the ids by row, ``row_of`` has the current row of each id, and
-    ``living`` has one bool per row: whether it is current. Thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self.row_of: dict[str, int] = {}
-        self.living: Mask = np.zeros(0, np.bool_)
-        self._chunks: list[Chunk] = []
-        self._columns = MetadataColumns(self._read)
-        self._times = (np.zeros(0), np.zeros(0))
-        self._changing = ForkSafeLock()
-
-    def __getitem__(self, id: str) -> Chunk:
-        return self._chunks[self.row_of[id]]
-
-    def __contains__(self, id: object) -> bool:
-        return id in self.row_of
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.row_of)
-
-    def __len__(self) -> int:
-        return len(self.row_of)
-
-    def renamed(self, new_id: Callable[[str], str]) -> Self:
-        """Return the same rows, with other ids, as a new object that can be changed independently."""
-        with self._changing:
-            rows = type(self)()
-            rows._chunks, rows._times, rows.living = self._chunks.copy(), self._times, self.living
-            rows.ids = list(map(new_id, self.ids))
-            rows.row_of = {rows.ids[row]: row for row in self.row_of.values()}
-        return rows
-
-    def change(self, remove: Collection[str], ids: Sequence[str], chunks: Sequence[Chunk]) -> list[int]:
-        """Remove chunks, then add or replace those with these ids; return the rows that are no longer current."""
-        with self._changing:
-            rows = range(len(self.ids), len(self.ids) + len(ids))
-            outdated = [self.row_of[id] for id in {*remove, *ids} if id in self.row_of]
-            for id in remove:
-                self.row_of.pop(id, None)
-            begins = [begin_of(chunk.metadata) for chunk in chunks]
-            ends = [end_of(chunk.metadata) for chunk in chunks]
-            self._times = (np.append(self._times[0], begins), np.append(self._times[1], ends))
-            self._chunks += chunks
-            self.ids += ids
-            self.row_of |= zip(ids, rows, strict=True)
-            outdated += [row for id, row in zip(ids, rows, strict=True) if self.row_of[id] != row]
-            living = np.append(self.living, np.ones(len(ids), np.bool_))
-            living[outdated] = False
-            self.living = living
-        return outdated
-
-    def mask(self, scope: Scope) -> Mask | None:
-        """Return one bool per row (whether its chunk is in the scope), or None if the scope excludes nothing."""
-        begins, ends = self._times
-        masks: list[Mask] = []
-        if scope.as_of is not None and np.isfinite([begins.max(initial=-np.inf), ends.min(initial=np.inf)]).any():
-            masks.append((begins <= scope.as_of) & (ends >= scope.as_of))
-        if scope.tenant is not None:
-            masks.append(self._columns.mask(compare("tenant", "$eq", scope.tenant), len(begins)))
-        if scope.filter is not None:
-            masks.append(self._columns.mask(scope.filter, len(begins)))
-        return np.logical_and.reduce(masks) if masks else None
-
-    def _read(self, start: int, stop: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        for row in range(start, stop):
-            yield row, filterable(self._chunks[row])
 
 
 class DocumentIndex:
@@ -127,7 +66,6 @@ class DocumentIndex:
         is_given: bool = True,
     ) -> None:
         self.is_given = is_given
-        self.engine = engine
         self.id_key = id_key
         self._changing = ForkSafeLock()
         self.index, self.reason = self.empty_index(engine, language)
@@ -148,11 +86,6 @@ class DocumentIndex:
     def user_chunk(self, id: str) -> Chunk | None:
         """Return the user's chunk with this id, or None if there is none or the texts come from the vector store."""
         return self.chunks.get(id) if self.is_given else None
-
-    def rows_of_store(self) -> ScopedRows:
-        """Return a copy of the rows with the store's ids."""
-        with self._changing:
-            return self.chunks.renamed(lambda id: self.identity.stored_id(id) or id)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -203,176 +136,478 @@ class DocumentIndex:
         """Return an empty keyword index, and ``keyword-fallback`` if it is not the requested one, otherwise None."""
         try:
             return keyword_index(engine, language), None
-        except StoreError as error:
+        except errors.StoreError as error:
             logger.warning("using rank_bm25 instead of Tantivy (keyword-fallback): %s", error)
             return keyword_index("rank_bm25", language), "keyword-fallback"
 
 
-def chunk_of(document: Document, id: str) -> Chunk:
-    """Convert a Document to a chunk with this id."""
-    return Chunk(id, replace_surrogates(document.page_content), document.metadata)
+class RefreshReport(NamedTuple):
+    """Result of a keyword index refresh: the numbers of added, changed and removed texts."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
 
 
-def with_user_metadata(chunk: Chunk, user_chunk: Chunk | None) -> Chunk:
-    """Return a stored chunk with missing metadata added from the user's Document, because some stores drop metadata."""
-    if user_chunk is None or user_chunk.metadata.keys() <= chunk.metadata.keys():
-        return chunk
-    return replace(chunk, metadata={**user_chunk.metadata, **chunk.metadata})
+@dataclass
+class StoreContents:
+    """All Documents of a store by id, with hashes of their contents, and their number just before they were read.
+
+    The number is :data:`UNREAD` if reading them failed.
+    """
+
+    documents: dict[str, Document] = field(default_factory=dict)
+    hashes: dict[str, int] = field(default_factory=dict)
+    size: int | None = None
+
+    @classmethod
+    def of(cls, adapter: StoreAdapter) -> Self:
+        """Read all texts of a store."""
+        contents = cls()
+        deque(contents.reading(adapter), maxlen=0)
+        return contents
+
+    def reading(self, adapter: StoreAdapter, *, merges_copies: bool = False) -> Iterator[Document]:
+        """Read all texts of a store into ``documents``, and yield each while the store reads the next ones.
+
+        With ``merges_copies``, only the first of several Documents with equal text and metadata is yielded.
+        """
+        self.size, hashes = adapter.count(), set[int]()
+        for document in adapter.documents():
+            id, content = str(document.id), _content(document)
+            self.documents[id], self.hashes[id] = document, content
+            if not merges_copies or content not in hashes:
+                yield document
+            hashes.add(content)
 
 
-# Filtered search in Chroma.
-#
-# Chroma's ``where`` cannot express most of the filter language, such as the order of ISO times and nested values. It
-# also makes a search slower: with 20,000 texts, a search takes 21 ms without a filter, 55 ms if the filter matches one
-# text in a hundred, and 150 to 260 ms if it matches half of them. Evaluating the filter in memory on the metadata of
-# all texts takes well under a millisecond, and so does a search that requests only ids. Then the best n texts are read.
+class Freshness:
+    """Updater that applies the changes in a vector store to its keyword index.
 
-Answer = TypeVar("Answer")
+    Added and deleted texts are detected when the number of texts in the store changes. A text that was changed in place
+    is detected only by :meth:`refresh`. If the user passed Documents, other texts that were in the store then are never
+    added.
 
-# Maximum number of matches whose vectors are read and compared: 3 ms for 100, 8 ms for 300.
-FEW = 300
-# Maximum number of results that are requested in order to drop those that do not match (1,000 take 15 ms). If more are
-# needed, the store searches only among the matches (30 ms).
-MOST_REQUESTED = 1_500
-_SPARE = 16
-
-
-class FilteredSearch:
-    """Vector search among the texts in a scope (the filter, tenant and time of a call).
-
-    The metadata of the store's texts are in memory, in ``rows`` by the store's ids, to which ``documents`` are added.
-    Added and deleted texts are detected when the number of texts in the store changes, and changed metadata only when a
-    Document is read again. Thread-safe.
+    With ``merges_copies``, equal texts with equal metadata have one row in the index. ``on_read`` is called with all
+    Documents of the store when they are read again.
     """
 
     def __init__(
-        self,
-        adapter: ChromaAdapter,
-        chunk_of: Callable[[Document], Chunk],
-        rows: ScopedRows,
-        documents: Iterable[Document],
+        self, texts: DocumentIndex, adapter: StoreAdapter, contents: StoreContents | None, *, merges_copies: bool
     ) -> None:
-        self._adapter = adapter
-        self._chunk_of = chunk_of
-        self._changing = ForkSafeLock()
-        self._rows = rows
-        self._change(documents)
+        self.texts = texts
+        self.adapter = adapter
+        self.on_read: Callable[[Iterable[Document]], None] | None = None
+        self._merges_copies = merges_copies
+        self._ids_of_copies: dict[int, str] = {}  # by content
+        self._size: int | None = None  # number of texts in the store when it was last read
+        self._is_behind = False
+        if contents is not None:
+            self._remember(contents)
+        self._checking, self._refreshing = ForkSafeLock(), ForkSafeLock()
+        self._checked_at: float | None = None
 
-    def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
-        """Return the n nearest ids in the scope with their cosines.
+    @classmethod
+    def in_folder(cls, texts: KeptIndex, adapter: StoreAdapter, *, merges_copies: bool) -> Self:
+        """Open the index in a folder and apply the changes in the store since it was written, or build it.
 
-        The metadata in memory may be old, so texts for the user have to be read and checked again.
+        It is built if it is missing, damaged, or of another collection. Changed texts are found only if the store's
+        texts are in memory.
         """
-        if self._rows.mask(scope) is None:
-            return self._adapter.cosines(vector, self._adapter.nearest(vector, n))
+        freshness = cls(texts, adapter, None, merges_copies=merges_copies)
+        with texts.locked():
+            try:
+                with texts.exclusive():
+                    freshness._note_copies(freshness._first_copies(texts.contents))
+                    freshness._apply_changes()
+            except UnusableIndex as error:
+                if (texts.path / _CURRENT).exists():
+                    logger.warning("the keyword index in %s is built again: %s", texts.path, error)
+                contents = StoreContents.of(adapter)
+                documents = list(contents.documents.values())
+                with texts.replacement(Identity(documents, documents, texts.id_key)):
+                    freshness._compare(contents)
+        return freshness
 
-        def search() -> dict[str, float]:
-            self._note_new_matches(scope)
-            return self._nearest(vector, n, scope)
+    @property
+    def is_unread(self) -> bool:
+        """Whether reading the store's texts has failed since the retriever was created."""
+        return self._size == UNREAD
 
-        return self._caught_up(search)
+    def ids_of_copies(self, chunks: Iterable[Chunk]) -> dict[str, str]:
+        """Return, for chunks with copies in the store, the id of the copy that is in the keyword index."""
+        ids = self._ids_of_copies
+        return {chunk.id: ids[content] for chunk in chunks if (content := content_hash(chunk)) in ids} if ids else {}
 
-    def nearest(self, vector: Vector, n: int, ids: Sequence[str]) -> list[str]:
-        """Return the n of ``ids`` that are nearest to the vector, nearest first; unknown ids are left out."""
+    def with_ids_of_copies(self, stored_ids: Iterable[str], ids: list[str | None]) -> list[str | None]:
+        """Return the ids assigned to these texts of the store, with one id for all copies of a text."""
+        copies, contents = self._ids_of_copies, self.texts.contents
+        if not copies or contents is None:
+            return ids
+        return [copies.get(contents.get(stored, -1), id) for stored, id in zip(stored_ids, ids, strict=True)]
 
-        def nearest() -> list[str]:
-            stored_ids = [id for id in ids if id in self._rows]
-            return [id for id, _ in self._adapter.nearest(vector, n, stored_ids)] if stored_ids else []
+    def bring_up_to_date(
+        self, refresh: Refresh = "auto", started_at: float | None = None
+    ) -> tuple[str | None, str | None]:
+        """Check the store for changes and apply them to the index.
 
-        return self._caught_up(nearest)
+        ``refresh`` is ``"auto"`` to check before each search, a number to check at most once in this number of seconds,
+        or ``"never"`` to detect changes without applying them. ``started_at`` is the time at which the search started,
+        by default now.
 
-    def note(self, documents: Iterable[Document]) -> bool:
-        """Update the metadata from Documents that were just read, and return whether any of them had changed."""
-        with self._changing:
-            changed = [each for each in documents if self._is_changed(each)]
-            if changed:
-                self._change(changed)
-                self._adapter.forget_vectors(str(each.id) for each in changed)
-            return bool(changed)
-
-    def _caught_up(self, search: Callable[[], Answer]) -> Answer:
-        """Update the rows and search; repeat both if the search fails and the store has changed in the meantime."""
-        self._catch_up()
+        Returns (``keyword-stale``, remark) if the index is out of date afterwards, (``no-keyword-index``, remark) if it
+        also has no texts, otherwise (None, None).
+        """
+        started_at = time.monotonic() if started_at is None else started_at
+        if not self._check(refresh, started_at):
+            return None, None
+        reason = "keyword-stale" if self.texts.chunks else "no-keyword-index"
+        if refresh == "never" or not self.adapter.can_list:
+            return reason, "the store has changed since its texts were read: refresh() applies the changes"
         try:
-            return search()
-        except Exception:
-            # A text may have been deleted; if another text was added, the number of texts has not changed.
-            if not self._catch_up(always=True):
-                raise
-            return search()
+            with self._refreshing, self.texts.exclusive():
+                self._catch_up()
+        except Exception as error:  # noqa: BLE001 - a server may fail with anything; the present index is used
+            return reason, f"updating the index with the store's latest texts failed ({errors.describe_error(error)})"
+        return None, None
 
-    def _catch_up(self, *, always: bool = False) -> bool:
-        """Add new texts, drop deleted ones, and return whether anything changed.
+    def renew(self) -> None:
+        """Apply the store's changes to the index, if the store can be read.
 
-        The store's ids are read only if its number of texts has changed or ``always`` is set.
+        Raises StoreError or OSError if the folder of the index has no index of this collection any more.
         """
-        with self._changing:
-            if not always and self._adapter.count() == len(self._rows):
-                return False
-            stored_ids, row_of = set(self._adapter.ids()), self._rows.row_of
-            deleted, new = row_of.keys() - stored_ids, stored_ids - row_of.keys()
-            self._change((each for page in in_pages(sorted(new)) for each in self._adapter.get(page)), deleted)
-            return bool(deleted or new)
+        # A server may fail with anything; searches report it.
+        failures = nullcontext() if self.adapter.is_in_memory else suppress(Exception)
+        with self._refreshing, self.texts.exclusive(), failures:
+            self._apply_changes()
 
-    def _nearest(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
-        mask = self._mask(scope)
-        matches = int(np.count_nonzero(mask))
-        if matches <= max(n, FEW):
-            cosines = self._adapter.scores(vector, self._ids_in(mask), current=True)
-            if len(cosines) < matches:
-                raise StoreError("texts were deleted from the vector store during the search; search again")
-            return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
-        requested = math.ceil(1.5 * n * len(self._rows) / matches) + _SPARE
-        if requested <= MOST_REQUESTED:
-            candidates = self._adapter.nearest(vector, requested)
-            matching = [each for each in candidates if self._is_in(each[0], mask)]
-            if len(matching) >= n:
-                return self._adapter.cosines(vector, matching[:n])
-        return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self._ids_in(mask)))
+    def is_up_to_date(self, refresh: Refresh, started_at: float) -> bool:
+        """Return whether the index is up to date; False if finding out would require a request to a server."""
+        needs_request = self._is_due(refresh, started_at) and not self.adapter.is_local
+        return not needs_request and not self._check(refresh, started_at)
 
-    def _note_new_matches(self, scope: Scope) -> None:
-        """Update the rows of texts that now match the scope because their metadata were changed in the store.
+    def refresh(self) -> RefreshReport:
+        """Apply the store's changes to the index. Raises ConfigurationError if the store cannot be listed."""
+        if not self.adapter.can_list:
+            raise errors.ConfigurationError(
+                "the texts of this vector store cannot be listed: call refresh(documents) "
+                "with all texts for the keyword index"
+            )
+        with self._refreshing, self.texts.exclusive():
+            return self._compare(StoreContents.of(self.adapter))
 
-        The store is searched by a condition of the scope (``$eq`` or ``$in``) that matches few rows, if there is one.
-        """
-        masks = [(each, self._mask(Scope(each))) for each in _conditions(scope)]
-        for comparison, mask in sorted(masks, key=lambda pair: np.count_nonzero(pair[1])):
-            if np.count_nonzero(mask) > FEW:
-                return
-            there = self._adapter.ids_where(comparison, 2 * FEW)
-            if there is not None:
-                self.note(self._adapter.get([id for id in there if not self._is_in(id, mask)]))
-                return
+    # -- checking -----------------------------------------------------------------------------------------------
 
-    def _mask(self, scope: Scope) -> Mask:
-        living, mask = self._rows.living, self._rows.mask(scope)
-        return living if mask is None else living & mask[: len(living)]
+    def _check(self, refresh: Refresh, started_at: float) -> bool:
+        """Return whether the store has changed since it was read. Concurrent searches share a check."""
+        with self._checking:
+            if self._is_due(refresh, started_at):
+                checked_at = time.monotonic()
+                with suppress(Exception):  # a server may fail with anything; the vector search reports it
+                    self._is_behind = self.adapter.count() != self._size
+                self._checked_at = checked_at
+            return self._is_behind
 
-    def _ids_in(self, mask: Mask) -> list[str]:
-        return [self._rows.ids[row] for row in np.flatnonzero(mask).tolist()]
+    def _is_due(self, refresh: Refresh, started_at: float) -> bool:
+        checked_at = self._checked_at
+        return checked_at is None or checked_at + (refresh if isinstance(refresh, float | int) else 0.0) < started_at
 
-    def _is_in(self, id: str, mask: Mask) -> bool:
-        row = self._rows.row_of.get(id, len(mask))
-        return row < len(mask) and bool(mask[row])
+    # -- applying changes ----------------------------------------------------------------------------------------
 
-    def _is_changed(self, document: Document) -> bool:
-        chunk = self._rows.get(document.id or "")
-        if chunk is None:
-            return False
-        is_same = chunk.text == document.page_content and chunk.metadata == document.metadata
-        return not is_same and chunk != self._chunk_of(document)
+    def _apply_changes(self) -> None:
+        if self.adapter.is_in_memory:
+            self._compare(StoreContents.of(self.adapter))
+        else:
+            self._catch_up()
 
-    def _change(self, documents: Iterable[Document], deleted: Collection[str] = ()) -> None:
-        chunks = {each.id: self._chunk_of(each) for each in documents if each.id is not None}
-        self._rows.change(deleted, list(chunks), list(chunks.values()))
+    def _catch_up(self) -> None:
+        size = self.adapter.count()
+        if size == self._size:
+            return  # another search has caught up in the meantime
+        if self.texts.contents is None:
+            self._compare(StoreContents.of(self.adapter))
+        else:
+            contents, ids = self.texts.contents, set(self.adapter.ids())
+            pages = in_pages(sorted(ids.difference(contents)))
+            new = {str(document.id): document for page in pages for document in self.adapter.get(page)}
+            self._apply(new, {id: _content(document) for id, document in new.items()}, contents.keys() - ids)
+            self._size, self._is_behind = size, False
+
+    def _compare(self, store_contents: StoreContents) -> RefreshReport:
+        """Apply the changed contents of the store to the index, or only record them if there were none before."""
+        contents, documents, hashes = self.texts.contents, store_contents.documents, store_contents.hashes
+        done = RefreshReport()
+        if contents is None:
+            for document in documents.values():
+                self.texts.identity.of_stored(document)
+        else:
+            changed = {id: document for id, document in documents.items() if contents.get(id) != hashes[id]}
+            done = self._apply(changed, {id: hashes[id] for id in changed}, contents.keys() - documents.keys())
+        self._remember(store_contents, contents)
+        return done
+
+    def _apply(
+        self, documents: Mapping[str, Document], hashes: Mapping[str, int], deleted: Collection[str]
+    ) -> RefreshReport:
+        """Apply the store's new or changed ``documents``, whose contents have these hashes, and its deletions."""
+        texts, identity, old = self.texts, self.texts.identity, self.texts.contents or {}
+        if not (documents or deleted):
+            return RefreshReport()
+        before = self._first_copies(old)
+        after = self._first_copies({id: content for id, content in old.items() if id not in deleted} | dict(hashes))
+        firsts = set(after.values())
+        # A text that is not new enters the index only in place of a copy.
+        entering = [
+            id
+            for id in after.values()
+            if not self._is_indexed(id)
+            and (id not in old or self._is_indexed(before[old[id] if self._merges_copies else id]))
+        ]
+        changed = [id for id in documents if id in firsts and id in old and self._is_indexed(id)]
+        if unread := [id for id in entering if id not in documents]:
+            documents = {**documents, **{str(each.id): each for each in self.adapter.get(unread)}}
+        removed = [id for id in identity.forget({*deleted, *before.values()} - firsts) if id in texts.chunks]
+        new = {identity.of_stored(documents[id]): documents[id] for id in entering if id in documents}
+        added = [chunk_of(each, id) for id, each in new.items() if id not in texts.chunks or id in removed]
+        ids = {identity.of_stored(documents[id]): documents[id] for id in changed}
+        other = [with_user_metadata(each, id, texts.user_chunk(id)) for id, each in ids.items()]
+        texts.change([*added, *other], removed, hashes, deleted)
+        self._note_copies(after)
+        return RefreshReport(len(added), len(other), len(removed))
+
+    def _is_indexed(self, stored_id: str) -> bool:
+        return self.texts.identity.id_of(stored_id) in self.texts.chunks
+
+    def _first_copies(self, contents: Mapping[str, int] | None) -> dict[int | str, str]:
+        """Return the stored id of a copy of each text, in the index if possible, by content or, if each counts, id."""
+        contents = contents or {}
+        keys: Collection[int | str] = contents.values() if self._merges_copies else contents.keys()
+        first: dict[int | str, str] = {}
+        for id, key in zip(contents, keys, strict=True):
+            other = first.setdefault(key, id)
+            if other != id and not self._is_indexed(other) and self._is_indexed(id):
+                first[key] = id
+        return first
+
+    def _note_copies(self, first: Mapping[int | str, str]) -> None:
+        if not self._merges_copies:
+            return
+        identity, counts = self.texts.identity, Counter((self.texts.contents or {}).values())
+        copied = (content for content, count in counts.items() if count > 1 and content in first)
+        self._ids_of_copies = {content: identity.id_of(first[content]) or first[content] for content in copied}
+
+    def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
+        contents = store_contents.hashes if contents is None else contents
+        self.texts.contents = contents
+        self._size, self._is_behind = store_contents.size, store_contents.size == UNREAD
+        self._note_copies(self._first_copies(contents))
+        if self.on_read is not None:
+            self.on_read(store_contents.documents.values())
 
 
-def _conditions(scope: Scope) -> list[Comparison]:
-    """Return tests for equality that every text in the scope passes.
+def content_hash(chunk: Chunk) -> int:
+    """Return a hash of a chunk's text and metadata that is the same in every process, and equal for copies."""
+    try:
+        content = orjson.dumps([chunk.text, chunk.own_metadata], option=_HASHED)  # takes a third of the time of repr
+    except TypeError:
+        content = repr(chunk.content).encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(content, digest_size=7).digest())
 
-    Those of ``document_id`` are left out, because it may be derived and not stored.
+
+def _content(document: Document) -> int:
+    return content_hash(chunk_of(document, str(document.id)))
+
+
+# Keyword index in a folder.
+
+FORMAT = 3
+_CURRENT, _LOCK = "current", "writer.lock"
+_KEYWORDS, _CHANGES = "keywords", "changes.jsonl"
+_GENERATION = re.compile("[0-9a-f]{16}")
+
+
+class UnusableIndex(errors.StoreError):
+    """The index in a folder cannot be used."""
+
+
+class KeptIndex(DocumentIndex):
+    """Keyword index of all texts of a vector store, in a folder that several processes may use.
+
+    The folder has the following files. ``current`` contains the name of the folder with the other files, so that an
+    index that is built again replaces the old one at once.
+
+    - ``changes.jsonl``: a line that describes the index, and one line per change, after its checksum
+    - ``keywords``: Tantivy's index. Its commit ends a change: its version is the number of changes that are valid.
+
+    A process changes the folder only while it holds the folder's lock, and first loads what other processes have
+    written (:meth:`exclusive`). If a change of an open index cannot be written, the index continues in memory.
     """
-    tenant = [] if scope.tenant is None else [compare("tenant", "$eq", scope.tenant)]
-    parts = scope.filter.parts if isinstance(scope.filter, And) else (scope.filter,)
-    comparisons = [part for part in parts if isinstance(part, Comparison) and part.path != ("document_id",)]
-    return [each for each in (*tenant, *comparisons) if each.operator in ("$eq", "$in")]
+
+    def __init__(self, path: Path, *, language: str, id_key: str | None, **about: str) -> None:
+        from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock
+
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.locked: Callable[[], AbstractContextManager[None]] = partial(WriterLock(path / _LOCK).turn, WRITE_TIMEOUT)
+        self._about = {"format": FORMAT, "language": Analyzer(language).name, "id_key": id_key, **about}
+        self._language = language
+        self._folder = path  # of the files
+        self._is_loaded = False  # whether the files in it are loaded
+        self.has_left_folder = False
+        super().__init__((), language=language, id_key=id_key, is_given=False)
+
+    def clear(self, identity: Identity) -> None:
+        """Forget all texts."""
+        super().clear(identity)
+        self.contents = {}
+        self._loaded, self._end = 0, 0  # number of changes that were loaded or written, and where the last one ends
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the folder's lock, with the latest changes loaded.
+
+        Raises UnusableIndex if the folder has no index, or if it is damaged or another one.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.locked())
+            except (errors.ReadOnlyError, errors.StoreUnavailableError) as error:
+                self._leave_folder(error)
+            if not self.has_left_folder:
+                self._load()
+            yield
+
+    def _load(self) -> None:
+        try:
+            folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
+            if self._is_loaded and folder == self._folder:
+                self.index.reload()
+            else:
+                self._open(folder)
+            self._load_changes()
+            if len(self.index) != len(self.chunks):
+                raise ValueError(f"it has {len(self.index)} texts instead of {len(self.chunks)}")
+        except UnusableIndex:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, errors.HybridGraphError) as error:
+            raise UnusableIndex(f"it is damaged ({error})") from error
+        self._is_loaded = True
+
+    def _leave_folder(self, error: Exception) -> None:
+        """Continue in memory. Raises the error if no index was loaded."""
+        if not self._is_loaded:
+            raise error
+        logger.warning(IN_MEMORY, self.path, errors.describe_error(error))
+        rows = self.chunks.row_of
+        texts = [(rows[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
+        index, self.reason = self.empty_index("tantivy", self._language)
+        index.apply(self.index.applied_version + 1, texts, [])
+        self.index, self.has_left_folder, self.locked = index, True, nullcontext
+
+    def _open(self, folder: Path) -> None:
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        with (folder / _CHANGES).open("rb") as changes:
+            header = changes.readline()
+        about = orjson.loads(header)
+        for key, value in self._about.items():
+            if (before := about.get(key)) != value:
+                what = "it belongs to" if key == "collection" else "it was built with"
+                raise UnusableIndex(f"{what} another {key} ({before} instead of {value})")
+        (folder / _KEYWORDS / "meta.json").stat()  # otherwise Tantivy would create an empty index
+        index = TantivyIndex(folder / _KEYWORDS, self._language, writable=True)
+        if files := index.damaged_files():
+            raise ValueError(f"the checksum of {files[0]} is wrong")
+        self.clear(Identity([], id_key=self.id_key))
+        self.index, self._folder, self._end = index, folder, len(header)
+
+    def _load_changes(self) -> None:
+        """Load the changes that are part of the index, but not yet in memory."""
+        with (self._folder / _CHANGES).open("rb") as changes:
+            changes.seek(self._end)
+            while self._loaded < self.index.applied_version:
+                line = changes.readline()
+                checksum, _, content = line.partition(b" ")
+                if zlib.crc32(content) != int(checksum, 16):
+                    raise ValueError("a line of changes has a wrong checksum")
+                change = orjson.loads(content)
+                added = [Chunk(*each) for each in change["texts"]]
+                self._note(added, change["removed"], change["stored"], change["deleted"])
+                self.identity.forget(change["deleted"])
+                for stored in change["stored"]:
+                    self.identity.pair(change["pairs"].get(stored, stored), stored)
+                self._end += len(line)
+                self._loaded += 1
+
+    @contextmanager
+    def replacement(self, identity: Identity) -> Iterator[None]:
+        """Begin a new index, which replaces the one in the folder after the ``with`` block."""
+        from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
+
+        self._is_loaded = False
+        self._folder = self.path / secrets.token_hex(8)
+        self.clear(identity)
+        try:
+            self._folder.mkdir()
+            self._end = _write(self._folder / _CHANGES, 0, orjson.dumps(self._about) + b"\n")
+            self.index = TantivyIndex(self._folder / _KEYWORDS, self._language, writable=True)
+            yield
+            unfinished = self.path / f"{_CURRENT}.new"
+            _write(unfinished, 0, self._folder.name.encode())
+            unfinished.replace(self.path / _CURRENT)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        for old in self.path.iterdir():
+            if _GENERATION.fullmatch(old.name) and old != self._folder:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def change(
+        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
+    ) -> None:
+        """Implement :meth:`DocumentIndex.change`; the change is also written to the folder, if possible."""
+        if self.has_left_folder:
+            super().change(add, remove, stored, deleted)
+            return
+        change = {
+            "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
+            "removed": list(remove),
+            "stored": dict(stored),
+            "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
+            "deleted": list(deleted),
+        }
+        is_loaded, self._is_loaded = self._is_loaded, False
+        try:
+            self._end = _write(self._folder / _CHANGES, self._end, _encode(change))
+            super().change(add, remove, stored, deleted)
+        except (OSError, errors.StoreError) as error:
+            self._is_loaded = is_loaded
+            self._leave_folder(error)
+            super().change(add, remove, stored, deleted)
+        self._loaded += 1
+        self._is_loaded = True
+
+
+def _encode(change: Mapping[str, Any]) -> bytes:
+    """Return a change as a line with a checksum. Raises StoreError if JSON would change the metadata of a text."""
+    try:
+        content = orjson.dumps(change)
+    except TypeError as error:
+        raise errors.StoreError(f"the metadata of a text cannot be stored as JSON ({error})") from error
+    for before, after in zip(change["texts"], orjson.loads(content)["texts"], strict=True):
+        if before != after:
+            raise errors.StoreError(
+                f"the metadata of {before[0]!r} would be changed by storing it as JSON: {before[2]!r:.200}"
+            )
+    return b"%08x %b\n" % (zlib.crc32(content + b"\n"), content)
+
+
+def _write(path: Path, end: int, data: bytes) -> int:
+    """Replace everything after the first ``end`` bytes of a file, wait until it is on disk, and return the new end."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return end + len(data)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, field_validator
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, TenantError, quote_value, shorten
 from langchain_hybridgraph.records import is_backward, name_of
-from langchain_hybridgraph.telemetry.events import SEARCH
+from langchain_hybridgraph.telemetry import SEARCH
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -203,14 +203,13 @@ def _id(document: Document, prefix: str) -> str | None:
     return document.metadata.get(prefix + "chunk_id") or document.id
 
 
-def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> Iterator[str]:
+def _related(document: Document, places: Mapping[str | None, str], prefix: str) -> list[str]:
     path = document.metadata.get(prefix + "source_path") or ()
     edges = {step["from_chunk_id"]: step for step in document.metadata.get(prefix + "graph_context") or ()}
     steps = [
         _edge(edges[one], places.get(one, one), places.get(two, two)) for one, two in pairwise(path) if one in edges
     ]
-    if steps:
-        yield f"↳ related: {'; '.join(steps)}"
+    return [f"↳ related: {'; '.join(steps)}"] if steps else []
 
 
 def _edge(step: Mapping[str, Any], one: str, two: str) -> str:

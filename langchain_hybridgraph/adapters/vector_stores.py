@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from uuid import UUID
 
 import numpy as np
 from langchain_core.documents import Document
@@ -17,7 +22,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
 from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
-from langchain_hybridgraph.stores.vectors import cosines, unit
+from langchain_hybridgraph.stores.vectors import background, cosines, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,14 +46,16 @@ _MOST_COMPARISONS = 200  # SQLite in Chroma allows expressions of 1,000 levels
 _DEEPEST = 30  # Chroma rejects 64 levels
 
 
-def translate(filter: Filter, dialect: Dialect[Condition]) -> Condition | None:
-    """Return a store's condition for a filter, or None if the filter is too large or cannot be expressed."""
+def translate(filter: Filter, dialect: Dialect[Condition] | None) -> Condition | None:
+    """Return a store's condition for a filter, or None without a dialect or if it cannot express the filter.
+
+    The condition may match more than the filter, because parts that the dialect cannot express are left out.
+    """
     comparisons = list(_comparisons(filter, 1))
     operands = sum(len(each.operand) if isinstance(each.operand, tuple) else 1 for each, _ in comparisons)
     depth = max((depth for _, depth in comparisons), default=1)
-    if len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or depth > _DEEPEST:
-        return None
-    return superset(filter, dialect)
+    is_too_large = len(comparisons) > _MOST_COMPARISONS or operands > _MOST_OPERANDS or depth > _DEEPEST
+    return None if dialect is None or is_too_large else superset(filter, dialect)
 
 
 def is_text(value: Any) -> bool:
@@ -61,11 +68,19 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and -_EXACT < value < _EXACT
 
 
-def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float]]:
-    """Return the operands that every store can compare, in three lists: strings, bools and numbers."""
-    texts = [operand for operand in operands if is_text(operand)]
+def by_kind(operands: Sequence[Any]) -> tuple[list[str], list[bool], list[float], list[Any]]:
+    """Return the operands that every store can compare (strings, bools and numbers), and all others, in four lists."""
+    texts = list(filter(is_text, operands))
+    numbers = list(filter(is_number, operands))
     truths = [operand.value for operand in operands if isinstance(operand, CanonicalBool)]
-    return texts, truths, [operand for operand in operands if is_number(operand)]
+    others = [each for each in operands if not (is_text(each) or is_number(each) or isinstance(each, CanonicalBool))]
+    return texts, truths, numbers, others
+
+
+def at_time(dialect: Dialect[Condition], key: str, operand: Any) -> Condition | None:
+    """Return a condition for values at about the same time as the operand, or None if it is not a time."""
+    bounds = ("$gte", "$lte") if isinstance(operand, CanonicalTime) else ()
+    return dialect.all_of([dialect.holds(key, operator, operand) for operator in bounds])
 
 
 def _comparisons(filter: Filter, depth: int) -> Iterator[tuple[Comparison, int]]:
@@ -131,6 +146,9 @@ class StoreAdapter:
     is_in_memory: ClassVar[bool] = False
     """Whether all texts of the store are in the memory of this process."""
 
+    dialect: Dialect[Any] | None = None
+    """The store's own filter language, or None if filters cannot be translated."""
+
     def __init__(self, store: Any) -> None:
         self._store = store
 
@@ -146,10 +164,6 @@ class StoreAdapter:
         if query.vector is not None or not self.searches_by_vector:
             return query.vector
         return np.asarray(self._embeddings().embed_query(query.text or ""), np.float32)
-
-    def translate(self, filter: Any) -> Any:
-        """Return the filter in the store's own filter language, or None if it cannot be translated."""
-        return None
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Return the n Documents that match the translated filter ``where`` and are nearest to the vector or text."""
@@ -230,11 +244,7 @@ class StoreAdapter:
                 return None
             # Equal texts, which have equal vectors, count once.
             self._sampled = unit(np.unique(np.stack(sample), axis=0)) if sample else np.zeros((0, 1), np.float32)
-        if len(self._sampled) < FEWEST_SAMPLED:
-            return None
-        sampled = cosines(self._sampled, unit(vector))
-        mean, deviation = float(sampled.mean()), float(sampled.std())
-        return (mean, deviation) if deviation > 0 else None
+        return background(self._sampled, unit(vector)) if len(self._sampled) >= FEWEST_SAMPLED else None
 
     def with_ids(self, documents: Iterable[Document]) -> list[Document]:
         """Return the Documents with their ids, which some stores keep in the metadata."""
@@ -246,10 +256,8 @@ class StoreAdapter:
     def by_vectors(self, documents: Sequence[Document], vector: Vector) -> NearestDocuments:
         """Return the Documents whose vectors the store returns with their cosines, best first."""
         cosine_of = self.scores(vector, [document.id or "" for document in documents], current=True)
-        scored_documents = [
-            (document, cosine_of[document.id or ""]) for document in documents if document.id in cosine_of
-        ]
-        return NearestDocuments(sorted(scored_documents, key=lambda each: -each[1]))
+        scored = [(each, cosine_of[each.id or ""]) for each in documents if each.id in cosine_of]
+        return NearestDocuments(sorted(scored, key=lambda pair: -pair[1]))
 
     def by_rank(self, documents: Sequence[Document]) -> NearestDocuments:
         """Return the Documents, best first, with the score 1 − i/n for the i-th of n Documents, counting from 0."""
@@ -457,12 +465,10 @@ _DAY = timedelta(days=1)
 class PGVectorAdapter(StoreAdapter):
     """Adapter for a PGVector collection. It translates filters if the metadata are stored as JSONB."""
 
-    def translate(self, filter: Any) -> Any:
-        """Implement :meth:`StoreAdapter.translate`.
-
-        The result is None if the metadata are stored as JSON, because ``$and`` and ``$or`` then silently match nothing.
-        """
-        return pgvector_filter(filter) if getattr(self._store, "use_jsonb", True) else None
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        if getattr(store, "use_jsonb", True):  # with JSON, ``$and`` and ``$or`` silently match nothing
+            self.dialect = PGVectorDialect()
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
         """Implement :meth:`StoreAdapter.search` without reading the vectors, which takes half of the time."""
@@ -485,17 +491,7 @@ class PGVectorAdapter(StoreAdapter):
         )
 
 
-def pgvector_filter(filter: Filter) -> dict[str, Any] | None:
-    """Return the filter for langchain-postgres' ``PGVector`` with JSONB metadata, or None if it cannot be expressed.
-
-    The result may match more than the filter, because conditions that PGVector cannot express are left out. Do not use
-    it with ``PGVector(use_jsonb=False)`` or ``PGVectorStore``: there, the same operators have another meaning, and
-    comparing a number with a string is an error.
-    """
-    return translate(filter, _PGVectorDialect())
-
-
-class _PGVectorDialect(MongoDialect):
+class PGVectorDialect(MongoDialect):
     """Filter language of PGVector.
 
     Comparisons also match elements of lists. ``$in`` compares strings, so it cannot distinguish 1 from ``"1"``.
@@ -517,12 +513,10 @@ class _PGVectorDialect(MongoDialect):
         return {key: {operator: operand}} if is_text(operand) or is_number(operand) else None
 
     def _is_one_of(self, key: str, operands: Sequence[Any]) -> dict[str, Any] | None:
-        texts, truths, numbers = by_kind(operands)
-        moments = [self._at(key, operand.seconds) for operand in operands if isinstance(operand, CanonicalTime)]
-        parts = [*({key: {"$eq": value}} for value in (*truths, *numbers)), *moments]
-        if len(texts) + len(parts) < len(operands):
-            return None
-        return self.any_of([*parts, *([{key: {"$in": texts}}] if texts else [])])
+        texts, truths, numbers, others = by_kind(operands)
+        parts: list[dict[str, Any] | None] = [{key: {"$eq": value}} for value in (*truths, *numbers)]
+        parts += [at_time(self, key, other) for other in others]
+        return self.any_of([*parts, {key: {"$in": texts}}] if texts else parts)
 
     def _contains(self, key: str, operand: Any) -> dict[str, Any] | None:
         element = self._is_one_of(key, (operand,))  # JSON path also compares the elements of lists
@@ -530,9 +524,6 @@ class _PGVectorDialect(MongoDialect):
             return element
         pattern = "".join("\\" + c if c in "\\%_" else c for c in operand)
         return self.some([{key: {"$eq": operand}}, {key: {"$like": f"%{pattern}%"}}])
-
-    def _at(self, key: str, seconds: float) -> dict[str, Any] | None:
-        return self.all_of([self._around(key, "$gte", seconds), self._around(key, "$lte", seconds)])
 
     def _around(self, key: str, operator: str, seconds: float) -> dict[str, Any] | None:
         """Return a condition for times stored as strings, a day wider, because local dates differ from UTC dates."""
@@ -543,3 +534,164 @@ class _PGVectorDialect(MongoDialect):
             return {key: {"$lt": (moment + 2 * _DAY).date().isoformat()}}
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class QdrantAdapter(StoreAdapter):
+    """Adapter for a Qdrant collection.
+
+    A search by a vector calls the client directly, which saves langchain-qdrant's request for the configuration. A
+    store in hybrid or sparse mode is searched by text and returns no cosines. Its ids are read from the metadata,
+    because langchain-qdrant returns them only there.
+    """
+
+    id_keys = ("_id",)
+    gives_vectors = True
+    can_list = True
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.is_local = type(getattr(store.client, "_client", None)).__name__ == "QdrantLocal"
+        self.searches_by_vector = store.retrieval_mode == "dense"
+        self.dialect = QdrantDialect(store.metadata_payload_key)
+        self._is_cosine = store.distance == "Cosine"
+
+    def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> NearestDocuments:
+        if vector is None:
+            results = self._store.similarity_search_with_score(text or "", k=n, filter=where)
+            documents, scores = self.with_ids(document for document, _ in results), [score for _, score in results]
+            return NearestDocuments(list(zip(documents, scores, strict=True)), are_cosines=False)
+        answer = self._store.client.query_points(
+            self._store.collection_name,
+            query=vector.tolist(),
+            using=self._store.vector_name,
+            query_filter=where,
+            limit=n,
+            with_payload=True,
+        )
+        documents = [self._document(point) for point in answer.points]
+        if not self._is_cosine:
+            return self.by_vectors(documents, vector)
+        scores = [float(point.score) for point in answer.points]
+        return NearestDocuments(list(zip(documents, scores, strict=True)))
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        return [self._document(point) for point in self._points(ids, with_payload=True)]
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        points = self._points(ids, with_payload=False, with_vectors=True)
+        vectors = {str(point.id): self._vector(point) for point in points}
+        return {id: unit(vector) for id, vector in vectors.items() if vector is not None}
+
+    def count(self) -> int:
+        return int(self._store.client.count(self._store.collection_name, exact=True).count)
+
+    def documents(self) -> Iterator[Document]:
+        return (self._document(point) for point in self._scroll(with_payload=True))
+
+    def ids(self) -> Iterator[str]:
+        return (str(point.id) for point in self._scroll(with_payload=False))
+
+    def _document(self, point: Any) -> Document:
+        payload = point.payload or {}
+        metadata = dict(payload.get(self._store.metadata_payload_key) or {})
+        # Add the same two keys as langchain-qdrant.
+        metadata |= {"_id": point.id, "_collection_name": self._store.collection_name}
+        text = payload.get(self._store.content_payload_key) or ""
+        return Document(id=str(point.id), page_content=text, metadata=metadata)
+
+    def _vector(self, point: Any) -> Vector | None:
+        vector = point.vector.get(self._store.vector_name) if isinstance(point.vector, dict) else point.vector
+        return None if vector is None else np.asarray(vector, np.float32)
+
+    def _points(self, ids: Sequence[str], **options: Any) -> list[Any]:
+        keys: list[int | str] = []
+        for id in ids:  # Qdrant's ids are numbers and UUIDs
+            with suppress(ValueError):
+                keys.append(int(id) if id.isascii() and id.isdigit() else str(UUID(id)))
+        return list(self._store.client.retrieve(self._store.collection_name, keys, **options)) if keys else []
+
+    def _scroll(self, **options: Any) -> Iterator[Any]:
+        begin = None
+        while True:
+            points, begin = self._store.client.scroll(self._store.collection_name, limit=PAGE, offset=begin, **options)
+            yield from points
+            if begin is None:
+                return
+
+
+class QdrantDialect(Dialect[Any]):
+    """Filter language of Qdrant.
+
+    A condition on ``key`` also matches elements of a list; one on ``key[]`` matches only these. Qdrant compares floats
+    only by range, and can parse fewer time formats than this package.
+    """
+
+    def __init__(self, metadata_key: str) -> None:
+        self._metadata_key = metadata_key
+        self._models: Any = import_module("qdrant_client.models")
+
+    def key(self, path: Path) -> str | None:
+        if not all(name and is_text(name) and '"' not in name for name in path):
+            return None
+        names = (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"' for name in path)
+        return ".".join([self._metadata_key, *names])
+
+    def holds(self, key: str, operator: str, operand: Any) -> Any | None:
+        if operator == "$in":
+            return self._is_one_of(key, operand)
+        if operator == "$contains":
+            return self._contains(key, operand)
+        seconds = canonical_to_seconds(operand)
+        if seconds is not None:
+            return self._in_time(key, operator, seconds)
+        return self._range(key, **{operator[1:]: operand}) if is_number(operand) else None
+
+    def _is_one_of(self, key: str, operands: Sequence[Any]) -> Any | None:
+        texts, truths, numbers, others = by_kind(operands)
+        parts = [self._field(key, match=self._models.MatchValue(value=truth)) for truth in truths]
+        parts += [self._range(key, gte=number, lte=number) for number in numbers]
+        parts += [at_time(self, key, other) for other in others]
+        return self.any_of([*parts, self._field(key, match=self._models.MatchAny(any=texts))] if texts else parts)
+
+    def _contains(self, key: str, operand: Any) -> Any | None:
+        element = None if isinstance(operand, CanonicalTime) else self._is_one_of(f"{key}[]", (operand,))
+        if element is None or not isinstance(operand, str):
+            return element
+        no_list = self._models.Filter(must=[self._empty(f"{key}[]")], must_not=[self._empty(key)])
+        return self.some([element, no_list])
+
+    def _in_time(self, key: str, operator: str, seconds: float) -> Any | None:
+        """Return a condition for rows whose time may match, or None if Qdrant cannot express the time.
+
+        Values that Qdrant cannot parse match, too, unless they are numbers: they may be times in another format.
+        """
+        try:
+            bound = datetime.fromtimestamp(seconds, UTC)
+            outside = (
+                {"lt": bound - timedelta(seconds=1)}
+                if ORDERINGS[operator].is_lower_bound
+                else {"gt": bound + timedelta(seconds=1)}
+            )
+        except (ValueError, OverflowError):  # before the year 1, after 9999
+            return None
+        certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))
+        number = self._range(key, gte=-sys.float_info.max)
+        return self._models.Filter(must_not=[certainly_outside, number, self._empty(key)])
+
+    def _range(self, key: str, **bounds: float) -> Any:
+        return self._field(key, range=self._models.Range(**bounds))
+
+    def _field(self, key: str, **condition: Any) -> Any:
+        return self.every([self._models.FieldCondition(key=key, **condition)])
+
+    def _empty(self, key: str) -> Any:
+        return self._models.IsEmptyCondition(is_empty=self._models.PayloadField(key=key))
+
+    def every(self, parts: list[Any]) -> Any:
+        return self._models.Filter(must=parts)
+
+    def some(self, parts: list[Any]) -> Any:
+        return self._models.Filter(should=parts)

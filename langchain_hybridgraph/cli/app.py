@@ -15,8 +15,8 @@ import typer
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli import settings as options
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
-from langchain_hybridgraph.cli.open_index import conversation, existing, existing_or_new, existing_store
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
+from langchain_hybridgraph.cli.settings import conversation, existing, existing_or_new, existing_store, flag, option
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, needs_extra
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
 if TYPE_CHECKING:
@@ -74,27 +74,20 @@ def ingest(
     split: Annotated[
         Split, typer.Option(help="Whether to store chunks, small chunks with their parents, or complete documents.")
     ] = Split.flat,
-    language: Annotated[str | None, typer.Option(metavar="NAME", help=LANGUAGE)] = None,
+    language: Annotated[str | None, option("NAME", LANGUAGE)] = None,
     edges: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Edges to create between chunks: auto, none, names such as sequence,links, or a JSON list of names "
-            "and objects.",
+        option(
+            "NAMES",
+            "Edges between chunks: auto, none, names such as sequence,links, or a JSON list of names and objects.",
         ),
     ] = "auto",
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Delete documents whose files below PATHS no longer exist.")
-    ] = False,
-    follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="Follow symbolic links that point outside PATHS.")
-    ] = False,
+    prune: Annotated[bool, flag("--prune", "Delete documents whose files below PATHS no longer exist.")] = False,
+    follow_links: Annotated[bool, flag("--follow-links", "Follow symbolic links that point outside PATHS.")] = False,
     tenant: options.Tenant = None,
     as_text: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Read files that match this pattern, such as '*.conf', as text. Can be repeated."
-        ),
+        option("PATTERN", "Read files that match this pattern, such as '*.conf', as text. Can be repeated."),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -131,7 +124,7 @@ def search(
     min_score: options.MinScore = None,
     where: options.Where = None,
     history: options.History = None,
-    graph: Annotated[bool, typer.Option("--graph", help="Follow edges from the hits.")] = False,
+    graph: Annotated[bool, flag("--graph", "Follow edges from the hits.")] = False,
     explain: options.Explain = False,
     as_json: options.Json = False,
     tenant: options.Tenant = None,
@@ -169,8 +162,7 @@ def find(
     index: options.Index,
     config: options.Config = None,
     under: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URI", help="URI, or path as passed to ingest, to search below; may be repeated."),
+        list[str] | None, option("URI", "URI, or path as passed to ingest, to search below; may be repeated.")
     ] = None,
     k: options.Count = K_DEFAULT,
     where: options.Where = None,
@@ -206,9 +198,9 @@ def tree(
     *,
     index: options.IndexFolder,
     config: options.Config = None,
-    under: Annotated[str | None, typer.Option(metavar="URI", help="URI or path to show, with its contents.")] = None,
-    depth: Annotated[int, typer.Option(metavar="N", min=1, help="Number of levels to show.")] = 2,
-    no_update: Annotated[bool, typer.Option("--no-update", help="Do not update summaries.")] = False,
+    under: Annotated[str | None, option("URI", "URI or path to show, with its contents.")] = None,
+    depth: Annotated[int, option("N", "Number of levels to show.", min=1)] = 2,
+    no_update: Annotated[bool, flag("--no-update", "Do not update summaries.")] = False,
     as_json: options.Json = False,
     tenant: options.Tenant = None,
     embedding: options.Model = None,
@@ -236,9 +228,9 @@ def delete(
     *,
     index: options.Index,
     config: options.Config = None,
-    id: Annotated[list[str] | None, typer.Option(metavar="ID", help="Id of a chunk; may be repeated.")] = None,
+    id: Annotated[list[str] | None, option("ID", "Id of a chunk; may be repeated.")] = None,
     document: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Id of a document with all its chunks; may be repeated.")
+        list[str] | None, option("ID", "Id of a document with all its chunks; may be repeated.")
     ] = None,
     where: options.Where = None,
     tenant: options.Tenant = None,
@@ -313,9 +305,7 @@ def repair(
     *,
     index: options.IndexFolder,
     config: options.Config = None,
-    refit: Annotated[
-        bool, typer.Option("--refit", help="Fit lsa to all words of the index, and embed every text again.")
-    ] = False,
+    refit: Annotated[bool, flag("--refit", "Fit lsa to all words of the index, and embed every text again.")] = False,
     embedding: options.Model = None,
     as_json: options.Json = False,
 ) -> None:
@@ -370,14 +360,10 @@ def serve_mcp(
     index: options.Index,
     config: options.Config = None,
     http: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", min=1, max=65535, help="Serve streamable HTTP on this port instead of stdio."),
+        int | None, option("PORT", "Serve streamable HTTP on this port instead of stdio.", min=1, max=65535)
     ] = None,
-    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on, with --http.")] = "127.0.0.1",
-    tokens: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON file of bearer tokens, with --http."),
-    ] = None,
+    host: Annotated[str, option("HOST", "Address to listen on, with --http.")] = "127.0.0.1",
+    tokens: Annotated[Path | None, option("FILE", "JSON file of bearer tokens, with --http.")] = None,
     tenant: options.Tenant = None,
     embedding: options.Model = None,
 ) -> None:
@@ -438,24 +424,18 @@ def _parse_filter(where: str | None) -> Filter | None:
 
 @app.command()
 def migrate(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="An index folder, or milvus://HOST:PORT."),
-    ],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="An index folder, or milvus://HOST:PORT.")],
     destination: Annotated[
         str, typer.Argument(metavar="DEST", help="An index folder that does not exist yet, or milvus://HOST:PORT.")
     ],
     *,
-    collection: Annotated[str | None, typer.Option(metavar="NAME", help="Collection to copy from Milvus.")] = None,
-    destination_collection: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Collection to copy to in Milvus.")
-    ] = None,
+    collection: Annotated[str | None, option("NAME", "Collection to copy from Milvus.")] = None,
+    destination_collection: Annotated[str | None, option("NAME", "Collection to copy to in Milvus.")] = None,
     source_token: Annotated[
-        str, typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_SOURCE_TOKEN", help="Token of the source server.")
+        str, option("TOKEN", "Token of the source server.", envvar="HYBRIDGRAPH_SOURCE_TOKEN")
     ] = "",
     destination_token: Annotated[
-        str,
-        typer.Option(metavar="TOKEN", envvar="HYBRIDGRAPH_DESTINATION_TOKEN", help="Token of the destination server."),
+        str, option("TOKEN", "Token of the destination server.", envvar="HYBRIDGRAPH_DESTINATION_TOKEN")
     ] = "",
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -493,24 +473,20 @@ def serve(
     *,
     index: options.Index,
     config: options.Config = None,
-    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="Port for HTTP.")] = 8000,
-    grpc_port: Annotated[
-        int | None, typer.Option(metavar="PORT", min=1, max=65535, help="Port for gRPC; default: gRPC is off.")
-    ] = None,
+    host: Annotated[str, option("HOST", "Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("PORT", "Port for HTTP.", min=1, max=65535)] = 8000,
+    grpc_port: Annotated[int | None, option("PORT", "Port for gRPC; default: gRPC is off.", min=1, max=65535)] = None,
     tokens: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON file with bearer tokens; default: HYBRIDGRAPH_TOKENS, if it is set."),
+        Path | None, option("FILE", "JSON file with bearer tokens; default: HYBRIDGRAPH_TOKENS, if it is set.")
     ] = None,
     watch: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", exists=True, help="Folder to index, now and whenever its files change."),
+        Path | None, option("DIR", "Folder to index, now and whenever its files change.", exists=True)
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")] = False,
-    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Maximum size of a request.")] = 10_000_000,
-    max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of results.")] = 100,
-    rate: Annotated[float, typer.Option(metavar="N", help="Maximum number of requests per second and token.")] = 100,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="Maximum duration of a search.")] = 30,
+    read_only: Annotated[bool, flag("--read-only", "Refuse all changes.")] = False,
+    max_body: Annotated[int, option("BYTES", "Maximum size of a request.", min=1)] = 10_000_000,
+    max_k: Annotated[int, option("N", "Maximum number of results.", min=1)] = 100,
+    rate: Annotated[float, option("N", "Maximum number of requests per second and token.")] = 100,
+    deadline: Annotated[float, option("SECONDS", "Maximum duration of a search.")] = 30,
     tenant: options.Tenant = None,
     embedding: options.Model = None,
 ) -> None:
@@ -518,26 +494,21 @@ def serve(
 
     Serving other machines requires tokens. Works while other processes write to the index.
     """
-    try:
+    with needs_extra("serve", "FastAPI and uvicorn", "server"):
         from langchain_hybridgraph.cli.serve import log_as_json, make_app, run
-        from langchain_hybridgraph.server.access import Limits
-    except ModuleNotFoundError as missing:
-        raise MissingExtraError(
-            f'serve needs {missing.name}, which is not installed: pip install "langchain-hybridgraph[server]"'
-        ) from missing
+    from langchain_hybridgraph.server.access import Limits
+
     limits = Limits(body=max_body, k=max_k, rate=rate, burst=max(1, int(2 * rate)), deadline=deadline)
     log_as_json()
     served = make_app(
         index,
-        config=config,
-        embedding=embedding,
-        tenant=tenant,
         host=host,
         tokens_file=tokens,
         watch=watch,
         read_only=read_only,
         limits=limits,
         grpc_port=grpc_port,
+        **{"config": config, "embedding": embedding, "tenant": tenant},
     )
     run(served, host, port)
 

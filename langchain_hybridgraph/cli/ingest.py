@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from langchain_hybridgraph.cli.console import as_commands, say
-from langchain_hybridgraph.cli.open_index import existing, existing_or_new
+from langchain_hybridgraph.cli.settings import existing, existing_or_new
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import read_files, read_python_docs

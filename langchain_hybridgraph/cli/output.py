@@ -11,7 +11,7 @@ import typer
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli.console import print_answer
 from langchain_hybridgraph.degradation import degradation
-from langchain_hybridgraph.display.explanation import excerpt, explain_result, headings
+from langchain_hybridgraph.display import excerpt, explain_result, headings
 from langchain_hybridgraph.ingestion.summaries import name_of
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.search.hierarchy import target_nodes

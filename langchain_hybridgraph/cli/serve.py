@@ -19,13 +19,12 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from langchain_hybridgraph.cli.ingest import ingest_files
-from langchain_hybridgraph.cli.open_index import existing_or_new, existing_store, milvus_uri
-from langchain_hybridgraph.cli.settings import configured
+from langchain_hybridgraph.cli.settings import configured, existing_or_new, existing_store, milvus_uri
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
 from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
-from langchain_hybridgraph.server.service import ServedStore, Service
+from langchain_hybridgraph.server.service import Service
 from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
@@ -42,17 +41,15 @@ SHUTDOWN_SECONDS = 30
 def make_app(
     index: Path,
     *,
-    config: Path | None,
-    embedding: str | None,
-    tenant: str | None,
     host: str,
     tokens_file: Path | None,
     watch: Path | None,
     read_only: bool,
     limits: Limits,
     grpc_port: int | None = None,
+    **options: Any,
 ) -> FastAPI:
-    """Return the application for an index.
+    """Return the application for an index, which is opened with the ``config``, ``embedding`` and ``tenant``.
 
     Raises ConfigurationError if other machines could reach it without a token, and the errors of ``existing_store``.
     """
@@ -66,15 +63,18 @@ def make_app(
         )
 
     def open_store(tenant: str | None) -> DocumentStore:
-        return existing_store(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only)
+        return existing_store(index, **{**options, "tenant": tenant}, read_only=read_only)
+
+    def update(folder: Path) -> None:
+        """Index what has changed, and delete documents whose files no longer exist."""
+        store = partial(existing_or_new, index, **{**options, "embedding": options["embedding"] or "auto"}, quiet=True)
+        report = ingest_files([folder], store, split="flat", edges=as_builders("auto"), prune=True)
+        LOGGER.info("indexed %s: %s", folder, report)
 
     background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []
     if watch is not None:
-        write = _Watched(
-            watch, partial(existing_or_new, index, embedding or "auto", tenant=tenant, config=config, quiet=True)
-        )
-        write()
-        background.append(lambda _: write.following())
+        update(watch)
+        background.append(lambda _: following(watch, update))
     if grpc_port is not None:
         from langchain_hybridgraph.server.rpc import serving_grpc
 
@@ -82,8 +82,8 @@ def make_app(
         background.append(
             lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
         )
-    served = ServedStore(open_store, tenant)
-    app = create_app(served, settings=configured(config), tokens=tokens, limits=limits, background=background)
+    served = {"tokens": tokens, "limits": limits, "background": background, "tenant": options["tenant"]}
+    app = create_app(open_store, settings=configured(options["config"]), **served)
     app.state.service.check()  # report an index that cannot be opened before serving
     if not tokens:  # otherwise, another website could reach the service by DNS rebinding
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOCAL_HOSTS, "[::1]"])
@@ -173,34 +173,24 @@ class JsonFormatter(logging.Formatter):
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "color_message"}
 
 
-class _Watched:
-    """Folder whose files are kept up to date in the index."""
+@asynccontextmanager
+async def following(folder: Path, update: Callable[[Path], None]) -> AsyncIterator[None]:
+    """Call ``update`` at the start and when files in a folder have changed, until the end of the ``with`` block."""
+    task = asyncio.create_task(_follow(folder, update))
+    try:
+        yield
+    finally:
+        task.cancel()
 
-    def __init__(self, folder: Path, open_store: Callable[[], Any]) -> None:
-        self._folder, self._open_store = folder, open_store
 
-    def __call__(self) -> None:
-        """Index what has changed, and delete documents whose files no longer exist."""
-        report = ingest_files([self._folder], self._open_store, split="flat", edges=as_builders("auto"), prune=True)
-        LOGGER.info("indexed %s: %s", self._folder, report)
+async def _follow(folder: Path, update: Callable[[Path], None]) -> None:
+    from watchfiles import awatch
 
-    @asynccontextmanager
-    async def following(self) -> AsyncIterator[None]:
-        """Index changes of the files until the end of the ``with`` block."""
-        task = asyncio.create_task(self._follow())
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    async def _follow(self) -> None:
-        from watchfiles import awatch
-
-        is_first = True  # files may have changed since they were read, and before they were watched
-        async for changes in awatch(self._folder, rust_timeout=1_000, yield_on_timeout=True):
-            if is_first or changes:
-                try:
-                    await asyncio.to_thread(self)
-                except Exception as error:
-                    LOGGER.exception("the changes in %s are not indexed yet: %s", self._folder, error)
-            is_first = False
+    is_first = True  # files may have changed since they were read, and before they were watched
+    async for changes in awatch(folder, rust_timeout=1_000, yield_on_timeout=True):
+        if is_first or changes:
+            try:
+                await asyncio.to_thread(update, folder)
+            except Exception as error:
+                LOGGER.exception("the changes in %s are not indexed yet: %s", folder, error)
+        is_first = False

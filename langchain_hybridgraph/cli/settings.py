@@ -1,24 +1,41 @@
-"""Options shared by commands, and ``hybridgraph config``."""
+"""Options, settings and indexes of commands."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.chunks import replace_surrogates
+from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json, say
+from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, quote_value
 from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, has_settings
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
     from langchain_hybridgraph.settings import HybridGraphSettings
     from langchain_hybridgraph.settings_file import Origin, Problem
+    from langchain_hybridgraph.stores.store import EmbeddedStore
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+def option(metavar: str, help: str, **settings: Any) -> Any:
+    """Return an option with a value; its name is that of the parameter."""
+    return typer.Option(metavar=metavar, help=help, **settings)
+
+
+def flag(name: str, help: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help)
 
 
 def required_index(context: typer.Context, index: Path | None) -> Path | None:
@@ -122,6 +139,227 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
+
+# -- opening an index -----------------------------------------------------------------------------------------
+
+
+def milvus_uri(index: Path) -> str | None:
+    """Return the URI of a store in Milvus, or None for a folder. Raises ConfigurationError for a misspelt scheme."""
+    from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
+
+    # Path removes a slash from milvus://HOST, but not from milvus:/FOLDER/NAME.db, a milvus-lite file.
+    uri = re.sub(r"^(milvus|https?):/(?!/)(?!.*\.db$)", r"\1://", str(index))
+    check_scheme(uri)
+    return uri if is_milvus_uri(uri) else None
+
+
+def _open_milvus(
+    uri: str,
+    embedding: str | None,
+    tenant: str | None,
+    config: Path | None,
+    *,
+    language: str | None = None,
+    is_new_allowed: bool = False,
+    embeds: bool = True,
+) -> MilvusStore:
+    """Open a store in Milvus with the settings; raise NotAnIndexError if it is missing, unless ``is_new_allowed``."""
+    from langchain_hybridgraph.embeddings.resolve import NoEmbeddings
+    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+    settings = configured(config)
+    server = {"token": settings.store_token or "", "collection": settings.store_collection}
+    stored = MilvusStore.settings_of(uri, **server)
+    if stored is None and not is_new_allowed:
+        raise NotAnIndexError(
+            f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
+            f"hybridgraph ingest PATHS --index {uri}"
+        )
+    if embedding is None and embeds and isinstance(settings.store_embedding, str):
+        embedding = settings.store_embedding
+    model = _model(embedding)
+    if model is None and stored is not None and not embeds:
+        model = NoEmbeddings(stored.embedding, stored.dimension)
+    elif model is None and stored is not None and stored.embedding != "minilm":
+        raise EmbeddingMismatchError(
+            f"{uri} was made with the embedding {stored.embedding}; pass it as --embedding package.module:factory, or "
+            "set it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
+        )
+    limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
+    return MilvusStore(uri, model or "minilm", tenant=tenant, language=language, **limits, **server)
+
+
+def _model(embedding: str | None, language: str = "english") -> Embeddings | str | None:
+    """Return the embedding that a JSON object describes as in a settings file; names are returned unchanged."""
+    if embedding is None or not embedding.startswith("{"):
+        return embedding
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import configured_embedding
+
+    try:
+        form = json.loads(embedding)
+    except ValueError:
+        form = {}
+    if "type" not in form:
+        raise ConfigurationError(
+            f"embedding {embedding} is not a JSON object with a type, such as "
+            '{"type": "langchain_openai:OpenAIEmbeddings", "model": "text-embedding-3-small"}'
+        )
+    return configured_embedding(form, language)
+
+
+def existing(
+    index: Path,
+    *,
+    embedding: str | None = None,
+    tenant: str | None = None,
+    read_only: bool = False,
+    config: Path | None = None,
+    all_tenants: bool = False,
+    embeds: bool = True,
+) -> HybridGraphStore:
+    """Open an existing index in a folder. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
+
+    Commands that work on all tenants at once pass ``all_tenants`` and no ``tenant``. Those that embed nothing, or only
+    in some cases, pass ``embeds=False``, so that an embedding that cannot be created from its name may be missing.
+    """
+    from langchain_hybridgraph.embeddings.resolve import default_embedding
+    from langchain_hybridgraph.stores.index import CATALOG
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+
+    facts = {} if index.is_dir() and not (index / CATALOG).exists() else _facts(index)
+    if not facts:
+        raise NotAnIndexError(
+            f"{index} contains no index: check the path, or create an index with hybridgraph ingest PATHS --index DIR"
+        )
+    if all_tenants and facts["tenancy"] == "multi":
+        from langchain_hybridgraph.stores.check import list_tenants
+
+        tenant = next(iter(list_tenants(index)), "none")
+    default = default_embedding(facts.get("embedding"), index, is_needed=embeds and embedding is None)
+    model = _model(embedding, facts.get("language", "english")) or default
+    return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
+
+
+def existing_store(
+    index: Path,
+    *,
+    embedding: str | None,
+    tenant: str | None,
+    config: Path | None,
+    read_only: bool = False,
+    embeds: bool = True,
+) -> HybridGraphStore | MilvusStore:
+    """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
+    if uri := milvus_uri(index):
+        return _open_milvus(uri, embedding, tenant, config, embeds=embeds)
+    return existing(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only, embeds=embeds)
+
+
+def existing_or_new(
+    index: Path,
+    embedding: str = "auto",
+    *,
+    language: str | None = None,
+    tenant: str | None = None,
+    config: Path | None = None,
+    quiet: bool = False,
+) -> EmbeddedStore | MilvusStore:
+    """Open an index in a folder or in Milvus, creating it if it does not exist.
+
+    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``. Raises the errors of
+    :func:`existing`, ModelUnavailableError before an index is created, and ConfigurationError for another ``language``
+    than that of the index.
+    """
+    from langchain_hybridgraph.text.analyzer import language_name
+
+    name = None if embedding == "auto" else embedding
+    if uri := milvus_uri(index):
+        return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True)
+    facts = _facts(index)
+    if facts and language is not None and language_name(language) != facts["language"]:
+        raise ConfigurationError(
+            f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
+        )
+    if facts and ("embedding" in facts or facts["next_row"]):
+        model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
+        why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
+    elif embedding.startswith("{"):
+        model, why = embedding, f"{embedding}: as requested"
+    else:
+        from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings, choose_embedding
+
+        model, why = choose_embedding(embedding)
+        if model == "minilm" and not OnnxMiniLMEmbeddings.is_cached():
+            OnnxMiniLMEmbeddings().load()
+    language = facts.get("language") or language_name(language or "english")
+    store = _open_for_writing(index, _model(model, language), language, tenant, _options(config))
+    if not quiet:
+        say(f"embedding {why}")
+    return store
+
+
+def _open_for_writing(
+    index: Path, embedding: Embeddings | str | None, language: str, tenant: str | None, options: Mapping[str, Any]
+) -> EmbeddedStore:
+    """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
+    if embedding == "lsa":
+        from langchain_hybridgraph.embeddings.lsa import LSAModel
+        from langchain_hybridgraph.stores.index import IndexSettings
+        from langchain_hybridgraph.stores.store import EmbeddedStore
+
+        model: dict[str, Any] = {"embedding": LSAModel(language=language), "name": embedding, "load": LSAModel.load}
+        return EmbeddedStore(IndexSettings(path=index, tenant=tenant, language=language, **model, **options))
+    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+
+    return HybridGraphStore(index, embedding, tenant=tenant, language=language, **options)
+
+
+def _options(config: Path | None) -> dict[str, Any]:
+    return {"write_timeout": configured(config).store_write_timeout} if has_settings(config) else {}
+
+
+def _facts(index: Path) -> dict[str, Any]:
+    from langchain_hybridgraph.stores.index import read_facts
+
+    if uri := milvus_uri(index):
+        raise ConfigurationError(
+            f"--index must be a folder for this command, got {uri}; ingest, search, find, delete and migrate work on "
+            "stores in Milvus"
+        )
+    return read_facts(index)
+
+
+def conversation(file: Path | None) -> dict[str, Any]:
+    """Read the ``messages``, oldest first, and a ``summary`` of earlier ones from a file (``-``: standard input).
+
+    The file contains one message per line, or a JSON list of messages, or an object such as
+    ``{"messages": […], "summary": "…"}``. Without a file or content, the result is empty. Raises ConfigurationError for
+    a file that cannot be read or has none of these forms.
+    """
+    if file is None:
+        return {}
+    try:
+        stream = sys.stdin if str(file) == "-" else file.open(encoding="utf-8-sig")
+        if stream is None:
+            raise OSError("standard input is closed")
+        with stream:
+            text = replace_surrogates(stream.read())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--history {file} cannot be read ({error}); pass a text file") from error
+    content: Any = [line for line in text.splitlines() if line.strip()]
+    if text.lstrip().startswith(("[", "{")):
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise ConfigurationError(f"--history {file} begins like JSON but is not JSON ({error})") from error
+    session = content if isinstance(content, dict) else {"messages": content}
+    if not isinstance(session.get("messages"), list):
+        example = '{"messages": ["User: red cars"]}'
+        raise ConfigurationError(f"--history {file} is {quote_value(content)}; pass a JSON list, or {example}")
+    return session if session["messages"] or session.get("summary") else {}
+
+
+# -- hybridgraph config ---------------------------------------------------------------------------------------
 
 config_app = typer.Typer(context_settings=HELP_OPTIONS)
 

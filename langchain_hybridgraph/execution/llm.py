@@ -28,21 +28,14 @@ _END_OF_REASONING = re.compile(rf"</(?:{_REASONING_TAGS})\s*>", re.IGNORECASE)
 
 def answer_schema(title: str, description: str, /, **properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object with exactly these properties."""
-    return {"title": title, "description": description, **_object(properties)}
+    required = {"required": list(properties), "additionalProperties": False}
+    return {"title": title, "description": description, "type": "object", "properties": properties, **required}
 
 
 def list_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of a list of objects with exactly these properties."""
-    return {"type": "array", "items": _object(properties)}
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    required = {"required": list(properties), "additionalProperties": False}
+    return {"type": "array", "items": {"type": "object", "properties": properties, **required}}
 
 
 def prompt_messages(instructions: str, material: Any) -> list[tuple[str, str]]:

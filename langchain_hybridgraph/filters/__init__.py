@@ -51,17 +51,6 @@ No part of a filter is ever ignored. Unknown operators, operands that could neve
 bools), and lists or objects without an operator raise :class:`~langchain_hybridgraph.errors.FilterError`.
 """
 
-from langchain_hybridgraph.filters.expressions import And as And
-from langchain_hybridgraph.filters.expressions import Comparison as Comparison
-from langchain_hybridgraph.filters.expressions import Filter as Filter
-from langchain_hybridgraph.filters.expressions import Not as Not
-from langchain_hybridgraph.filters.expressions import Or as Or
-from langchain_hybridgraph.filters.expressions import by_document as by_document
-from langchain_hybridgraph.filters.expressions import by_meta as by_meta
-from langchain_hybridgraph.filters.expressions import by_source as by_source
-from langchain_hybridgraph.filters.expressions import compare as compare
-from langchain_hybridgraph.filters.expressions import created_after as created_after
-from langchain_hybridgraph.filters.expressions import created_before as created_before
-from langchain_hybridgraph.filters.expressions import exclude_document as exclude_document
-from langchain_hybridgraph.filters.expressions import has_labels as has_labels
-from langchain_hybridgraph.filters.expressions import parse_filter as parse_filter
+from langchain_hybridgraph import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

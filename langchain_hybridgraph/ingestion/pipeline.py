@@ -110,7 +110,7 @@ class IngestReport(Serializable):
         )
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html import fields_table
+        from langchain_hybridgraph.display import fields_table
 
         values = {name: value for name, value in self.to_dict().items() if name != "warnings" and value != {}}
         return fields_table(type(self).__name__, values, self.warnings)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from langchain_hybridgraph.errors import ConfigurationError, check_mapping, quote_value, shorten
 from langchain_hybridgraph.filters.expressions import Filter
-from langchain_hybridgraph.options.base import call_text, option_advice, option_error
+from langchain_hybridgraph.options.base import call_text, option_advice
 from langchain_hybridgraph.records import Annotate, check_texts
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def check_positions(kind: type[BaseModel], arguments: Sequence[object], settings
 
 
 def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
-    """Raise a pydantic error, with the call to write, unless the first argument is an ``expected`` object.
+    """Raise ConfigurationError, with the call to write, unless the first argument is an ``expected`` object.
 
     ``expected`` is VectorStore or BaseRetriever.
     """
@@ -197,7 +197,7 @@ def check_first(kind: type[BaseModel], value: object, expected: type) -> None:
             f"{kind.__name__}.from_documents(documents)"
         )
         message = f"expected a {expected.__name__} of LangChain, got an object of the class {type(value).__name__}"
-        raise option_error(f"{message}; {_how_to_create(value, creator, default)}")
+        raise ConfigurationError(f"{message}; {_how_to_create(value, creator, default)}")
 
 
 def _how_to_create(value: object, creator: str, default: str, weights: Any = None) -> str:

@@ -30,8 +30,7 @@ from langchain_hybridgraph.settings_file import K_DEFAULT, K_LEAST, MIN_SCORE, K
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.keyword_engine import Engine
 from langchain_hybridgraph.stores.protocols import HasGraph
-from langchain_hybridgraph.telemetry.dispatch import check_sink
-from langchain_hybridgraph.telemetry.sinks import logger_from
+from langchain_hybridgraph.telemetry import check_sink, logger_from
 from langchain_hybridgraph.text.analyzer import language_name
 from langchain_hybridgraph.times import parse_time
 

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import BaseMessage
@@ -18,18 +18,10 @@ from pydantic import InstanceOf
 from pydantic.json_schema import SkipJsonSchema
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
-from langchain_hybridgraph.execution.effects import Trace, is_asynchronous
-from langchain_hybridgraph.records import Annotate
+from langchain_hybridgraph.execution.effects import is_asynchronous
 from langchain_hybridgraph.registry import call_factory, create_or_import, is_factory, similar_name
-from langchain_hybridgraph.search.conversation import (
-    ASSISTANT,
-    AppendHistory,
-    Expander,
-    HistoryTerms,
-    LLMRewrite,
-    StripQuestion,
-    turns,
-)
+from langchain_hybridgraph.search import conversation
+from langchain_hybridgraph.search.conversation import ASSISTANT, turns
 from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
 from langchain_hybridgraph.search.rerankers import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.search.rerankers import LLMReranker, Reranker, TextReranker
@@ -76,12 +68,12 @@ RERANKERS: Mapping[str, Callable[..., Reranker]] = MappingProxyType({**WITHOUT_M
 """Rerankers that a configuration file can name; others are named as ``"package.module:factory"``."""
 PLANNERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"rules": RulePlanner, "llm": _from_model(QueryPlanner)})
 """Planners that a configuration file can name; others are named as ``"package.module:factory"``."""
-EXPANDERS: Mapping[str, Callable[..., Expander]] = MappingProxyType(
+EXPANDERS: Mapping[str, Callable[..., conversation.Expander]] = MappingProxyType(
     {
-        "history_terms": HistoryTerms,
-        "append_history": AppendHistory,
-        "strip_question": StripQuestion,
-        "llm": _from_model(LLMRewrite),
+        "history_terms": conversation.HistoryTerms,
+        "append_history": conversation.AppendHistory,
+        "strip_question": conversation.StripQuestion,
+        "llm": _from_model(conversation.LLMRewrite),
     }
 )
 """Expanders that a configuration file can name; others are named as ``"package.module:factory"``."""
@@ -180,25 +172,6 @@ _SESSIONS = ("session_id", "thread_id")
 
 
 Input = str | dict[str, Any] | list[Any] | SkipJsonSchema[InstanceOf[BaseMessage]]
-
-
-class ConversationCall(NamedTuple):
-    """Question with its conversation, and the options of the call.
-
-    ``level`` is the level of annotation. ``early`` receives, before the answer is complete, Documents that are certain
-    to be in it. ``deadline`` is a time on the clock ``time.monotonic()``, in seconds.
-    """
-
-    query: str | None
-    history: Any
-    k: int | None
-    session_id: str | None
-    options: Mapping[str, Any]
-    trace: Trace
-    callbacks: Any = None
-    level: Annotate = "all"
-    early: Any = None
-    deadline: float | None = None
 
 
 def read(input: Any, config: RunnableConfig | None) -> tuple[str, dict[str, Any]]:

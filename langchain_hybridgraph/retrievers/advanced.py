@@ -7,22 +7,21 @@ import time
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.vectorstores import VectorStore
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, create_model
 
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id
-from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments, arguments_schema, search_tool
+from langchain_hybridgraph.adapters.tool import QueryArguments, SearchArguments
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution import effects
@@ -30,25 +29,18 @@ from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_vector
 from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import ConversationFields, MemoryFields
-from langchain_hybridgraph.options.objects import ConversationCall, Input, read
+from langchain_hybridgraph.options.objects import Input, read
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
-from langchain_hybridgraph.retrievers.base import (
-    EARLY,
-    ObservedRetriever,
-    PipelineRetriever,
-    TextsOfCalls,
-    hits_of,
-    scores_of,
-    with_k,
-)
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.conversation import ExpandedQuery, Turn, expander_call, is_small_talk, turns
 from langchain_hybridgraph.search.fusion import ConvexCombination
 from langchain_hybridgraph.search.planner import has_messages, messages_call
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.stores.generations import FittedEmbedding
+from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -69,7 +61,7 @@ FUSED = 50  # number of hits of each search that are fused, so that a larger k o
 SIMILAR_SCORE = 0.9
 
 
-class AdvancedRetriever(ObservedRetriever, ConversationFields):
+class AdvancedRetriever(base.ObservedRetriever, ConversationFields):
     """Retriever that completes follow-up questions from the conversation, and then searches with another retriever.
 
     ``retriever`` is any LangChain retriever. ``expander`` is None (questions are not completed), the name of an
@@ -121,6 +113,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     if not TYPE_CHECKING:  # type checkers derive the arguments of the constructor from the fields
 
         def __init__(self, retriever: BaseRetriever, **settings: Any) -> None:
+            check_first(type(self), retriever, BaseRetriever)
             super().__init__(**{**settings, "retriever": retriever})
 
     k: int | None = Field(default=None, ge=0, description="Number of results; unset: the k of the wrapped retriever.")
@@ -130,13 +123,7 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         "none.",
     )
 
-    _queries: TextsOfCalls[deque[str]] = PrivateAttr(default_factory=TextsOfCalls)
-
-    @field_validator("retriever", mode="before")
-    @classmethod
-    def _is_a_retriever(cls, value: Any) -> Any:
-        check_first(cls, value, BaseRetriever)
-        return value
+    _queries: base.TextsOfCalls[deque[str]] = PrivateAttr(default_factory=base.TextsOfCalls)
 
     # -- construction ---------------------------------------------------------------------------------------
 
@@ -191,11 +178,11 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     def retrieve(self, query: str | None, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve_with_context`; the history is ``conversation_history=`` here."""
-        return self._run(self._prepare(query, with_k(options, k)))
+        return self._run(self._prepare(query, base.with_k(options, k)))
 
     async def aretrieve(self, query: str | None, k: int | None = None, **options: Any) -> Result:
         """Return the same result as :meth:`retrieve`, without blocking the event loop."""
-        return await self._arun(self._prepare(query, with_k(options, k)))
+        return await self._arun(self._prepare(query, base.with_k(options, k)))
 
     def retrieve_with_context(
         self, query: str | None, conversation_history: Any = None, k: int | None = None, **options: Any
@@ -233,10 +220,10 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
         return explain_result(self.retrieve_with_context(query, conversation_history, k, **options))
 
-    def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationCall:
+    def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationSearch:
         """Check a call; ``options`` are those of this retriever and of the wrapped one."""
         others, own = dict(options), {}
-        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", EARLY):
+        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", base.EARLY):
             own[name] = others.pop(name, None)
         if not isinstance(query, str) and (query is not None or "vector" not in others):
             raise query_error(query)
@@ -252,17 +239,23 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
         default = self.annotate if self.annotate is not None or inner.pipeline is None else inner.pipeline.annotate
         deadline_ms = inner.setting("deadline_ms", others)
         trace = effects.Trace()
-        return ConversationCall(
-            query=bounded(query, trace.degrade),
+        text = bounded(query, trace.degrade)
+        deadline = effects.deadline_in(None if deadline_ms is None else deadline_ms / 1e3)
+        return ConversationSearch(
+            self,
+            inner,
+            query=text,
             history=own[HISTORY],
             k=inner.setting("k", {}) if k is None else k,
-            session_id=session_id,
+            session_id=session_id or DEFAULT_SESSION,
             options=others,
             trace=trace,
             callbacks=callbacks,
             level=chosen_level(own["annotate"], own["return_scores"], default or "none"),
-            early=own[EARLY],
-            deadline=effects.deadline_in(None if deadline_ms is None else deadline_ms / 1e3),
+            early=own[base.EARLY],
+            deadline=deadline,
+            until=effects.part_of_deadline(deadline, 0.5),
+            expanded_query=ExpandedQuery(text or ""),
         )
 
     # -- past queries ---------------------------------------------------------------------------------------
@@ -278,26 +271,14 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 
     # -- in chains and agents -------------------------------------------------------------------------------
 
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
-        """Return a tool that lets agents search with this retriever.
-
-        The tool takes a filter if the wrapped retriever does. It takes earlier turns as ``conversation_history``,
-        unless ``get_session_history`` is set. In a LangGraph agent, the session is the ``thread_id`` of the
-        configuration.
-        """
+    @property
+    def _tool_arguments(self) -> type[BaseModel]:  # type: ignore[override]  # depends on the wrapped retriever
         inner_retriever = self.retriever
         own: type[BaseModel] = SearchArguments if AnyRetriever(inner_retriever).takes("filter") else QueryArguments
-        own = inner_retriever._tool_arguments if isinstance(inner_retriever, PipelineRetriever) else own
-        if self.get_session_history is None:
-            own = create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
-        return search_tool(self, arguments_schema(args_schema, arg_types, own), name, description)
+        own = inner_retriever._tool_arguments if isinstance(inner_retriever, base.PipelineRetriever) else own
+        if self.get_session_history is not None:
+            return own
+        return create_model(f"Conversational{own.__name__}", __base__=(own, _ConversationArguments))
 
     def __ror__(self, other: Any) -> Any:
         """Return a chain that passes the output of ``other`` to this retriever.
@@ -324,19 +305,17 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
     def _lane(self) -> Any:
         return lane_of("search", self.retriever)
 
-    def _search(self, prepared_search: ConversationCall) -> effects.Search[Result]:
-        call, inner = prepared_search, AnyRetriever(self.retriever)
+    def _search(self, prepared_search: ConversationSearch) -> effects.Search[Result]:
+        search = prepared_search
 
         def results(result: Result) -> list[tuple[str, float]]:
-            return hits_of(result.hits) if result.hits else scores_of(result, inner.prefix)
+            return base.hits_of(result.hits) if result.hits else base.scores_of(result, search.inner.prefix)
 
-        if call.query is not None:
-            session_id = call.session_id or DEFAULT_SESSION
-            self._queries.setdefault(session_id, deque(maxlen=REMEMBERED_QUERIES)).append(call.query)
+        if search.query is not None:
+            self._queries.setdefault(search.session_id, deque(maxlen=REMEMBERED_QUERIES)).append(search.query)
             if len(self._queries) > REMEMBERED_SESSIONS:
                 self._queries.popitem(last=False)
-        search = ConversationSearch(inner, self.expander, self.fuse_raw, self.get_session_history, call)
-        return (yield from self._observed(search.run(), call.trace, call.query, call.k, results))
+        return (yield from self._observed(search.run(), search.trace, search.query, search.k, results))
 
 
 # The search of a call.
@@ -346,58 +325,60 @@ class AdvancedRetriever(ObservedRetriever, ConversationFields):
 class ConversationSearch:
     """Search in four stages: read the history, expand the question, run the search, describe the answer.
 
-    ``expander``, ``fuse_raw`` and ``get_session_history`` are options of an AdvancedRetriever. The options of the call
-    have been checked.
+    The options of the call have been checked. ``level`` is the level of annotation. ``early`` receives, before the
+    answer is complete, Documents that are certain to be in it. ``deadline`` and ``until``, the limit for reading the
+    history and expanding the question, are ``time.monotonic()`` times.
     """
 
+    outer: AdvancedRetriever
     inner: AnyRetriever
-    expander: Any
-    fuse_raw: bool | None
-    get_session_history: Callable[[str], Any] | None
-    call: ConversationCall
-    expanded_query: ExpandedQuery = field(init=False)
-    until: float | None = field(init=False)
+    query: str | None
+    history: Any
+    k: int | None
+    session_id: str
+    options: Mapping[str, Any]
+    trace: effects.Trace
+    callbacks: Any
+    level: Annotate
+    early: Any
+    deadline: float | None
+    until: float | None
+    expanded_query: ExpandedQuery
 
     def run(self) -> effects.Search[Result]:
         """Return the answer. Reading the history and expanding the question take at most half of the time."""
-        call, trace = self.call, self.call.trace
-        self.expanded_query = ExpandedQuery(call.query or "")
-        self.until = effects.part_of_deadline(call.deadline, 0.5)
         turns_before = yield from self._read_history()
-        last = turns_before[-1].text if turns_before else ""
-        is_question = bool(self.expanded_query.text.strip())
-        if is_question and call.options.get("vector") is None and is_small_talk(self.expanded_query.text, last):
-            trace.degrade("small-talk")
+        last, text = turns_before[-1].text if turns_before else "", self.query or ""
+        if text.strip() and self.options.get("vector") is None and is_small_talk(text, last):
+            self.trace.degrade("small-talk")
             return self._describe("none", RetrievalResult([]))
-        if turns_before and is_question and self.expander is not None:
-            yield from self._expand(turns_before)
+        if turns_before and text.strip() and self.outer.expander is not None:
+            yield from self._expand(text, turns_before)
         searched, result = yield from self._search()
         return self._describe(searched, result)
 
     def _read_history(self) -> effects.Search[list[Turn]]:
-        call, trace, fetch = self.call, self.call.trace, self.get_session_history
-        history = call.history
+        trace, fetch, history = self.trace, self.outer.get_session_history, self.history
         if history is None and fetch is not None:
-            run = partial(fetch, call.session_id or DEFAULT_SESSION)
-            fetching = effects.Effect("history", run, owner=fetch, deadline=self.until)
-            history = yield from effects.ask(trace, fetching)
+            run = partial(fetch, self.session_id)
+            history = yield from effects.ask(trace, effects.Effect("history", run, owner=fetch, deadline=self.until))
         if history is not None and not isinstance(history, (str, Sequence, Mapping)) and has_messages(history):
             history = yield from effects.ask(trace, messages_call("history", history)._replace(deadline=self.until))
         try:
-            turns_before = turns(history, call.query or "")
+            turns_before = turns(history, self.query or "")
         except ConfigurationError as error:
-            if history is call.history:  # the caller passed it
+            if history is self.history:  # the caller passed it
                 raise
             trace.record("history", error, "history-failed")
             turns_before = []
         trace.has_context = bool(turns_before)
         return turns_before
 
-    def _expand(self, turns_before: Sequence[Turn]) -> effects.Search[None]:
+    def _expand(self, text: str, turns_before: Sequence[Turn]) -> effects.Search[None]:
         """Expand the question, which stays unchanged if the expander fails."""
-        call = expander_call(self.expander, self.expanded_query.text, turns_before, deadline=self.until)
+        call = expander_call(self.outer.expander, text, turns_before, deadline=self.until)
         try:
-            with self.call.trace.stage("expand-query"):
+            with self.trace.stage("expand-query"):
                 (answer,) = yield from effects.ask_or_raise(call)
             answer = ExpandedQuery(answer) if isinstance(answer, str) and answer.strip() else answer
             if not isinstance(answer, ExpandedQuery):
@@ -411,76 +392,76 @@ class ConversationSearch:
 
         Return the kind of search as well: "raw", "expanded", "both" or "mixed".
         """
-        raw, expanded_query = self.call.query, self.expanded_query
+        raw, expanded_query, fuse_raw = self.query, self.expanded_query, self.outer.fuse_raw
         if not expanded_query.weight or (expanded_query.text == (raw or "") and not expanded_query.context):
             return "raw", (yield from self._search_once(raw))
         stands_alone = expanded_query.sure and not expanded_query.context
-        if self.fuse_raw is False or (self.fuse_raw is None and stands_alone):
+        if fuse_raw is False or (fuse_raw is None and stands_alone):
             return "expanded", (yield from self._search_once(expanded_query.text))
-        embeddings = self.inner.embeddings(self.call.options) if expanded_query.context else None
+        embeddings = self.inner.embeddings(self.options) if expanded_query.context else None
         if embeddings is None:
             return "both", (yield from self._search_twice())
         return (yield from self._search_near_context(embeddings))
 
     def _search_once(self, text: str | None, vector: Vector | None = None) -> effects.Search[Result]:
-        call = self.call
         return self.inner.search(
-            "retriever", text, call.k, self._options(vector), call.callbacks, level=call.level, early=call.early
+            "retriever", text, self.k, self._options(vector), self.callbacks, level=self.level, early=self.early
         )
 
     def _search_twice(self) -> effects.Search[Result]:
-        call, expanded_query = self.call, self.expanded_query
-        min_score = self.inner.setting("min_score", call.options)
+        trace, expanded_query = self.trace, self.expanded_query
+        min_score = self.inner.setting("min_score", self.options)
         # For this package's retrievers, the mean of both scores has to reach the minimum, not each score.
         options = self._options() if min_score is None else {**self._options(), "min_score": 0.0}
-        depth = None if call.k is None else max(call.k, FUSED)
-        texts = {"question": call.query, "conversation": expanded_query.text}
+        depth = None if self.k is None else max(self.k, FUSED)
+        texts = {"question": self.query, "conversation": expanded_query.text}
         searches = [
-            effects.attempt(name, self.inner.search(name, text, depth, options, call.callbacks))
+            effects.attempt(name, self.inner.search(name, text, depth, options, self.callbacks))
             for name, text in texts.items()
         ]
         answers = dict(zip(texts, (yield from effects.together(searches)), strict=True))
-        results = _successful(answers, call.trace)
+        results = _successful(answers, trace)
         weight = expanded_query.weight if expanded_query.sure else expanded_query.weight / 2
         weights = {"question": 1 - weight, "conversation": weight}
-        k = max(map(len, results.values())) if call.k is None else call.k
+        k = max(map(len, results.values())) if self.k is None else self.k
         hits = fused_hits(results, weights, k, min_score or 0.0)
-        method = str(next(iter(results.values())).plan.get("method") or "other")
-        documents = annotate(hits, method, prefix=self.inner.prefix, level=call.level)
-        for reason in (reason for one in results.values() for reason in one.degraded):
-            call.trace.degrade(reason)
+        for one in results.values():
+            for reason in one.degraded:
+                trace.degrade(reason)
+        plan = next(iter(results.values())).plan
+        documents = annotate(hits, str(plan.get("method") or "other"), prefix=self.inner.prefix, level=self.level)
         estimates = [one.answerability for one in results.values() if one.answerability is not None]
-        return RetrievalResult(
-            documents,
-            hits=hits,
-            plan=next(iter(results.values())).plan,
-            answerability=max(estimates, key=lambda one: one.value, default=None),
-        )
+        answerability = max(estimates, key=lambda one: one.value, default=None)
+        return RetrievalResult(documents, hits=hits, plan=plan, answerability=answerability)
 
     def _search_near_context(self, embeddings: Embeddings) -> effects.Search[tuple[str, Result]]:
         """Search with the weighted mean of the question's and its context's vectors, or the raw question on failure."""
-        call, expanded_query = self.call, self.expanded_query
-        own = None if (vector := call.options.get("vector")) is None else check_vector(vector)
-        texts = [expanded_query.context] if own is not None else [expanded_query.context, call.query or ""]
+        expanded_query, query = self.expanded_query, self.query or ""
+        own = None if (vector := self.options.get("vector")) is None else check_vector(vector)
+        calls = []
+        for text in [expanded_query.context] if own is not None else [expanded_query.context, query]:
+            awaited = partial(embeddings.aembed_query, text) if effects.is_asynchronous(embeddings) else None
+            embed = partial(embeddings.embed_query, text)
+            calls.append(effects.Effect("expander", embed, awaited, owner=embeddings, deadline=self.until))
         try:
-            with call.trace.stage("embed"):
-                vectors = yield from effects.ask_or_raise(*(self._embedding_call(embeddings, text) for text in texts))
+            with self.trace.stage("embed"):
+                vectors = yield from effects.ask_or_raise(*calls)
+            context, question = map(unit, (*vectors, own)[:2])
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything; the question stays unchanged
             self._record_failure(error)
-            return "raw", (yield from self._search_once(call.query))
-        context, question = _unit_vector(vectors[0]), _unit_vector(own if own is not None else vectors[1])
+            return "raw", (yield from self._search_once(self.query))
         if context.shape != question.shape:  # the search raises the error
-            return "raw", (yield from self._search_once(call.query))
+            return "raw", (yield from self._search_once(self.query))
         mixed = cast("Vector", (1 - expanded_query.weight) * question + expanded_query.weight * context)
         if getattr(self.inner.retriever, "reranker", None) is not None:
             # A reranker reads only text, so it needs the words that the follow-up question leaves out.
             return "mixed", (yield from self._search_once(expanded_query.text, mixed))
         if expanded_query.sure:
             is_fitted = isinstance(embeddings, FittedEmbedding)
-            text = _with_context_words(call.query or "", expanded_query.text) if is_fitted else call.query
+            text = _with_context_words(query, expanded_query.text) if is_fitted else query
             return "mixed", (yield from self._search_once(text, mixed))
         searches = [
-            self.inner.search(name, call.query, call.k, self._options(each), call.callbacks, level=call.level)
+            self.inner.search(name, self.query, self.k, self._options(each), self.callbacks, level=self.level)
             for name, each in (("question", question), ("conversation", mixed))
         ]
         by_question, by_context = yield from effects.together(searches)
@@ -488,42 +469,36 @@ class ConversationSearch:
 
     def _options(self, vector: Vector | None = None) -> dict[str, Any]:
         """Return the options of the call, with the vector and the time that is left."""
-        options = dict(self.call.options) if vector is None else {**self.call.options, "vector": vector}
-        if self.call.deadline is not None:
-            options["deadline_ms"] = max(1.0, (self.call.deadline - time.monotonic()) * 1e3)
+        options = dict(self.options) if vector is None else {**self.options, "vector": vector}
+        if self.deadline is not None:
+            options["deadline_ms"] = max(1.0, (self.deadline - time.monotonic()) * 1e3)
         return options
-
-    def _embedding_call(self, embeddings: Embeddings, text: str) -> effects.Effect:
-        awaited = partial(embeddings.aembed_query, text) if effects.is_asynchronous(embeddings) else None
-        embed = partial(embeddings.embed_query, text)
-        return effects.Effect("expander", embed, awaited, owner=embeddings, deadline=self.until)
 
     def _record_failure(self, error: Exception) -> None:
         """Record an error that makes the search use the raw question, or raise it if a setting is invalid."""
         if isinstance(error, HybridGraphError) and isinstance(error, ValueError):
             raise error
-        self.call.trace.record("expander", error, "expander-failed")
+        self.trace.record("expander", error, "expander-failed")
 
     def _describe(self, searched: str, result: Result) -> Result:
-        call, trace = self.call, self.call.trace
-        has_own_reasons = bool(trace.reasons)
+        trace, expanded_query, has_own_reasons = self.trace, self.expanded_query, bool(self.trace.reasons)
         trace.method = str(result.plan.get("method") or "other")
         trace.errors = result.plan.get("errors", {}) | trace.errors
         for reason in result.degraded:
             trace.degrade(reason)
-        documents, hits = list(result)[: call.k], result.hits[: call.k]
-        if call.level == "all" and has_own_reasons:
+        documents, hits = list(result)[: self.k], result.hits[: self.k]
+        if self.level == "all" and has_own_reasons:
             notes = {self.inner.prefix + "degraded": list(trace.reasons)}
             if not hits:  # other retrievers may return stored Documents, which must not be changed
                 documents = [document.model_copy(update={"metadata": {**document.metadata}}) for document in documents]
             for document in documents:
                 document.metadata |= notes
         plan = result.plan | {
-            "query": call.query,
-            "k": call.k,
-            "expanded_query": self.expanded_query.text,
-            "context": self.expanded_query.context,
-            "weight": self.expanded_query.weight,
+            "query": self.query,
+            "k": self.k,
+            "expanded_query": expanded_query.text,
+            "context": expanded_query.context,
+            "weight": expanded_query.weight,
             "searched": searched,
             "stages_ms": {name: round(ms, 3) for name, ms in trace.stages.items()} | result.plan.get("stages_ms", {}),
             "errors": trace.errors,
@@ -547,12 +522,6 @@ def _with_context_words(query: str, expanded_query: str) -> str:
     words = query.lower().split()
     lacking = [word for word in expanded_query.split() if word.lower() not in words]
     return " ".join([query, query, *lacking[:CONTEXT_WORDS]]) if lacking else query
-
-
-def _unit_vector(vector: Sequence[float] | Vector) -> Vector:
-    array = np.asarray(vector, np.float32)
-    length = float(np.linalg.norm(array))
-    return array / length if length else array
 
 
 def is_new_topic(by_question: Result, by_context: Result) -> bool:

@@ -79,9 +79,8 @@ class AnyRetriever(NamedTuple):
 
     def embeddings(self, options: Mapping[str, Any]) -> Embeddings | None:
         """Return the embedding of the retriever's vectors, or None if it is unknown or there is no vector search."""
-        if self.pipeline is None:
-            return None
-        if not any(isinstance(source, VectorSource) for source in self.pipeline._sources(cast("Any", options))):
+        sources = () if self.pipeline is None else self.pipeline._sources(options)
+        if not any(isinstance(source, VectorSource) for source in sources):
             return None
         embeddings = getattr(getattr(self.pipeline, "vector_store", None), "embeddings", None)
         return embeddings if isinstance(embeddings, Embeddings) else None
@@ -159,21 +158,18 @@ class RetrieverSource:
     def _source_result(self, result: Result, scope: Scope) -> SourceResult:
         documents = [to_document(hit.chunk) for hit in result.hits] or list(result)
         scores = [hit.score for hit in result.hits] or _scores(documents)
-        ids = [chunk_id(document, self.id_key) for document in documents]
-        if self.store is not None and self.id_key is None:
-            ids = self._stored_ids(self.store, documents, ids, scope)
+        ids, store = [chunk_id(document, self.id_key) for document in documents], self.store
+        if store is not None and self.id_key is None:
+            # The store's id for the same text and source replaces an id that is not in the store.
+            contents = list(map(content_key, documents))
+            stored_ids = store.ids_of_contents(contents)
+            others = {id: stored_ids.get(content, id) for id, content in zip(ids, contents, strict=True)}
+            differing = [id for id, other in others.items() if id != other]
+            stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
+            ids = [id if id in stored_chunks else others[id] for id in ids]
         chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
         entries = zip(chunks, scores, strict=True)
         return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in entries])
-
-    @staticmethod
-    def _stored_ids(store: FindsContents, documents: Sequence[Document], ids: Sequence[str], scope: Scope) -> list[str]:
-        """Return the Documents' ids, with the store's id for the same text and source in place of unknown ones."""
-        stored_ids_of = store.ids_of_contents([content_key(document) for document in documents])
-        other = {id: stored_ids_of.get(content_key(d), id) for id, d in zip(ids, documents, strict=True)}
-        differing = [id for id, name in other.items() if id != name]
-        stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
-        return [id if id in stored_chunks else other[id] for id in ids]
 
 
 def _scores(documents: Sequence[Document]) -> list[float]:

@@ -34,11 +34,12 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
+from langchain_hybridgraph import telemetry as events
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
-from langchain_hybridgraph.display.html import fields_table
+from langchain_hybridgraph.display import fields_table
 from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
@@ -65,8 +66,7 @@ from langchain_hybridgraph.search.scores import GRAPH_SCORES
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import LogSink, OpenTelemetrySink, events
-from langchain_hybridgraph.telemetry.dispatch import Results, deliveries_for_search, delivery_for, report_search
+from langchain_hybridgraph.telemetry import Results, deliveries_for_search, delivery_for, report_search
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -255,6 +255,7 @@ class ObservedRetriever(StreamingRetriever):
     )
 
     _statistics: events.RetrievalStatistics = PrivateAttr(default_factory=events.RetrievalStatistics)
+    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
 
     if not TYPE_CHECKING:  # type checkers check the arguments of __init__
 
@@ -279,6 +280,29 @@ class ObservedRetriever(StreamingRetriever):
         """Return statistics of the calls so far (see :meth:`RetrievalStatistics.report`)."""
         return self._statistics.report()
 
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Return a tool for agents that takes a query, k and a filter, and returns text.
+
+        The ``artifact`` of the tool message contains the Documents. The tool of an AdvancedRetriever takes a filter if
+        the wrapped retriever does, and earlier turns as ``conversation_history``, unless ``get_session_history`` is
+        set. In a LangGraph agent, the session is the ``thread_id`` of the configuration. ``args_schema`` replaces the
+        schema of the arguments (``query`` and options of a call). LangChain's ``arg_types`` raises ConfigurationError.
+
+        >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+        >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
+        >>> tool = HybridRetriever(store).as_tool(name="search_notes", description="Searches the notes.")
+        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[2])
+        Trains carry coal.
+        """
+        return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
+
     def _observed(
         self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
     ) -> Generator[Any, Any, Answer]:
@@ -289,9 +313,9 @@ class ObservedRetriever(StreamingRetriever):
         listeners = self.telemetry
         own = list(map(delivery_for, listeners.sinks))
         if listeners.tracer is not None:
-            own.append(delivery_for(listeners.tracer, OpenTelemetrySink))
+            own.append(delivery_for(listeners.tracer, events.OpenTelemetrySink))
         if listeners.logger is not None:
-            own.append(delivery_for(listeners.logger, LogSink))
+            own.append(delivery_for(listeners.logger, events.LogSink))
         if deliveries := deliveries_for_search(own):
             name = type(self).__name__
             search = report_search(search, deliveries, trace, retriever=name, query=query, k=k, results=results)
@@ -381,17 +405,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     model_config = ConfigDict(extra="forbid", validate_default=True, validate_assignment=True)
 
     _call_options: ClassVar[Set[str]] = OF_ALL
-    _tool_arguments: ClassVar[type[BaseModel]] = SearchArguments  # a subclass may set another one
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an option; an invalid value raises pydantic's ValidationError and changes nothing."""
-        before = dict(self.__dict__)
-        try:
-            super().__setattr__(name, value)
-        except ValidationError:
-            # When Pydantic detects that the value contradicts another setting, it has already set the value.
-            self.__dict__.update(before)
-            raise
 
     # -- what a kind of retriever decides -------------------------------------------------------------------
 
@@ -428,27 +441,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         from langchain_hybridgraph.display import explain_result
 
         return explain_result(self.retrieve(query, k, **options))
-
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
-        """Return a tool for agents that takes a query, k and a filter, and returns text.
-
-        The ``artifact`` of the tool message contains the Documents. ``args_schema`` replaces the schema of the
-        arguments (``query`` and options of a call). LangChain's ``arg_types`` raises ConfigurationError.
-
-        >>> from langchain_hybridgraph import HybridGraphStore, HybridRetriever
-        >>> store = HybridGraphStore.from_texts(["Trains carry coal.", "Ships sail."], "lsa", ids=["train", "ship"])
-        >>> tool = HybridRetriever(store).as_tool(name="search_notes", description="Searches the notes.")
-        >>> print(tool.invoke({"query": "coal", "k": 1}).splitlines()[2])
-        Trains carry coal.
-        """
-        return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     @property
     def _lane(self) -> Any:
@@ -577,10 +569,7 @@ class PreparedSearch:
             "fusion": name_of(self.pipeline.fusion, FUSIONS),
             "walk": None
             if expansion is None
-            else {
-                "traversal": _traversal_name(expansion.traversal),
-                "score": name_of(expansion.score, GRAPH_SCORES),
-            },
+            else {"traversal": _traversal_name(expansion.traversal), "score": name_of(expansion.score, GRAPH_SCORES)},
             "stages_ms": self.trace.stages,
             "errors": dict(self.trace.errors),
             "remarks": dict(self.trace.remarks),
@@ -621,23 +610,19 @@ def child_run(
     text: Any = query  # None if vector= is passed
     run = yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name())
     trace: Trace | None = None
+    report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
     try:
         prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
         trace = prepared_search.trace
         result = yield from within(retriever._search(prepared_search), prepared_search.deadline)
     except Exception as error:
-        yield from _report(run, trace)
+        if trace is not None:
+            yield from _call_handler(report, run, trace)
         yield from _call_handler(run.on_retriever_error, error)
         raise
-    yield from _report(run, trace)
+    yield from _call_handler(report, run, trace)
     yield from _call_handler(run.on_retriever_end, list(result))
     return result
-
-
-def _report(run: Any, trace: Trace | None) -> Search[None]:
-    if trace is not None:
-        report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
-        yield from _call_handler(report, run, trace)
 
 
 def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:

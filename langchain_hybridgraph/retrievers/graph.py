@@ -1,11 +1,10 @@
 """GraphRetriever, a hybrid search that follows edges."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from langchain_core.documents import Document
-from pydantic import PrivateAttr
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
@@ -20,7 +19,6 @@ from langchain_hybridgraph.search.fusion import Fusion
 from langchain_hybridgraph.search.scores import GraphScore
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.protocols import HasGraph, SearchesVectors, implements
-from langchain_hybridgraph.text.names import names_in
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
 
@@ -50,26 +48,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | GRAPH_ONLY
-    _graph_store: HasGraph | None = PrivateAttr(None)
-
-    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
-        super()._set_up(documents, settings)
-        self._graph_store = self._graph_of_edges()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name in ("edges", "index"):
-            self._graph_store = self._graph_of_edges()
-
-    def _graph_of_edges(self) -> HasGraph | None:
-        store = self._store
-        if self.edges is None:
-            return store if implements(store, HasGraph) else None
-        if isinstance(self.edges, InMemoryGraph):
-            cosines = store.vector_scores if implements(store, SearchesVectors) else None
-            return self.edges.for_store(lambda ids, scope: store.read(ids, scope, {}), cosines)
-        graph: HasGraph = self.edges
-        return graph
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:
@@ -79,7 +57,12 @@ class GraphRetriever(HybridRetriever, GraphFields):
 
     @property
     def _graph(self) -> HasGraph | None:
-        return self._graph_store
+        store, edges = self._store, self.edges
+        if isinstance(edges, InMemoryGraph):
+            cosines = store.vector_scores if implements(store, SearchesVectors) else None
+            return edges.for_store(lambda ids, scope: store.read(ids, scope, {}), cosines)
+        graph: Any = store if edges is None else edges
+        return graph if implements(graph, HasGraph) else None
 
     @property
     def _preset(self) -> GraphPreset:
@@ -101,7 +84,6 @@ class GraphRetriever(HybridRetriever, GraphFields):
             "traversal": traversal,
             "score": self._requested_score(options) or own_score(traversal),
             "seed_ids": seed_ids,
-            "names": names_in,
         }
         return Expansion(**settings)
 

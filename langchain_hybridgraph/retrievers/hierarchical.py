@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
-from pydantic import PrivateAttr
 
 from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.errors import ConfigurationError
@@ -20,10 +19,13 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import PreparedSearch, hits_of
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
+from langchain_hybridgraph.search.context import SearchContext
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.stores.tree import Tree
+
+Targets = str | Sequence[str] | None
 
 
 class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
@@ -71,7 +73,6 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
     _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | TREE_ONLY
-    _rules: Any = PrivateAttr(default_factory=RulePlanner)
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         super()._set_up(documents, settings)
@@ -90,11 +91,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     # -- finding --------------------------------------------------------------------------------------------
 
     def find(
-        self,
-        query: str,
-        target_uri: str | Sequence[str] | None = None,
-        k: int | None = None,
-        **options: Unpack[FindSettings],
+        self, query: str, target_uri: Targets = None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> hierarchy.FindResult:
         """Return the k best hits for one query in the tree, or below ``target_uri``, without calling the planner.
 
@@ -103,11 +100,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return self._find(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
 
     async def afind(
-        self,
-        query: str,
-        target_uri: str | Sequence[str] | None = None,
-        k: int | None = None,
-        **options: Unpack[FindSettings],
+        self, query: str, target_uri: Targets = None, k: int | None = None, **options: Unpack[FindSettings]
     ) -> hierarchy.FindResult:
         """Return the same result as :meth:`find`, without blocking the event loop."""
         return await self._afind(self._prepare(query, {**options, "k": k, "target_uri": target_uri}, contexts=True))
@@ -116,7 +109,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         self,
         query: str,
         session: Any = None,
-        target_uri: str | Sequence[str] | None = None,
+        target_uri: Targets = None,
         k: int | None = None,
         **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
@@ -135,7 +128,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         self,
         query: str,
         session: Any = None,
-        target_uri: str | Sequence[str] | None = None,
+        target_uri: Targets = None,
         k: int | None = None,
         **options: Unpack[FindSettings],
     ) -> hierarchy.FindResult:
@@ -191,30 +184,24 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     ) -> PreparedSearch:
         if query is not None and not isinstance(query, str):
             raise query_error(query)
-        self._check_options(options)
-        common = {key: value for key, value in options.items() if key not in TREE_ONLY}
-        prepared_search = super()._prepare(query, common, callbacks)
+        prepared_search = super()._prepare(query, options, callbacks)
         options = {name: value for name, value in options.items() if value is not None}
         mode, threshold = options.get("mode", self.mode), options.get("score_threshold", self.score_threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
+        if mode != "thinking":
+            pipeline = replace(pipeline, reranker=None)
         call = hierarchy.HierarchicalCall(
-            query=prepared_search.query,
-            pipeline=pipeline if mode == "thinking" else replace(pipeline, reranker=None),
-            tree=self._tree,
-            weights=self._weights({}),
-            trace=prepared_search.trace,
+            context=SearchContext(prepared_search.query, pipeline, prepared_search.trace),
             deadline=prepared_search.deadline,
+            tree=self._tree,
+            options=tree,
+            weights=self._weights({}),
             targets=hierarchy.as_targets(options.get("target_uri")),
             session=as_session(options.get("session")),
-            planner=self._rules if self.planner is None else self.planner,
-            roots=tree.roots,
-            start_k=tree.start_k,
-            start_documents=tree.start_documents,
+            planner=RulePlanner() if self.planner is None else self.planner,
             directories=contexts if tree.include_directories is None else tree.include_directories,
             relate=contexts,
             per_type=per_type,
-            alpha=tree.alpha,
-            max_rounds=tree.max_rounds,
             threshold=threshold,
         )
         return replace(prepared_search, tree_call=call)
@@ -226,12 +213,14 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return await adrive(self._answer(prepared_search), prepared_search.deadline, self._lane)
 
     def _answer(self, prepared_search: PreparedSearch) -> Search[hierarchy.FindResult]:
-        def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
-            return [(context.uri, context.score) for context in answer]
-
-        call, trace = prepared_search.tree_call, prepared_search.trace
-        search = hierarchy.answer_call(call)
-        return (yield from self._observed(search, trace, call.query.text, call.query.k, scores))
+        query, trace, search = (
+            prepared_search.query,
+            prepared_search.trace,
+            hierarchy.answer_call(prepared_search.tree_call),
+        )
+        return (
+            yield from self._observed(search, trace, query.text, query.k, lambda each: [(c.uri, c.score) for c in each])
+        )
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         answer = yield from self._answer(prepared_search)

@@ -15,12 +15,12 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
-from langchain_hybridgraph.adapters import index_refresh
+from langchain_hybridgraph.adapters import keyword_index
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
-from langchain_hybridgraph.adapters.documents import Identity
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex, chunk_of
+from langchain_hybridgraph.adapters.documents import Identity, chunk_of
+from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
@@ -75,6 +75,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         def __init__(
             self, vector_store: VectorStore, documents: Iterable[Document] | None = None, **settings: Any
         ) -> None:
+            check_first(type(self), vector_store, VectorStore)
             super().__init__(**{**settings, "vector_store": vector_store})
             self._set_up(documents, settings)
 
@@ -82,6 +83,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
+        self._weights({})  # raises an error for contradictory weights
         vector_store, is_default = self.vector_store, self.index == models.IndexOptions()
         if isinstance(vector_store, protocols.SearchesVectors) and isinstance(vector_store, protocols.ReadsChunks):
             if documents is not None or not is_default:
@@ -139,54 +141,50 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             chunks = {id: chunk_of(document, id) for document, id in zip(own_documents, identity.ids, strict=True)}
             return pipeline_store(self.vector_store, identity=identity, extra_chunks=chunks)
         merges_copies = options.equal_texts == "once"
-        if options.path is not None:
-            folder = Path(os.path.expanduser(options.path))
-            with_folder = self._kept_adapter(adapter, folder, merges_copies=merges_copies)
-            if with_folder is not None:
-                return with_folder
+        if options.path is not None and (with_folder := self._kept_adapter(adapter, options.path)) is not None:
+            return with_folder
         if documents is None and not adapter.can_list:
             if self._weights({})[1] > 0:
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} cannot be listed, so the keyword search finds "
                     f"nothing; pass them: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=6,
+                    stacklevel=5,
                 )
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
         is_given = documents is not None
         build = partial(
             DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
         )
-        contents = index_refresh.StoreContents()
-        reading = contents.reading(adapter) if adapter.can_list else iter(())
+        contents = keyword_index.StoreContents()
+        reading = contents.reading(adapter, merges_copies=merges_copies) if adapter.can_list else iter(())
         is_read = adapter.can_list
         if documents is None:
             try:
                 # ``contents`` grows while the index is built.
-                indexed = contents.without_copies(reading) if merges_copies else reading
-                texts = build(indexed, stored_documents=contents.documents.values())
+                texts = build(reading, stored_documents=contents.documents.values())
             except Exception as error:  # noqa: BLE001 - a server may fail with anything
-                contents = index_refresh.StoreContents(size=index_refresh.UNREAD)
+                contents = keyword_index.StoreContents(size=keyword_index.UNREAD)
                 texts = build(())
                 warnings.warn(
                     f"the texts of {type(self.vector_store).__name__} could not be listed ({describe_error(error)}), "
                     "so only the vector search finds texts until a later search can list them; to search by keyword "
                     f"without listing, pass the texts: {type(self).__name__}(vector_store, documents=[…])",
-                    stacklevel=6,
+                    stacklevel=5,
                 )
         else:
             try:
                 deque(reading, maxlen=0)
             except Exception:  # noqa: BLE001 - a server may fail with anything
-                contents, is_read = index_refresh.StoreContents(), False
-            stored = list(contents.documents.values()) if is_read else _read_by_id(adapter, documents)
+                contents, is_read = keyword_index.StoreContents(), False
+            stored = list(contents.documents.values()) if is_read else _stored_of(documents, adapter)
             texts = build(documents, stored_documents=stored)
-        freshness = index_refresh.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
+        freshness = keyword_index.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
         stored_documents = () if documents is None else contents.documents.values()
         return pipeline_store(self.vector_store, freshness=freshness, documents=stored_documents)
 
-    def _kept_adapter(self, adapter: StoreAdapter, folder: Path, *, merges_copies: bool) -> VectorStoreAdapter | None:
+    def _kept_adapter(self, adapter: StoreAdapter, path: Path) -> VectorStoreAdapter | None:
         """Return the adapter with the keyword index in this folder, or None if the folder or the store fails."""
-        options = self.index
+        options, folder = self.index, Path(os.path.expanduser(path))
         if not adapter.can_list:
             raise ConfigurationError(
                 f"the texts of {type(self.vector_store).__name__} cannot be listed, so index={{'path': …}} cannot "
@@ -200,12 +198,13 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             )
         try:
             index_options = options.model_dump(include={"language", "id_key", "equal_texts"})
-            folder_index = index_refresh.KeptIndex(folder, collection=adapter.collection, **index_options)
-            freshness = index_refresh.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
+            folder_index = keyword_index.KeptIndex(folder, collection=adapter.collection, **index_options)
+            merges_copies = options.equal_texts == "once"
+            freshness = keyword_index.Freshness.in_folder(folder_index, adapter, merges_copies=merges_copies)
         except ConfigurationError:
             raise
         except Exception as error:  # noqa: BLE001 - a full disk, a write-protected folder, or a server that fails
-            logger.warning(index_refresh.IN_MEMORY, folder, describe_error(error))
+            logger.warning(keyword_index.IN_MEMORY, folder, describe_error(error))
             return None
         return pipeline_store(self.vector_store, freshness=freshness)
 
@@ -220,17 +219,6 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 f"create another retriever: {type(self).__name__}(vector_store)"
             )
         super().__setattr__(name, value)
-
-    @field_validator("vector_store", mode="before")
-    @classmethod
-    def _is_a_store(cls, value: Any) -> Any:
-        check_first(cls, value, VectorStore)
-        return value
-
-    @model_validator(mode="after")
-    def _check_weights(self) -> Self:
-        self._weights({})
-        return self
 
     # -- construction ---------------------------------------------------------------------------------------
 
@@ -319,7 +307,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
     # -- keeping up -----------------------------------------------------------------------------------------
 
-    def refresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
+    def refresh(self, documents: Iterable[Document] | None = None) -> keyword_index.RefreshReport:
         """Update the keyword index with all changes in the vector store, including texts that were changed in place.
 
         ``documents`` replace the Documents in the index; they are required for a store whose texts cannot be listed.
@@ -333,7 +321,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "keyword_retriever= manages its own texts"
             )
         if documents is None:
-            report: index_refresh.RefreshReport = adapter.freshness.refresh()
+            report: keyword_index.RefreshReport = adapter.freshness.refresh()
             return report
         if self.index.path is not None:
             raise ConfigurationError(
@@ -344,9 +332,9 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         before, after = adapter.texts.chunks, self.index.adapter.texts.chunks
         added, removed = after.keys() - before.keys(), before.keys() - after.keys()
         changed = [id for id in after.keys() - added if before[id] != after[id]]
-        return index_refresh.RefreshReport(len(added), len(changed), len(removed))
+        return keyword_index.RefreshReport(len(added), len(changed), len(removed))
 
-    async def arefresh(self, documents: Iterable[Document] | None = None) -> index_refresh.RefreshReport:
+    async def arefresh(self, documents: Iterable[Document] | None = None) -> keyword_index.RefreshReport:
         """Return the same result as :meth:`refresh`, without blocking the event loop."""
         return await offload(lambda: self.refresh(documents))
 
@@ -427,15 +415,6 @@ class _SharedAdapters:
 _SHARED = "_hybridgraph_adapters"
 
 
-def _read_by_id(adapter: StoreAdapter, documents: Sequence[Document]) -> list[Document]:
-    """Return the stored versions of these Documents that can be found by id."""
-    ids = [document.id for document in documents if document.id is not None]
-    try:
-        return [document for page in in_pages(ids) for document in adapter.get(page)]
-    except Exception:  # noqa: BLE001 - not implemented, asynchronous only or unavailable: the passed Documents are used
-        return []
-
-
 def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids: bool) -> list[Document]:
     """Return the ``docs`` of a keyword retriever such as BM25Retriever, if required only those with ids."""
     docs = getattr(retriever, "docs", None)
@@ -446,7 +425,9 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
 
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
     """Return the stored versions of these Documents by id or, if some are missing, all Documents that can be listed."""
-    stored = _read_by_id(adapter, documents) if documents else []
+    ids, stored = [document.id for document in documents if document.id is not None], list[Document]()
+    with suppress(Exception):  # not implemented, asynchronous only or unavailable: the passed Documents are used
+        stored = [document for page in in_pages(ids) for document in adapter.get(page)]
     if len(stored) < len(documents) and adapter.can_list:
         with suppress(Exception):  # unavailable now: texts are matched when a search finds them
             return list(adapter.documents())

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, Field, PrivateAttr
 
 from langchain_hybridgraph.adapters.tool import SearchArguments
-from langchain_hybridgraph.chunks import ParsedMetadata
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Filter, by_meta, created_after, created_before, has_labels
 from langchain_hybridgraph.memory_scores import DAY, DAYS_AFTER, DAYS_BEFORE, Scoring, TimeEvidence
@@ -23,7 +22,7 @@ from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import MemoryFields, MemoryOptions
 from langchain_hybridgraph.options.objects import session_in
 from langchain_hybridgraph.options.presets import MODES, Mode, mode_from
-from langchain_hybridgraph.records import MemoryState, Query, Scope
+from langchain_hybridgraph.records import Query, Scope
 from langchain_hybridgraph.retrievers.base import PreparedSearch, TextsOfCalls
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.search.context import Pipeline
@@ -31,12 +30,7 @@ from langchain_hybridgraph.search.evidence import CombinedTraversal, LinkEvidenc
 from langchain_hybridgraph.search.expansion import Expansion
 from langchain_hybridgraph.search.fusion import ReciprocalRankFusion
 from langchain_hybridgraph.search.scores import NoisyOr
-from langchain_hybridgraph.search.sources import (
-    SessionSource,
-    SessionTurns,
-    TimedVectorSource,
-    VectorSource,
-)
+from langchain_hybridgraph.search.sources import SessionSource, SessionTurns, TimedVectorSource, VectorSource
 from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.vectors import unit
 from langchain_hybridgraph.text.dates import mentioned_spans
@@ -58,13 +52,8 @@ class MemorySearchArguments(SearchArguments):
     as_of: str | None = Field(
         None, description="Point in time to search as of, an ISO date such as 2024-05-01; unset: now."
     )
-    labels: list[str] | None = Field(None, description="Only memories that have all of these labels.")
+    labels: list[str] | str | None = Field(None, description="Only memories that have all of these labels.")
     session_id: str | None = Field(None, description="Id of the conversation whose last turns are searched, too.")
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _several_labels(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
 
 
 class MemoryRetriever(GraphRetriever, MemoryFields):
@@ -154,7 +143,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         return Scoring(
             composite=self._mode(options).composite,
             states=store.memory.states if has_memory else lambda ids, scope: {},
-            read_metadata=_state_from_metadata,
             state_columns=store.memory.columns if has_memory and not (session and session.is_foreign) else None,
             hotness=memory.hotness,
             novelty=memory.novelty,
@@ -251,11 +239,6 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
 
 
 # -- functions of the scoring stage ---------------------------------------------------------------------------
-
-
-def _state_from_metadata(metadata: Mapping[str, Any]) -> MemoryState:
-    parsed = ParsedMetadata.of(metadata)._asdict()
-    return MemoryState(**{name: value for name, value in parsed.items() if value is not None})
 
 
 def _similarity_to_session(

@@ -9,15 +9,7 @@ import numpy as np
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.memory_scores import Scoring
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.search.context import (
-    ALL,
-    Candidates,
-    CertainHits,
-    Pipeline,
-    SearchContext,
-    read_hits,
-    read_parents,
-)
+from langchain_hybridgraph.search.context import ALL, Candidates, CertainHits, SearchContext, read_hits, read_parents
 from langchain_hybridgraph.search.expansion import ScoreBounds
 from langchain_hybridgraph.search.verdict import assess
 
@@ -68,7 +60,9 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     own = {one.id: one for one in candidates.fused_candidates}
     seeds = expansion.seed_hits(hits)
     count = len(own.keys() | candidates.ids.keys())
-    unknown = _unknown_chunks(pipeline, count)
+    unknown: float = getattr(expansion.traversal, "max_nodes", math.inf)  # chunks that the traversal may reach besides
+    if pipeline.count is not None and getattr(pipeline.store, "has_fast_lookups", False):
+        unknown = min(unknown, max(0, pipeline.count() - count))
     if pipeline.budget is None and count + unknown <= query.k:
         return CertainHits(seeds)  # every candidate will be in the result
     if not seeds or not _keeps_best(context):
@@ -76,59 +70,42 @@ def _certain_seeds(context: SearchContext, hits: Sequence[Hit], candidates: Cand
     # A budget may drop every hit except the first, and the places reserved for graph hits are the last ones.
     places = min(query.k - pipeline.graph_slots, query.k if pipeline.budget is None else 1)
     strength = expansion.strengths(own, candidates.ids, candidates.cosines)
+    if scoring is None and expansion.uses_search_score:
+        # The traversal raises no score above the best one, so only the hit with this score is certain.
+        best = own[seeds[0].id]
+        is_narrowed = expansion.is_graph_only and expansion.picks_seeds
+        is_beaten = any(one.score > best.score - _LEAST for one in own.values() if one is not best)
+        is_certain = places > 0 and not is_narrowed and not is_beaten
+        return CertainHits(seeds[:1], reranker is None) if is_certain else CertainHits(())
     bounds = expansion.bounds(own, strength, seeds, candidates.cosines, is_complete=not unknown)
+    if bounds is None:
+        return CertainHits(())
+    plain = {id: own[id].score for id in ([hit.id for hit in seeds] if expansion.is_graph_only else own)}
+    ways = [bounds, ScoreBounds(plain, plain, 0.0)]  # if there are no edges, the search scores stay
     if scoring is not None:
-        bounds = yield from _memory_bounds(context, scoring, candidates, seeds, bounds)
-        rivals = _rivals(bounds, seeds, unknown)
-        first = set(rivals)
-    else:
-        # If there are no edges, the hits keep the order of the search.
-        first = {hit.id for hit in (seeds if expansion.is_graph_only else hits)[:places]}
-        rivals = _rivals(bounds, seeds, unknown)
-        if expansion.uses_search_score:
-            # The traversal raises no score above the best one, so only the hit with this score is certain.
-            best = seeds[0].id
-            is_narrowed = expansion.is_graph_only and expansion.picks_seeds
-            is_beaten = any(own[id].score > own[best].score - _LEAST for id in own if id != best)
-            rivals = {} if is_narrowed or is_beaten else {best: 0}
-    certain = [hit for hit in seeds if hit.id in first and rivals.get(hit.id, places) < places]
+        ways = yield from _memory_bounds(context, scoring, candidates, ways)
+    rivals = _rivals(ways, seeds, unknown)
+    certain = [hit for hit in seeds if rivals.get(hit.id, places) < places]
     certain.sort(key=lambda hit: rivals[hit.id])
     is_head = reranker is None and [rivals[hit.id] for hit in certain] == list(range(len(certain)))
     return CertainHits(certain, is_head)
 
 
-def _unknown_chunks(pipeline: Pipeline, candidates: int) -> float:
-    """Return the largest number of chunks, besides the candidates, that the traversal may reach."""
-    store, traversal = pipeline.store, None if pipeline.expansion is None else pipeline.expansion.traversal
-    most: float = getattr(traversal, "max_nodes", math.inf)
-    if pipeline.count is not None and getattr(store, "has_fast_lookups", False):
-        most = min(most, max(0, pipeline.count() - candidates))
-    return most
-
-
 def _memory_bounds(
-    context: SearchContext,
-    scoring: Scoring,
-    candidates: Candidates,
-    seeds: Sequence[Hit],
-    bounds: Sequence[ScoreBounds],
+    context: SearchContext, scoring: Scoring, candidates: Candidates, ways: Sequence[ScoreBounds]
 ) -> Search[list[ScoreBounds]]:
-    """Return the bounds of memory scores with and without a traversal, or none if they cannot be computed."""
-    query, pipeline = context.query, context.pipeline
-    if not bounds or query.scope.as_of is None:
+    """Return the bounds of memory scores, or none if they cannot be computed."""
+    query = context.query
+    if query.scope.as_of is None:
         return []
     admitted = yield from read_hits(context, candidates, ALL)
-    plain = {hit.id: hit.score for hit in admitted}
-    if pipeline.expansion is not None and pipeline.expansion.is_graph_only:
-        plain = {hit.id: hit.score for hit in seeds}
 
     def scored(scores: Mapping[str, float]) -> dict[str, float]:
         hits = [replace(hit, score=scores[hit.id]) for hit in admitted if hit.id in scores]
         return {hit.id: hit.score for hit in scoring(hits, query)}
 
     def run() -> list[ScoreBounds]:
-        alone = ScoreBounds(scored(plain), scored(plain), 0.0)
-        return [*(ScoreBounds(scored(one.low), scored(one.high), 1.0) for one in bounds), alone]
+        return [ScoreBounds(scored(low), scored(high), float(other > 0)) for low, high, other in ways]
 
     scored_bounds: list[ScoreBounds] = yield from context.ask(Effect("memory", run, quick=True), [])
     return scored_bounds

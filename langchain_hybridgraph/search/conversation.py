@@ -356,9 +356,8 @@ def _questions_and_answer(history: Sequence[Turn]) -> tuple[list[str], str]:
     if not answers and len(questions) > 1 and not any(turn.speaker for turn in history):
         answers = [questions.pop()]
     places = list(dict.fromkeys([*questions[:1], *questions[-1:]]))
-    return [history[place].text[:_BEGINNING] for place in places], (
-        history[answers[-1]].text[:_BEGINNING] if answers else ""
-    )
+    answer = history[answers[-1]].text[:_BEGINNING] if answers else ""
+    return [history[place].text[:_BEGINNING] for place in places], answer
 
 
 def _by_worth(answer: str, questions: Sequence[str]) -> list[str]:

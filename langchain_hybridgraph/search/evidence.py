@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.errors import check_number
-from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge
+from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge, EdgeFilter
 from langchain_hybridgraph.search import traversals
-from langchain_hybridgraph.search.scores import PathFeatures, is_mixed, path_values
+from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, is_mixed, path_values
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import EdgeFilter
-    from langchain_hybridgraph.search.scores import GraphScore
-    from langchain_hybridgraph.search.traversals import Seeds
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
 
@@ -106,7 +103,7 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         check_number("uncovered", self.uncovered, ge=0)
 
     def traverse(
-        self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
+        self, graph: Graph, seeds: traversals.Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
         scores = {id: 0.0 if isnan(own) else float(own) for id, own in reversed(list(seeds))}
         best = max(scores.values(), default=0.0) or 1.0
@@ -428,7 +425,7 @@ class CombinedTraversal:
         return replace(self, evidence=self.evidence.for_question(question))
 
     def traverse(
-        self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
+        self, graph: Graph, seeds: traversals.Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
         near = self.evidence.traverse(graph, seeds, score, vector)
         first = sorted(seeds, key=lambda seed: (0.0 if isnan(seed[1]) else -seed[1], seed[0]))[: self.sources]

@@ -12,7 +12,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import labels_of
 from langchain_hybridgraph.filters.expressions import Filter, has_labels
-from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, name_of
+from langchain_hybridgraph.records import Edge, FusedCandidate, Hit, Query, SourceResult, filterable, name_of
 from langchain_hybridgraph.registry import from_config
 from langchain_hybridgraph.search import scores, traversals
 from langchain_hybridgraph.search.evidence import LinkEvidence
@@ -20,6 +20,7 @@ from langchain_hybridgraph.search.pagerank import PersonalizedPageRank
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.stores.protocols import implements
 from langchain_hybridgraph.text.analyzer import Analyzer
+from langchain_hybridgraph.text.names import names_in
 
 # Traversal of the graph from search hits.
 
@@ -45,8 +46,7 @@ class Expansion:
 
     With ``candidates="all"``, hits that are not seeds stay candidates. With ``"reached"``, and always with
     ``seed_ids``, the result contains only the seeds and the chunks that edges lead to, and names in the question are
-    not used. ``names`` returns the normalised names in a question, for a traversal that uses them. ``is_requested`` is
-    False for the default expansion.
+    not used. ``is_requested`` is False for the default expansion.
 
     With a ``share``, the reached chunks are another list in a weighted reciprocal rank fusion. ``share`` is the weight
     of this list; all weights sum to 1.
@@ -59,7 +59,6 @@ class Expansion:
     seed_labels: frozenset[str] = frozenset()
     seed_ids: tuple[str, ...] | None = None
     candidates: Candidates = "all"
-    names: Callable[[str], Iterable[str]] | None = None
     is_requested: bool = True
     share: float = 0.0
     rank_constant: float = 60
@@ -82,7 +81,7 @@ class Expansion:
         for source, result in results.items():
             if source.name == "keyword" and result.bound:
                 coverage = partial(_coverage, query, source, result, seed_texts)
-        names = self.names(text) if has_names and self.names is not None and not self.is_graph_only else ()
+        names = names_in(text) if has_names and not self.is_graph_only else ()
         question = traversals.Question(tuple(names), coverage, partial(missing_share, text, seed_texts))
         return traversal.for_question(question)
 
@@ -120,7 +119,13 @@ class Expansion:
         """Return the hits that are seeds, best first."""
         if self.seed_ids is not None:
             return [hit for hit in hits if hit.chunk.id in self.seed_ids]
-        return (list(filter(self._is_seed, hits)) if self.picks_seeds else list(hits))[: self.seed_k]
+        seeds = list(hits)
+        if self.seed_filter is not None:
+            seeds = [hit for hit in seeds if self.seed_filter.matches(filterable(hit.chunk))]
+        if self.seed_labels:
+            labels = [map(str, labels_of(hit.chunk.metadata)) for hit in seeds]
+            seeds = [hit for hit, own in zip(seeds, labels, strict=True) if not self.seed_labels.isdisjoint(own)]
+        return seeds[: self.seed_k]
 
     def strengths(
         self, own: Mapping[str, FusedCandidate], candidates: Iterable[str], cosines: Mapping[str, float]
@@ -134,14 +139,6 @@ class Expansion:
             cosines = {}
         ids = own if self.uses_search_score else dict.fromkeys([*own, *filter(cosines.__contains__, candidates)])
         return {id: own[id].score if (c := cosines.get(id)) is None else min(1.0, max(0.0, c)) for id in ids}
-
-    def _is_seed(self, hit: Hit) -> bool:
-        metadata = hit.chunk.metadata
-        if self.seed_filter is not None and not self.seed_filter.matches(
-            {"document_id": hit.chunk.document, **metadata}
-        ):
-            return False
-        return not self.seed_labels or not self.seed_labels.isdisjoint(map(str, labels_of(metadata)))
 
     @property
     def uses_search_score(self) -> bool:
@@ -162,8 +159,8 @@ class Expansion:
         """
         if self.is_graph_only:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
-        score = self.score
-        if scores.is_mixed(score):
+        score: Any = self.score
+        if self.uses_search_score:
             best = max((one.score for one in own.values()), default=0.0)
             fused = {id: own[id] for id in strength}
             for each in chunks:
@@ -208,27 +205,21 @@ class Expansion:
         cosines: Mapping[str, float],
         *,
         is_complete: bool,
-    ) -> list[ScoreBounds]:
-        """Return bounds of the scores after the traversal, for each way in which :meth:`fuse` may compute them.
+    ) -> ScoreBounds | None:
+        """Return bounds of the scores that :meth:`fuse` computes after the traversal, or None if none are known.
 
         ``own``, ``strength`` and ``cosines`` map candidates to their search scores, scores as seeds, and cosines;
-        ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates. The result
-        is empty if no bounds are known.
+        ``seeds`` are best first. ``is_complete`` is True if all chunks that can be reached are candidates.
         """
-        ranked = []
-        if self.share:
-            rest = 1 - self.share
-            low = {hit.id: rest * own[hit.id].score for hit in seeds}
-            high = {id: rest * one.score + self.share for id, one in own.items()}
-            ranked.append(ScoreBounds(low, high, max(high.values(), default=1.0)))
-        if scores.is_mixed(self.score):
+        score: Any = self.score
+        if self.uses_search_score and not self.share:
             best = max((one.score for one in own.values()), default=0.0)
-            most = self.score.strength if isinstance(self.score, scores.NoisyOr) else 1.0
-            high = {id: best * self.score.mixed(one.score / best, most) if best else most for id, one in own.items()}
-            return [*ranked, ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)]
-        at_most = getattr(self.score, "at_most", None)
+            most = score.strength if isinstance(score, scores.NoisyOr) else 1.0
+            high = {id: best * score.mixed(one.score / best, most) if best else most for id, one in own.items()}
+            return ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)
+        at_most = getattr(score, "at_most", None)
         if at_most is None or not getattr(self.traversal, "keeps_seeds", False):
-            return ranked
+            return None
         scored_seeds = dict(self.seeds(seeds, strength))
         best_seed = max(scored_seeds.values(), default=0.0)
         low = self._values(scored_seeds, is_reached=True)
@@ -238,7 +229,7 @@ class Expansion:
         similar |= scored_seeds
         most = max(similar.values(), default=1.0) if is_complete else 1.0
         high = {id: max(alone.get(id, 0.0), at_most(best_seed, each, most)) for id, each in similar.items()}
-        return [*ranked, ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))]
+        return ScoreBounds(low, high, at_most(best_seed, 1.0, 1.0))
 
     def in_parts(
         self,
@@ -328,19 +319,14 @@ def with_context(hit: Hit, edges: Sequence[Edge | tuple[Edge, Edge] | None]) -> 
 
 
 def _described(chunk: str, edge: Edge | tuple[Edge, Edge]) -> dict[str, Any]:
+    details: dict[str, Any] = {"from_chunk_id": chunk}
     if isinstance(edge, Edge):
-        weight, description = edge.weight, edge.description
-        details = {} if edge.source == chunk else {"direction": "backward"}
-        relation = edge.relation
-    else:
-        first, second = edge
-        relation, weight, description = (
-            first.relation,
-            first.weight * second.weight,
-            f"Both mention {name_of(first.target)}.",
-        )
-        details = {"entity": first.target}
-    return {"from_chunk_id": chunk, "relation": relation, "weight": weight, "description": description, **details}
+        details |= {"relation": edge.relation, "weight": edge.weight, "description": edge.description}
+        return details if edge.source == chunk else {**details, "direction": "backward"}
+    first, second = edge
+    description = f"Both mention {name_of(first.target)}."
+    details |= {"relation": first.relation, "weight": first.weight * second.weight, "description": description}
+    return {**details, "entity": first.target}
 
 
 TRAVERSALS: Mapping[str, Callable[..., traversals.Traversal]] = MappingProxyType(

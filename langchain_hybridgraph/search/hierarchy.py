@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, failures_in, together
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.execution.effects import Effect, Search, failures_in, together
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.search import planner as planning
-from langchain_hybridgraph.search.context import Pipeline, SearchContext, read_hits
+from langchain_hybridgraph.search.context import SearchContext, read_hits
 from langchain_hybridgraph.search.pipeline import budget, listed_candidates, parents, plan, select
 from langchain_hybridgraph.search.tree import TOP, Descent, QueryTree, summaries_of
 from langchain_hybridgraph.search.verdict import report_emptiness
@@ -188,11 +188,16 @@ def target_nodes(tree: Tree, target: Any) -> list[int]:
             f"each target_uri must be a uri such as 'docs/api' of at most {_LONGEST_URI:,} characters, "
             f"got {quote_value(target)}"
         )
-    node = next((node for uri in _spellings(target) if (node := tree.node(uri)) >= 0), -1)
-    if node >= 0:
-        return [node]
+    plain = posixpath.normpath(target.replace("\\", "/") if os.sep == "\\" else target)
+    spellings = [target] if "://" in target else [target, plain]
+    if plain.startswith(("/", "..")):  # the last folders of the absolute path, longest first
+        parts = PurePath(os.path.realpath(target)).parts[1:]
+        spellings += ["/".join(parts[start:]) for start in range(len(parts))]
+    for uri in spellings:
+        if (node := tree.node(uri)) >= 0:
+            return [node]
     nodes = tree.top()
-    if "://" in target or posixpath.normpath(target) != ".":
+    if "://" in target or plain != ".":
         nodes = [top for top in nodes if target.endswith("://") and tree.uri(top).startswith(target)]
     if not nodes:
         tops = list(map(tree.uri, tree.top()))
@@ -200,20 +205,6 @@ def target_nodes(tree: Tree, target: Any) -> list[int]:
         hint = f"the top of the tree has {top_uris}" if tops else "the tree is empty"
         raise ConfigurationError(f"target_uri: there is nothing under {target!r} in the scope of this call; {hint}")
     return nodes
-
-
-def _spellings(path: str) -> Iterator[str]:
-    """Yield the uris that a target may mean, in the order in which to look them up.
-
-    For a path that begins with ``/`` or ``..``, these include the last folders of the absolute path, longest first.
-    """
-    yield path
-    plain = posixpath.normpath(path.replace("\\", "/") if os.sep == "\\" else path)
-    yield path if "://" in path else plain
-    if plain.startswith(("/", "..")):
-        parts = PurePath(os.path.realpath(path)).parts[1:]
-        for start in range(len(parts)):
-            yield "/".join(parts[start:])
 
 
 # Abstract, overview and text of a document or directory.
@@ -277,39 +268,33 @@ MOST_RELATIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class HierarchicalCall:
-    """Call that is ready to run: the query, the settings of the search, and the pipeline whose stages it uses.
+    """Call that is ready to run: the context with the pipeline whose stages it uses, and the settings of the search.
 
-    ``directories`` is True if directories may be hits, ``relate`` if contexts contain their relations. With
-    ``per_type``, k is the number of results of each type instead of all types together.
+    ``options`` are the TreeOptions. ``directories`` is True if directories may be hits, ``relate`` if contexts contain
+    their relations. With ``per_type``, k is the number of results of each type instead of all types together.
     """
 
-    query: Query
-    pipeline: Pipeline
-    tree: Callable[[Scope], Tree]
-    weights: tuple[float, float]
-    trace: Trace
+    context: SearchContext
     deadline: float | None
+    tree: Callable[[Scope], Tree]
+    options: Any
+    weights: tuple[float, float]
     targets: tuple[str, ...]
     session: planning.ConversationSession | None
     planner: Any
-    roots: Mapping[str, Sequence[str]]
-    start_k: int
-    start_documents: int
     directories: bool
     relate: bool
     per_type: bool
-    alpha: float
-    max_rounds: int
     threshold: float
 
 
 def answer_call(request: HierarchicalCall) -> Search[FindResult]:
     """Plan the queries of a call, search for each of them, and return the merged results."""
-    trace, queries = request.trace, planning.QueryPlan(())
+    query, trace, queries = request.context.query, request.context.trace, planning.QueryPlan(())
     contexts: list[FoundContext] = []
     results: Sequence[QueryResult] = ()
-    if request.query.k:
-        text = request.query.text or ""
+    if query.k:
+        text = query.text or ""
         queries = yield from planning.plan_queries(text, request.session, request.planner, trace, request.deadline)
         tree = yield from _read_tree(request)
         if tree is not None:
@@ -317,7 +302,7 @@ def answer_call(request: HierarchicalCall) -> Search[FindResult]:
             trace.method = "hierarchical"
             contexts = yield from _merge(results, request)
             if not contexts:
-                yield from report_emptiness(SearchContext(request.query, request.pipeline, trace))
+                yield from report_emptiness(request.context)
             results = [replace(each, hits=_head(each.hits, request)) for each in results]
             every = chain(contexts, *(each.hits for each in results))
             described = yield from _describe({each.uri: each for each in every}, tree, request)
@@ -328,12 +313,11 @@ def answer_call(request: HierarchicalCall) -> Search[FindResult]:
 
 def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
     """Return the tree that the call may see, or None if it cannot be read in time."""
-    store = request.pipeline.store
+    context, store = request.context, request.context.pipeline.store
     # With another library's vector store, the tree may have to be read from the store first.
     is_quick = getattr(store, "has_fast_lookups", False)
-    (tree,) = yield [Effect("tree", partial(request.tree, request.query.scope), quick=is_quick, owner=store)]
+    (tree,) = yield [Effect("tree", partial(request.tree, context.query.scope), quick=is_quick, owner=store)]
     for failure in failures_in([tree]):
-        context = SearchContext(request.query, request.pipeline, request.trace)
         context.record([failure], is_required=not failure.late)
         return None
     return cast("Tree", tree)
@@ -341,13 +325,12 @@ def _read_tree(request: HierarchicalCall) -> Search[Tree | None]:
 
 def _search_tree(typed_query: planning.TypedQuery, tree: Tree, request: HierarchicalCall) -> Search[QueryResult]:
     """Return the result of one query, with all hits, best first."""
-    result = QueryResult(typed_query, (), (), 0, len(tree), 0)
+    result, query = QueryResult(typed_query, (), (), 0, len(tree), 0), request.context.query
     context_type = typed_query.context_type
     if context_type is not None and not _has_type(tree, context_type, request):
         return result
-    text = typed_query.query if (request.query.text or "").strip() else request.query.text
-    query = plan(replace(request.query, text=text, weight=typed_query.weight))
-    run = SearchContext(query, request.pipeline, request.trace)
+    text = typed_query.query if (query.text or "").strip() else query.text
+    run = replace(request.context, query=plan(replace(query, text=text, weight=typed_query.weight)))
     roots = _roots(tree, context_type, request)
     result = replace(result, roots=tuple(tree.uri(node) for node in roots if node != TOP))
     if run.is_filter_only:
@@ -357,8 +340,14 @@ def _search_tree(typed_query: planning.TypedQuery, tree: Tree, request: Hierarch
     yield from nodes.search(request.weights)
     if not nodes.has_results:
         return result
+    # If k nodes of each of several types are requested, each type is also searched separately.
+    types: list[str | None] = [context_type]
+    if request.per_type and context_type is None:
+        names = sorted({planning.RESOURCE, *request.options.roots, *tree.types()})
+        names = [name for name in names if _has_type(tree, name, request)]
+        types += names if len(names) > 1 else ()
     contexts, opened = [], 0
-    for name in _searched_types(context_type, tree, request):
+    for name in types:
         contexts_of_type, count = yield from _descend(name, nodes, request)
         contexts += contexts_of_type
         opened += count
@@ -374,7 +363,7 @@ def _best(contexts: Iterable[FoundContext]) -> list[FoundContext]:
 
 
 def _context(node: int, hit: Hit, tree: Tree, request: HierarchicalCall) -> FoundContext:
-    context_type = _type(tree, node, request.roots)
+    context_type = _type(tree, node, request)
     return FoundContext(tree.uri(node), context_type, not tree.is_directory(node), "", hit.score, hit=hit)
 
 
@@ -386,11 +375,11 @@ def _list_documents(
     documents: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for node in _documents(tree, roots):
-        name = _type(tree, node, request.roots)
+        name = _type(tree, node, request)
         counts[name] += 1
         if context_type in (None, name) and (limit is None or counts[name] <= limit):
             documents[tree.chunks(node)[0]] = node
-    request.trace.degrade("filter-only")
+    run.trace.degrade("filter-only")
     candidates = listed_candidates(SourceResult([ScoredId(id, 1.0) for id in documents]))
     hits = yield from read_hits(run, candidates, len(documents))
     return [_context(documents[hit.id], hit, tree, request) for hit in hits]
@@ -409,34 +398,23 @@ def _documents(tree: Tree, roots: Sequence[int]) -> Iterator[int]:
             stack += reversed(tree.children(node))
 
 
-def _searched_types(context_type: str | None, tree: Tree, request: HierarchicalCall) -> list[str | None]:
-    """Return the types to search for, one search per entry. None stands for all types together.
-
-    If k nodes of each of several types are requested, each type is also searched separately.
-    """
-    if not request.per_type or context_type is not None:
-        return [context_type]
-    names = sorted({planning.RESOURCE, *request.roots, *tree.types()})
-    types = [name for name in names if _has_type(tree, name, request)]
-    return [None, *types] if len(types) > 1 else [None]
-
-
 def _descend(
     context_type: str | None, nodes: QueryTree, request: HierarchicalCall
 ) -> Search[tuple[list[FoundContext], int]]:
     """Return the hits of a search for one type (None means all), best first, and the number of opened directories."""
-    tree, trace = nodes.tree, request.trace
+    tree, trace, options = nodes.tree, request.context.trace, request.options
     nodes.are_answers = partial(_are_hits, tree, context_type, request)
     roots = _roots(tree, context_type, request)
     with trace.stage("walk"):
-        starts = nodes.starts(roots, request.start_k, request.start_documents)
+        starts = nodes.starts(roots, options.start_k, options.start_documents)
         yield from nodes.add_scores(list(map(nodes.below, starts)))
         levels = yield from nodes.score_level(tree.level(starts))
         named_roots = [(node, "" if node == TOP else tree.uri(node)) for node in roots]
-        descent = Descent(max(request.query.k, 1), request.alpha, request.max_rounds, request.threshold)
+        k = max(request.context.query.k, 1)
+        descent = Descent(k, options.alpha, options.max_rounds, request.threshold)
         yield from descent.run(named_roots, levels, nodes.score_children)
     trace.degrade("converged-early" if descent.converged else None)
-    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], request.alpha)
+    hits = yield from nodes.reached_hits(descent.nodes[: _limit(request)], options.alpha)
     return [_context(node, hit, tree, request) for node, hit in hits], descent.opened
 
 
@@ -447,7 +425,7 @@ def _head(contexts: Sequence[FoundContext], request: HierarchicalCall) -> tuple[
     for each in contexts:
         name = each.context_type if request.per_type else ""
         counts[name] += 1
-        if counts[name] <= request.query.k:
+        if counts[name] <= request.context.query.k:
             head.append(each)
     return tuple(head)
 
@@ -459,7 +437,7 @@ def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, l
     """
     may = level.is_document | level.is_fully_visible if request.directories else level.is_document.copy()
     if context_type is not None:
-        may &= [_type(tree, node, request.roots) == context_type for node in level.nodes.tolist()]
+        may &= [_type(tree, node, request) == context_type for node in level.nodes.tolist()]
     return may
 
 
@@ -467,16 +445,17 @@ def _roots(tree: Tree, context_type: str | None, request: HierarchicalCall) -> l
     """Return the call's targets, or else the root directories of the type, or else the top of the tree."""
     if request.targets:
         return list(dict.fromkeys(node for target in request.targets for node in target_nodes(tree, target)))
-    root_uris = request.roots.get(context_type, ()) if context_type is not None else ()
+    root_uris = request.options.roots.get(context_type, ()) if context_type is not None else ()
     nodes = [node for root in root_uris for node in root_nodes(tree, root)]
     return nodes or [TOP]
 
 
-def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
+def _type(tree: Tree, node: int, request: HierarchicalCall) -> str:
     """Return the type in a node's metadata, or else that of the root directory it is in, or else resource."""
     context_type = tree.context_type(node)
     if context_type is not None:
         return context_type
+    types: Mapping[str, Sequence[str]] = request.options.roots
     path = path_of(tree.uri(node))
     for name, roots in types.items():
         if any(path == root or path.startswith(f"{root}/") for root in map(path_of, roots)):
@@ -486,21 +465,22 @@ def _type(tree: Tree, node: int, types: Mapping[str, Sequence[str]]) -> str:
 
 def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
     """Return whether the tree may contain nodes of this type, which is always True for resources, the default."""
-    has_directory = any(root_nodes(tree, root) for root in request.roots.get(context_type, ()))
+    has_directory = any(root_nodes(tree, root) for root in request.options.roots.get(context_type, ()))
     return context_type == planning.RESOURCE or has_directory or context_type in tree.types()
 
 
 def _limit(request: HierarchicalCall) -> int | None:
     """Return k, or None for all nodes if a later stage may prefer a lower-ranked one."""
-    pipeline = request.pipeline
-    return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else request.query.k
+    pipeline, k = request.context.pipeline, request.context.query.k
+    return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else k
 
 
 def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[list[FoundContext]]:
     """Merge the hits of all queries, with scores weighted by priority, and apply the last stages of the pipeline."""
-    ordered = _best(_with_weight(each, one.query.weight) for one in results for each in one.hits)
+    run = request.context
+    scaled = [(each, each.hit.scaled(one.query.weight)) for one in results for each in one.hits if each.hit is not None]
+    ordered = _best(replace(each, score=hit.score, hit=hit) for each, hit in scaled)
     by_id = {each.hit.id: each for each in ordered if each.hit is not None}
-    run = SearchContext(request.query, request.pipeline, request.trace)
     hits = yield from parents(run, [each.hit for each in by_id.values() if each.hit is not None])
     groups: dict[str, list[Hit]] = {}
     for hit in hits:
@@ -514,18 +494,11 @@ def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[
     return [replace(by_id[(hit.child or hit.chunk).id], score=hit.score, hit=hit) for hit in budget(run, selected_hits)]
 
 
-def _with_weight(context: FoundContext, weight: float) -> FoundContext:
-    if weight == 1 or context.hit is None:
-        return context
-    hit = context.hit.scaled(weight)
-    return replace(context, score=hit.score, hit=hit)
-
-
 def _describe(
     contexts: Mapping[str, FoundContext], tree: Tree, request: HierarchicalCall
 ) -> Search[Callable[[FoundContext], FoundContext]]:
     """Return a function that adds the abstract and, if requested, the relations to each of these contexts."""
-    store, scope = cast(Any, request.pipeline.store), request.query.scope
+    run, store, scope = request.context, cast(Any, request.context.pipeline.store), request.context.query.scope
     ids = {uri: tree.chunks(tree.node(uri)) for uri in contexts}
     hits = [each.hit for each in contexts.values() if each.hit is not None]
     chunks_by_id = {chunk.id: chunk for chunk in (hit.child or hit.chunk for hit in hits)}
@@ -535,7 +508,6 @@ def _describe(
         calls.append(Effect("catalog", partial(store.read, firsts, scope, {}), quick=True))
     if request.relate and hasattr(store, "edges"):
         calls.append(Effect("graph", partial(store.edges, list(chain.from_iterable(ids.values()))), quick=True))
-    run = SearchContext(request.query, request.pipeline, request.trace)
     results = run.replace_failures((yield calls))
     by_source = {call.source: result for call, result in zip(calls, results, strict=True)}
     chunks_by_id |= by_source.get("catalog") or {}

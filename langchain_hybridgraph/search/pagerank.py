@@ -15,7 +15,6 @@ from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, path_v
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.search.traversals import Seeds
     from langchain_hybridgraph.stores.protocols import Graph, Nodes, Weights
 
 
@@ -71,7 +70,7 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
         check_number("tolerance", self.tolerance, gt=0, lt=1)
 
     def traverse(
-        self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None
+        self, graph: Graph, seeds: traversals.Seeds, score: GraphScore, vector: Vector | None
     ) -> traversals.TraversalResult:
         scores = dict(reversed(list(seeds)))
         own = np.array([scores[id] for id in dict(seeds)], np.float64)

@@ -9,7 +9,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, check_number, shorten
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    MissingExtraError,
+    check_number,
+    check_whole_number,
+    shorten,
+)
 from langchain_hybridgraph.execution import llm as chat
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 
@@ -272,11 +278,9 @@ class LLMReranker:
         timeout: float | None = TIMEOUT,
         method: str | None = None,
     ) -> None:
-        if min(batch_size, workers) < 1 or max_characters < 10:
-            raise ConfigurationError(
-                f"LLMReranker(batch_size={batch_size!r}, max_characters={max_characters!r}, workers={workers!r}): "
-                "batch_size and workers must be at least 1, and max_characters at least 10"
-            )
+        check_whole_number("batch_size", batch_size, least=1)
+        check_whole_number("max_characters", max_characters, least=10)
+        check_whole_number("workers", workers, least=1)
         if timeout is not None:
             check_number("timeout", timeout, gt=0)
         self._model = chat.with_schema(llm, _FORM, "LLMReranker", method)

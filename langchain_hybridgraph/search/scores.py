@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -62,23 +62,13 @@ A graph score may have these attributes:
 - ``chosen_by``: the rule that determines which of several paths to a chunk is used (see :func:`chosen_by`).
 - ``by_similarity``: if it is False, the scores of seeds are their search scores and not their cosines.
 - ``of_seed`` and ``of_own``: parts of a value (see :func:`parts_of`).
-- ``mixed(own, graph)``: a method with which the score is combined with the search score (see :class:`MixesScores`).
+- ``mixed(own, graph)``: a method with which the score is combined with the search score instead of replacing it. It
+  returns the combined score, which grows with both values and is ``own`` if ``graph`` is 0. All are in [0, 1]. ``own``
+  is the chunk's search score divided by the best search score, ``graph`` its value in the traversal.
 - ``at_most(best, own, most)``: a method that returns the largest possible value of a chunk reached through edges, where
   ``best`` is the largest score of a seed, ``own`` the largest possible similarity of this chunk, and ``most`` the
   largest possible similarity of any chunk. With it, seeds can be streamed before the edges are followed.
 """
-
-
-class MixesScores(Protocol):
-    """Graph score that is combined with the search score instead of replacing it."""
-
-    def mixed(self, own: float, graph: float) -> float:
-        """Return the combined score of a chunk; it grows with both values, and is ``own`` if ``graph`` is 0.
-
-        All are in [0, 1]. ``own`` is the chunk's search score divided by the best search score, ``graph`` its value in
-        the traversal.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -378,7 +368,7 @@ def chosen_by(score: GraphScore) -> ChosenBy:
     return getattr(score, "chosen_by", "value")
 
 
-def is_mixed(score: object) -> TypeGuard[MixesScores]:
+def is_mixed(score: object) -> bool:
     """Return whether a graph score is combined with the search score."""
     return hasattr(score, "mixed")
 

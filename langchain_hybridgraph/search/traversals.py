@@ -349,15 +349,13 @@ class PathSearch:
 
     def _own(self, nodes: Nodes) -> Weights:
         """Return the similarity of each node (ascending) to the query, NaN if unknown; visited ones keep theirs."""
-        is_first = ~_equals_previous(nodes)
-        nodes = nodes[is_first]
         places = self._positions(nodes)
         own = np.where(places >= 0, self.paths.own[self._places[places]], np.nan)
         new = places < 0
         if self._vector is not None and new.any():
-            own[new] = np.clip(self._graph.cosines(self._vector, nodes[new]), 0.0, 1.0)
-        of_all: Weights = own[np.cumsum(is_first) - 1]
-        return of_all
+            different, place = np.unique(nodes[new], return_inverse=True)
+            own[new] = np.clip(self._graph.cosines(self._vector, different), 0.0, 1.0)[place]
+        return own
 
     def _with_values(self, new: Paths) -> Paths:
         features = PathFeatures(
@@ -368,14 +366,9 @@ class PathSearch:
 
     def _best_of_each(self, new_paths: Paths) -> Nodes:
         """Return the position of the best path to each node; the paths are sorted by node."""
-        best = np.arange(len(new_paths.node))
-        for key in self._sort_keys(new_paths.rank, new_paths.hops):
-            is_other = ~_equals_previous(new_paths.node[best])
-            if is_other.all():
-                return best
-            least = np.minimum.reduceat(key[best], np.flatnonzero(is_other))
-            best = best[key[best] == least[np.cumsum(is_other) - 1]]
-        return best[~_equals_previous(new_paths.node[best])]
+        key, next_key = self._sort_keys(new_paths.rank, new_paths.hops)
+        order = np.lexsort((next_key, key, new_paths.node))  # paths with equal keys stay in order
+        return order[~_equals_previous(new_paths.node[order])]
 
 
 def heaviest(values: Weights, n: int, ids: Callable[[Nodes], Sequence[str]]) -> Nodes:

@@ -150,8 +150,6 @@ FEW = 8
 # If a store on a server has more texts than this, they are not listed to explain a filter.
 MOST_LISTED = 20_000
 
-ReadTexts = Callable[[Scope, int], Sequence[Chunk]]
-
 
 def report_emptiness(context: SearchContext, candidates: Candidates | None = None) -> Search[None]:
     """Add ``empty-index`` or ``filter-matches-nothing`` to ``degraded`` if that is why a search has no hits.
@@ -161,7 +159,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     pipeline, trace = context.pipeline, context.trace
     if trace.errors:
         return
-    store, scope, count = pipeline.store, context.query.scope, None
+    store, listing, scope, count = pipeline.store, pipeline.listing, context.query.scope, None
     is_quick = getattr(store, "has_fast_lookups", None)
     if pipeline.count is not None:
         count = yield from context.ask(Effect("catalog", pipeline.count, quick=bool(is_quick)))
@@ -172,24 +170,22 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
     if count == 0 or has_matches or (scope.filter is None and scope.tenant is None):
         return
     is_large = count is not None and count > MOST_LISTED and is_quick is False
-    if pipeline.listing is None or count is None or is_large:
+    if listing is None or count is None or is_large:
         # The texts cannot be listed, or only slowly; the vector search has found that none of them is in the scope.
         if by_vector and scope.filter is not None:
             trace.degrade(FILTER_MATCHES_NOTHING, _unmet(scope.filter))
         return
-    explain = partial(_explain, partial(_read, context), scope, pipeline.own_filter)
-    (remark,) = yield [Effect("catalog", explain, owner=store)]
+
+    def read(scope: Scope, n: int) -> Sequence[Chunk]:
+        result = listing(scope, n)
+        return list(store.read([entry.id for entry in result.entries], scope, result.chunks).values())
+
+    (remark,) = yield [Effect("catalog", partial(_explain, read, scope, pipeline.own_filter), owner=store)]
     if isinstance(remark, str):
         trace.degrade(FILTER_MATCHES_NOTHING, remark)
 
 
-def _read(context: SearchContext, scope: Scope, n: int) -> Sequence[Chunk]:
-    assert context.pipeline.listing is not None
-    result = context.pipeline.listing(scope, n)
-    return list(context.pipeline.store.read([entry.id for entry in result.entries], scope, result.chunks).values())
-
-
-def _explain(read: ReadTexts, scope: Scope, own: Filter | None) -> str | None:
+def _explain(read: Callable[[Scope, int], Sequence[Chunk]], scope: Scope, own: Filter | None) -> str | None:
     """Explain why no text is in the scope, or return None if one is, or if none is valid at its time.
 
     Only texts that the caller may see, by tenant, the retriever's own filter ``own`` and validity, are quoted.
@@ -237,12 +233,10 @@ def _unknown_key(key: str, keys: Sequence[str]) -> str:
 def _values(path: Path, sample: Sequence[Chunk]) -> str | None:
     """Return a hint with all values of a key, or None if they are many; a list counts as its elements."""
     values = [value for chunk in sample if (value := value_getter(path)(filterable(chunk))) is not None]
-    elements = [each for value in values if isinstance(value, list | tuple) for each in value]
-    texts = {as_json(value) for value in [*elements, *(v for v in values if not isinstance(v, list | tuple))]}
+    texts = {as_json(each) for value in values for each in (value if isinstance(value, list | tuple) else [value])}
     if len(texts) > FEW or len(sample) == SAMPLED:
         return None
-    hint = f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
-    return f"{hint}, in lists: use $contains" if elements else hint
+    return f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
 
 
 def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:

@@ -38,6 +38,16 @@ class Refusal(Exception):
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
 
 
+def problem(message: str, *path: int | str) -> dict[str, Any]:
+    """Return a problem in a request, with the path of the value in the body."""
+    return {"path": list(path), "message": message}
+
+
+def invalid(message: str, *path: int | str) -> Refusal:
+    """Return the refusal of a request with one problem."""
+    return Refusal(422, [problem(message, *path)])
+
+
 def refusal_text(detail: Any) -> str:
     """Return the detail of a refusal, which is a text or a list of problems, as one text."""
     return detail if isinstance(detail, str) else "; ".join(with_name(**each) for each in detail)

@@ -15,8 +15,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.responses import Response
 from starlette.routing import Match
 
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Limits, Refusal, Right, Tokens
-from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Access, Limits, Refusal, Right, Tokens, invalid, problem
 from langchain_hybridgraph.server.service import LOGGER, error_fields, refusal_for
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def needs(right: Right) -> Callable[[Request], Coroutine[Any, Any, Access]]:
         access.check(right)
         accepted = {each.alias for each in request.scope["route"].dependant.query_params}
         for name in request.query_params.keys() - accepted:
-            raise InvalidRequestError(Problem((name,), "not a parameter of the request; options belong in its body"))
+            raise invalid("not a parameter of the request; options belong in its body", name)
         return access
 
     return check
@@ -179,12 +178,12 @@ async def answer_invalid(request: Request, error: Any) -> Response:
             path, message = [], f"the body is not JSON ({each['ctx']['error']} at character {each['loc'][1]})"
         elif not path:
             message = "the body must be a JSON object, sent with Content-Type: application/json"
-        problems.append({"path": path, "message": message})
+        problems.append(problem(message, *path))
     return Json({"detail": problems}, 422)
 
 
 async def answer_http_error(request: Request, error: Any) -> Response:
     """Return the response for an error of the framework, such as an unknown path."""
     if error.status_code == 400:  # a body that is not UTF-8, or is nested too deeply
-        return Json({"detail": [{"path": [], "message": str(error.detail)}]}, 422)
+        return Json({"detail": [problem(str(error.detail))]}, 422)
     return Json({"detail": error.detail}, error.status_code, error.headers)

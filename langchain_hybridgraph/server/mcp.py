@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from langchain_hybridgraph import __version__
 from langchain_hybridgraph.adapters.tool import as_data, format_documents
-from langchain_hybridgraph.errors import HybridGraphError, MissingExtraError, quote_value
+from langchain_hybridgraph.errors import HybridGraphError, needs_extra, quote_value
 from langchain_hybridgraph.execution.effects import offload
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.base import all_of, is_number, wrong_value
@@ -27,19 +27,13 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.retrievers.memory import MemoryRetriever
 from langchain_hybridgraph.server.access import Access, Limits, Refusal, Right, Tokens
 
-try:
+with needs_extra("the MCP server", "the official SDK", "mcp"):
     from mcp.server.auth.middleware.auth_context import get_access_token
     from mcp.server.auth.provider import AccessToken
     from mcp.server.auth.settings import AuthSettings
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
     from mcp_types import Tool, ToolAnnotations
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
-        raise
-    raise MissingExtraError(
-        'the MCP server needs the official SDK, which cannot be imported: pip install "langchain-hybridgraph[mcp]"'
-    ) from missing
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from langchain_hybridgraph.errors import MissingExtraError
+from langchain_hybridgraph.errors import needs_extra
 
-try:
+with needs_extra("gRPC", "grpcio", "grpc"):
     import grpc
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.json_format import MessageToDict, ParseDict
+    from google.protobuf.message_factory import GetMessages
 
-    from langchain_hybridgraph.server.hybridgraph_pb2 import DESCRIPTOR, RetrieveEvent, RetrieveRequest
-except ModuleNotFoundError as missing:
-    raise MissingExtraError(
-        'gRPC needs grpcio, which is not installed: pip install "langchain-hybridgraph[grpc]"'
-    ) from missing
-
-from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal, refusal_text
-from langchain_hybridgraph.server.requests import InvalidRequestError, Problem
-from langchain_hybridgraph.server.service import LOGGER, Service, error_fields, refusal_for
+from langchain_hybridgraph.server import service as searches
+from langchain_hybridgraph.server.access import CLIENT_CLOSED, Refusal, invalid, refusal_text
 
 if TYPE_CHECKING:
     from grpc.aio import ServicerContext
 
+# hybridgraph.proto with its imports, as compiled by protoc --include_imports --descriptor_set_out.
+DESCRIPTORS = FileDescriptorSet.FromString((files(__package__) / "hybridgraph.binpb").read_bytes())
+_MESSAGES: Mapping[str, Any] = GetMessages(DESCRIPTORS.file)
+RetrieveRequest, RetrieveEvent = _MESSAGES["hybridgraph.v1.RetrieveRequest"], _MESSAGES["hybridgraph.v1.RetrieveEvent"]
 SHUTDOWN_SECONDS = 30.0
 FIRST_INEXACT = 2**53  # a Struct has only floats, in which this number and the next one are the same
 _CODES = {
@@ -40,7 +40,7 @@ _CODES = {
 
 
 @asynccontextmanager
-async def serving_grpc(service: Service, address: str) -> AsyncIterator[None]:
+async def serving_grpc(service: searches.Service, address: str) -> AsyncIterator[None]:
     """Serve ``StreamRetrieve`` at an address such as ``localhost:50051``; running calls are completed before it stops.
 
     Raises RuntimeError if the address is in use.
@@ -54,13 +54,13 @@ async def serving_grpc(service: Service, address: str) -> AsyncIterator[None]:
         await server.stop(SHUTDOWN_SECONDS)
 
 
-def grpc_server(service: Service) -> grpc.aio.Server:
+def grpc_server(service: searches.Service) -> grpc.aio.Server:
     """Return a server for the service, without a port. A message may be as large as the body of an HTTP request."""
     server = grpc.aio.server(
         options=[("grpc.max_receive_message_length", service.limits.body), ("grpc.so_reuseport", 0)]
     )
 
-    async def stream_retrieve(message: RetrieveRequest, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+    async def stream_retrieve(message: Any, context: ServicerContext[Any, Any]) -> AsyncIterator[Any]:
         started, status, access = time.perf_counter(), CLIENT_CLOSED, None
         fields: dict[str, Any] = {"method": "StreamRetrieve"}
         try:
@@ -76,27 +76,27 @@ def grpc_server(service: Service) -> grpc.aio.Server:
                     yield ParseDict({name: _converted(data, _as_number)}, RetrieveEvent(), ignore_unknown_fields=True)
             status = 200
         except Exception as error:  # noqa: BLE001 - the client receives a status
-            refusal = refusal_for(error)
+            refusal = searches.refusal_for(error)
             status = refusal.status
-            fields |= error_fields(error) if status >= 500 else {}
+            fields |= searches.error_fields(error) if status >= 500 else {}
             await context.abort(_CODES.get(status, grpc.StatusCode.INTERNAL), refusal_text(refusal.detail))
         finally:
             took_ms = round(1e3 * (time.perf_counter() - started), 3)
             token, tenant = (None, None) if access is None else (access.name, access.tenant)
             fields |= {"status": status, "took_ms": took_ms, "token": token, "tenant": tenant}
-            LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "rpc", extra=fields)
+            searches.LOGGER.log(logging.ERROR if status >= 500 else logging.INFO, "rpc", extra=fields)
 
     handler = grpc.unary_stream_rpc_method_handler(
         stream_retrieve,
         request_deserializer=RetrieveRequest.FromString,
         response_serializer=RetrieveEvent.SerializeToString,
     )
-    (name,) = DESCRIPTOR.services_by_name.values()
-    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name.full_name, {"StreamRetrieve": handler})])
+    handlers = {"StreamRetrieve": handler}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("hybridgraph.v1.Retrieval", handlers)])
     return server
 
 
-def _body(message: RetrieveRequest) -> dict[str, Any]:
+def _body(message: Any) -> dict[str, Any]:
     """Return the body of a search request. A Struct has only floats, so whole numbers become integers again."""
     body = {name: value for name, value in (("query", message.query), ("retriever", message.retriever)) if value}
     number = {"k": message.k} if message.HasField("k") else {}
@@ -117,7 +117,7 @@ def _as_integer(value: Any) -> Any:
         return value
     if abs(value) >= FIRST_INEXACT:
         message = f"gRPC's numbers are exact only below 2**53, got {value:.0f}: use a smaller one, or POST /search"
-        raise InvalidRequestError(Problem(("options",), message))
+        raise invalid(message, "options")
     return int(value)
 
 

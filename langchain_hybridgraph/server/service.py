@@ -1,36 +1,36 @@
-"""Searches of the service, over any protocol."""
+"""Requests and searches of the service, over any protocol."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 from langchain_core.documents import Document
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import replace_surrogates, to_json
+from langchain_hybridgraph.errors import quote_value, shorten
 from langchain_hybridgraph.execution.threads import OverloadedError
-from langchain_hybridgraph.options.base import OptionGroup
+from langchain_hybridgraph.options import base, models
+from langchain_hybridgraph.options.arguments import HISTORY, CallSettings
+from langchain_hybridgraph.registry import nearest
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.retrievers.base import EARLY, HandOut, stream_documents
+from langchain_hybridgraph.retrievers.graph import GraphRetriever
+from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
-from langchain_hybridgraph.server.access import Access, Limits, Refusal, Token, Tokens
-from langchain_hybridgraph.server.requests import (
-    ADVANCED,
-    KINDS,
-    InvalidRequestError,
-    Problem,
-    SearchRequest,
-    read_request,
-    request_models,
-)
+from langchain_hybridgraph.retrievers.memory import MemoryRetriever
+from langchain_hybridgraph.server.access import Access, Limits, Refusal, Token, Tokens, invalid, problem
 from langchain_hybridgraph.settings import HybridGraphSettings
 from langchain_hybridgraph.telemetry import PrometheusSink
 from langchain_hybridgraph.vectorstores.document_store import DocumentStore
@@ -38,6 +38,106 @@ from langchain_hybridgraph.vectorstores.hybrid_graph_store import store_from_set
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+# -- requests -------------------------------------------------------------------------------------------------
+
+KINDS: Mapping[str, type[HybridRetriever]] = {
+    "hybrid": HybridRetriever,
+    "graph": GraphRetriever,
+    "hierarchical": HierarchicalRetriever,
+    "memory": MemoryRetriever,
+}
+ADVANCED = "advanced"
+_SUBJECTS = ("query", "filter", "vector", "labels", "seed_ids")  # a request needs at least one of them
+
+
+class SearchRequest(BaseModel):
+    """Question and options of a search. A subclass has the call options of one retriever as fields."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    kind: ClassVar[type[BaseModel]]
+    retriever: str = Field("hybrid", description="Retriever that answers.")
+    query: str | None = Field(None, description="Question or keywords; may be left out with a vector or a filter.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the options of the call that are set."""
+        return {name: getattr(self, name) for name in self.model_fields_set - SearchRequest.model_fields.keys()}
+
+    def refusal(self, message: str) -> Refusal:
+        """Return the refusal for an error message, with the path of the first option that it names."""
+        paths: dict[str, tuple[str, ...]] = {name: (name,) for name in ("query", *self.options)}
+        paths["history"] = paths.get(HISTORY) or paths.get("session", ())
+        mentions = [paths[word] for word in re.findall(r"\w+", message) if word in paths]
+        return invalid(message, *(mentions[0] if mentions else ()))
+
+
+@cache
+def request_models(inner: str) -> Mapping[str, type[SearchRequest]]:
+    """Return the model of the requests for each retriever; ``inner`` is the one that ``advanced`` wraps."""
+    by_name = {name: _model(kind, kind, frozenset()) for name, kind in KINDS.items()}
+    return {**by_name, ADVANCED: _model(AdvancedRetriever, KINDS[inner], frozenset({HISTORY}))}
+
+
+def _model(kind: type[Any], inner: type[HybridRetriever], own: frozenset[str]) -> type[SearchRequest]:
+    hints = get_type_hints(CallSettings, localns=vars(models))
+    names = sorted(inner._call_options | own)
+    fields: Any = {each: _field(each, inner, hints.get(each, Any)) for each in names}
+    model = create_model(f"{kind.__name__}Request", __base__=SearchRequest, **fields)
+    model.kind = kind
+    return model
+
+
+def _field(name: str, kind: type[BaseModel], hint: Any) -> tuple[Any, Any]:
+    """Return the type and the field of an option: those of the retriever, or else those of the call."""
+    option = kind.model_fields.get(name)
+    if option is None:
+        return hint if hint is Any else hint | None, Field(None, strict=base.is_plain(hint) or None)
+    annotation: Any = option.annotation
+    is_strict = base.is_plain(annotation) or None  # otherwise, pydantic would convert strings and bools to numbers
+    if option.metadata:
+        annotation = Annotated[annotation, *option.metadata]
+    return annotation | None, Field(None, description=option.description, strict=is_strict)
+
+
+def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchRequest]]) -> SearchRequest:
+    """Return the request in a JSON object. Raises Refusal with all of its problems.
+
+    >>> read_request({"query": "cats", "k": 3}, request_models("hybrid")).options
+    {'k': 3}
+    >>> read_request({"query": "cats", "k": -3}, request_models("hybrid"))
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.server.access.Refusal: [{'path': ['k'], 'message': 'k must be an integer ≥ 0, got -3'}]
+    """
+    name = body.get("retriever", "hybrid")
+    if not isinstance(name, str) or name not in by_name:
+        expected = f"{nearest(name, by_name)}expected one of {', '.join(by_name)}"
+        raise invalid(f"retriever {quote_value(name)} is unknown; {expected}", "retriever")
+    model = by_name[name]
+    problems = []
+    for other in [each for each in body if each not in model.model_fields]:
+        advice = base.option_advice(model.kind, other, body[other], model.model_fields, json.dumps)
+        owners = [each for each in KINDS if other in KINDS[each].model_fields]
+        if capable := [each for each in by_name if other in by_name[each].model_fields]:
+            advice = f"it is an option of {base.all_of(capable)}: add {json.dumps({'retriever': capable[0]})}"
+        elif owners and "hybrid" not in owners:
+            advice = f"the settings of the service set it, for {base.all_of(owners)}"
+        option = shorten(other, 100)
+        problems.append(problem(f"{name} has no option {option!r}; {shorten(advice, 500)}", option))
+    if not problems and body.keys().isdisjoint(_SUBJECTS):
+        problems.append(problem('query is missing; write {"query": "a question"}, or a filter or a vector', "query"))
+    try:
+        request = model.model_validate(body)
+    except ValidationError as error:
+        problems += [problem(message, *path) for path, message, _ in base.problems_in(model, error, body)]
+    if problems:
+        raise Refusal(422, problems)
+    return request
+
+
+# -- the service ----------------------------------------------------------------------------------------------
 
 Opener = Callable[[str | None], DocumentStore]
 """Function that opens the store of a tenant; the service closes it."""
@@ -69,13 +169,11 @@ def refusal_for(error: Exception) -> Refusal:
     """
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, InvalidRequestError):
-        return Refusal(422, [{"path": list(path), "message": message} for path, message in error.problems])
     for kinds, refusal in _REFUSALS:
         if isinstance(error, kinds):
             return refusal
     if isinstance(error, errors.ConfigurationError | errors.FilterError):
-        return Refusal(422, [{"path": [], "message": str(error)}])
+        return invalid(str(error))
     return Refusal(500, "internal error")
 
 
@@ -93,38 +191,14 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ServedStore:
-    """Store to serve: a function that opens it for a tenant, and the tenant of tokens without a tenant."""
-
-    open: Opener
-    tenant: str | None = None
-    is_own: bool = True
-
-    @classmethod
-    def of(cls, store: DocumentStore | HybridGraphSettings | ServedStore) -> ServedStore:
-        """Return the store to serve, from an open store (which stays open) or from settings."""
-        if isinstance(store, ServedStore):
-            return store
-        own = store.store_tenant if isinstance(store, HybridGraphSettings) else getattr(store, "tenant", None)
-
-        def open_one(tenant: str | None) -> DocumentStore:
-            if isinstance(store, HybridGraphSettings):
-                return store_from_settings(store.model_copy(update={"store_tenant": tenant} if tenant else {}))
-            if tenant != own:
-                raise errors.TenantError(f"the store is for tenant {own!r}, but a token is for tenant {tenant!r}")
-            return store
-
-        return cls(open_one, own, is_own=isinstance(store, HybridGraphSettings))
-
-
 class Service:
     """Stores and retrievers of a service, opened when they are first used, with its tokens and limits."""
 
     def __init__(
         self,
-        store: DocumentStore | HybridGraphSettings | ServedStore,
+        store: DocumentStore | HybridGraphSettings | Opener,
         *,
+        tenant: str | None = None,
         settings: HybridGraphSettings | None = None,
         tokens: Sequence[Token] = (),
         limits: Limits | None = None,
@@ -134,8 +208,12 @@ class Service:
         if settings is None:
             settings = store if isinstance(store, HybridGraphSettings) else HybridGraphSettings()
         self.settings, self.limits = settings, limits or Limits()
-        self._served = ServedStore.of(store)
-        self.tokens = Tokens(tokens, self._served.tenant, self.limits)
+        if isinstance(store, HybridGraphSettings):
+            tenant = store.store_tenant
+        elif not callable(store):
+            tenant = getattr(store, "tenant", None)
+        self._store, self._tenant = store, tenant
+        self.tokens = Tokens(tokens, tenant, self.limits)
         self.registry: CollectorRegistry = CollectorRegistry()
         self._sink = PrometheusSink(self.registry)
         self._advanced = settings.arguments("advanced")
@@ -151,8 +229,17 @@ class Service:
         """Return the store of a tenant, and open it if necessary."""
         with self._lock:
             if tenant not in self._stores:
-                self._stores[tenant] = self._served.open(tenant)
+                self._stores[tenant] = self._open(tenant)
             return self._stores[tenant]
+
+    def _open(self, tenant: str | None) -> DocumentStore:
+        if isinstance(self._store, HybridGraphSettings):
+            return store_from_settings(self._store.model_copy(update={"store_tenant": tenant} if tenant else {}))
+        if callable(self._store):
+            return self._store(tenant)
+        if tenant != self._tenant:
+            raise errors.TenantError(f"the store is for tenant {self._tenant!r}, but a token is for tenant {tenant!r}")
+        return self._store
 
     def check(self) -> int:
         """Check the settings and that the store can be read; return the number of chunks of its first tenant."""
@@ -164,7 +251,7 @@ class Service:
     def close(self) -> None:
         """Close the stores that the service has opened."""
         with self._lock:
-            stores = list(self._stores.values()) if self._served.is_own else []
+            stores = [store for store in self._stores.values() if store is not self._store]
             self._stores.clear()
             self._retrievers.clear()
         for store in stores:
@@ -192,7 +279,7 @@ class Service:
     def read(self, access: Access, body: Mapping[str, Any]) -> SearchRequest:
         """Return the request in a JSON object.
 
-        Raises InvalidRequestError, also for options beyond the limits, and Refusal without the right to search.
+        Raises Refusal for invalid options, for those beyond the limits, and without the right to search.
         """
         access.check("read")
         request = read_request(body, self.models)
@@ -201,12 +288,12 @@ class Service:
         limits = dict.fromkeys(_LIMITED, self.limits.k) | {"deadline_ms": int(self.limits.deadline * 1e3)}
         values: dict[tuple[str, ...], Any] = {(name,): value for name, value in request.options.items()}
         for name, group in request.options.items():
-            if isinstance(group, OptionGroup):
+            if isinstance(group, base.OptionGroup):
                 values |= {(name, option): value for option, value in group.own_options().items()}
         for path, value in values.items():
             most = limits.get(path[-1])
             if most is not None and isinstance(value, int | float) and value > most:
-                raise InvalidRequestError(Problem(path, f"{path[-1]} must be at most {most} here, got {value}"))
+                raise invalid(f"{path[-1]} must be at most {most} here, got {value}", *path)
         return request
 
     async def search(
@@ -227,7 +314,7 @@ class Service:
                 result: RetrievalResult[Document] = await retriever.aretrieve(query, **options)
                 return result
         except (errors.ConfigurationError, errors.FilterError, errors.EmbeddingMismatchError) as error:
-            raise InvalidRequestError(request.problem(str(error))) from error
+            raise request.refusal(str(error)) from error
 
     async def events(self, access: Access, request: SearchRequest) -> AsyncGenerator[Event, None]:
         """Yield ``started`` at once, each hit as soon as it is certain, and then the answer; an error is an event.

@@ -95,9 +95,7 @@ class Contradictions:
     """
 
     def __init__(self, llm: Any = None) -> None:
-        self._model: Any = None
-        if llm is not None:
-            self._model = with_schema(llm, _FORM, "Contradictions")
+        self._model: Any = None if llm is None else with_schema(llm, _FORM, "Contradictions")
         self._judgements: dict[tuple[str, str], float] = {}
         self.failures: dict[str, str] = {}
 
@@ -105,15 +103,15 @@ class Contradictions:
         """Return the probability of a contradiction for each earlier memory, in the same order."""
         unjudged = [memory for memory in old if (new.text, memory.text) not in self._judgements]
         if self._model is not None and unjudged:
-            self._ask(self._model, new, unjudged)
+            self._ask(new, unjudged)
         return [self._judgements.get((new.text, memory.text), by_labels(new, memory)) for memory in old]
 
-    def _ask(self, model: Any, new: Chunk, old: Sequence[Chunk]) -> None:
+    def _ask(self, new: Chunk, old: Sequence[Chunk]) -> None:
         judgements: Mapping[int, float] = {}
         earlier = [{"statement": number, "text": memory.text} for number, memory in enumerate(old, start=1)]
         question = prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
         try:
-            judgements = _probabilities(parse_answer(model.invoke(question, SILENT)))
+            judgements = _probabilities(parse_answer(self._model.invoke(question, SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
             self.failures[new.text] = describe_error(error)
             logger.warning(
@@ -219,10 +217,8 @@ def admit(
     metadata = [ParsedMetadata.check(chunk.metadata) for chunk in chunks]
     all_vectors = store.embed([chunk.text for chunk in chunks])
     judge = Contradictions(llm) if contradictions else None
-    candidates = [
-        _Candidate(chunk, values, None if all_vectors is None else all_vectors[place])
-        for place, (chunk, values) in enumerate(zip(chunks, metadata, strict=True))
-    ]
+    vectors_or_none = [None] * len(chunks) if all_vectors is None else list(all_vectors)
+    candidates = list(map(_Candidate, chunks, metadata, vectors_or_none))
     if llm is not None and contradictions:
         _Plan(candidates, store, judge, near_duplicate)  # calls the model and caches its answers
     with store.exclusive():
@@ -251,11 +247,7 @@ class _Plan:
     """Rows to write for new memories. Each one is compared with the stored memories and the new ones before it."""
 
     def __init__(
-        self,
-        candidates: Iterable[_Candidate],
-        store: MemoryIntake,
-        judge: Contradictions | None,
-        near_duplicate: float,
+        self, candidates: Iterable[_Candidate], store: MemoryIntake, judge: Contradictions | None, near_duplicate: float
     ) -> None:
         self._store, self._judge, self._now = store, judge, store.clock()
         self._near_duplicate = near_duplicate
@@ -268,24 +260,18 @@ class _Plan:
     def _admit(self, new: _Candidate) -> Admission:
         """Decide what happens to a new memory, add the necessary rows to the plan, and return the outcome."""
         text = new.chunk.text
+        near = sorted(self._near(new, DUPLICATES, None), key=lambda entry: (-entry[1], entry[0]))
         # A memory with the same id but another text is left out, because the new memory replaces it.
-        neighbours = [
-            (id, cosine)
-            for id, cosine in self._near(new, DUPLICATES, None)
-            if id != new.chunk.id or self._chunk(id).text == text
-        ]
-        near = sorted(neighbours, key=lambda entry: (-entry[1], entry[0]))
+        near = [each for each in near if each[0] != new.chunk.id or self._chunk(each[0]).text == text]
         for id, cosine in near:
             if self._is_same(new, id, cosine):
                 return self._join(new, id, cosine)
         credibility = self._credibility(new)
         novelty = self._novelty(new, *near[0]) if near else 1.0
         if credibility * novelty < LEAST_WORTH:
-            reason_text = (
-                f"credibility {credibility:.2f} of {_source(new.chunk)!r} × novelty {novelty:.2f} "
-                f"is below {LEAST_WORTH}"
-            )
-            return Admission(new.chunk.id, "refused", reason_text, text=text)
+            source = _source(new.chunk)
+            reason = f"credibility {credibility:.2f} of {source!r} × novelty {novelty:.2f} is below {LEAST_WORTH}"
+            return Admission(new.chunk.id, "refused", reason, text=text)
         if all(id != new.chunk.id for id, _ in near):
             new = self._with_new_id(new)
         exists = new.chunk.id in self.added or bool(self._store.get([new.chunk.id]))
@@ -357,13 +343,9 @@ class _Plan:
         """Add the edges to contradicted memories and their lower confidence to the plan and to the outcome."""
         labels = _labels(new.chunk)
         near = self._near(new, NEIGHBOURS, has_labels(any_of=sorted(labels))) if labels else []
-        ids = [id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id]
-        chunks = [self._chunk(id) for id in dict.fromkeys(ids)]
-        old = [
-            chunk
-            for chunk in chunks
-            if not _are_events(new.chunk, chunk) and not same_wording(new.chunk.text, chunk.text)
-        ]
+        ids = dict.fromkeys(id for id, cosine in near if cosine >= FARTHEST and id != new.chunk.id)
+        others = [chunk for chunk in map(self._chunk, ids) if not _are_events(new.chunk, chunk)]
+        old = [chunk for chunk in others if not same_wording(new.chunk.text, chunk.text)]
         contradicted, lowered_memories = [], []
         before = {edge.target for edge in self._store.edges([new.chunk.id]) if edge.relation == CONTRADICTS}
         for memory, probability in zip(old, judge.probabilities(new.chunk, old), strict=True):
@@ -414,8 +396,8 @@ class _Plan:
 
 def _period(values: ParsedMetadata | MemoryState, default: float) -> tuple[float, float]:
     """Return the start (or else the creation, or else ``default``) and the end of a memory's validity."""
-    begins = [time for time in (values.valid_from, values.created_at, default) if time is not None]
-    return begins[0], inf if values.valid_until is None else values.valid_until
+    begin = next(time for time in (values.valid_from, values.created_at, default) if time is not None)
+    return begin, inf if values.valid_until is None else values.valid_until
 
 
 def _are_events(one: Chunk, other: Chunk) -> bool:

@@ -41,7 +41,7 @@ class DocumentStore(VectorStore):
         return {}
 
     def _repr_html_(self) -> str:
-        from langchain_hybridgraph.display.html import fields_table
+        from langchain_hybridgraph.display import fields_table
 
         try:
             return fields_table(repr(self), self._overview())
@@ -71,11 +71,9 @@ class DocumentStore(VectorStore):
         text_list = check_texts("texts", "texts", texts)
         check_lengths(len(text_list), metadatas=metadatas, ids=ids, vectors=vectors)
         errors.check_whole_number("batch_size", batch_size, least=1)
-        own_ids = [None] * len(text_list) if ids is None else list(ids)
-        chunks = [
-            chunk_from(text, {} if metadatas is None else metadatas[place], own_ids[place])
-            for place, text in enumerate(text_list)
-        ]
+        all_metadata = [{} for _ in text_list] if metadatas is None else metadatas
+        all_ids = [None] * len(text_list) if ids is None else ids
+        chunks = [chunk_from(*each) for each in zip(text_list, all_metadata, all_ids, strict=True)]
         for start in range(0, len(chunks), batch_size):
             part = slice(start, start + batch_size)
             self._chunks.upsert(chunks[part], vectors=None if vectors is None else vectors[part])
@@ -205,10 +203,8 @@ class DocumentStore(VectorStore):
         return Query(text, k, scope, None if vector is None else check_vector(vector))
 
     def _nearest_documents(self, query: Query, k: int) -> list[tuple[Document, float]]:
-        if _is_filter_only(query):
-            result = self._chunks.list_chunks(query.scope, k)
-        else:
-            result = self._chunks.vector_search(query, k)
+        chunks = self._chunks
+        result = chunks.list_chunks(query.scope, k) if _is_filter_only(query) else chunks.vector_search(query, k)
         return [(to_document(chunk), score) for chunk, score in self._read_scored(result, query)]
 
     def _read_scored(self, result: SourceResult, query: Query) -> list[tuple[Chunk, float]]:

@@ -12,7 +12,6 @@ from langchain_hybridgraph.adapters.documents import annotate
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Hit
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 
 CALLS = {
     "add": lambda store, texts: store.add_documents(texts),
@@ -78,12 +77,3 @@ def test_the_added_metadata_are_documented():
     (document,) = annotate([Hit(chunk, 0.5, "vector", {"vector": 0.5})], "vector", degraded=["keyword-failed"])
     added = document.metadata.keys() - chunk.metadata.keys()
     assert sorted(documented) == sorted(added)
-
-
-@pytest.mark.parametrize("kind", [HybridRetriever, AdvancedRetriever.from_store])
-def test_a_misspelled_level_is_corrected(kind):
-    """The error for a misspelt ``annotate`` in a call suggests the correct value."""
-    with HybridGraphStore.from_texts(["Cats purr."]) as store:
-        expected = "^annotate must be all, score or none, got 'scores'; did you mean 'score'\\?$"
-        with pytest.raises(ConfigurationError, match=expected):
-            kind(store).invoke("cats", annotate="scores")

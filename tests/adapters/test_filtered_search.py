@@ -8,8 +8,6 @@ from uuid import uuid4
 import chromadb
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -149,39 +147,6 @@ def test_a_tenant_is_a_filter(store, retriever):
     """A search in a tenant returns only texts of that tenant, not texts without one."""
     result = nearest(retriever, None, 5, 500, tenant="t1")
     assert sorted(result) == sorted(f"t{n}" for n in range(0, SIZE, 11))
-
-
-values = st.sampled_from([0, 3, 99, 1.0, 100.5, "l1", "m3", "d7", "s3", "2024-03-01", True, False])
-keys = st.sampled_from(["percent", "score", "label", "labels", "created_at", "document_id", "rare", "near", "no.such"])
-comparisons = st.one_of(
-    st.builds(lambda key, op, value: {key: {op: value}}, keys, st.sampled_from(["$eq", "$ne", "$contains"]), values),
-    st.builds(lambda key, op, some: {key: {op: some}}, keys, st.sampled_from(["$in", "$nin"]), st.lists(values)),
-    st.builds(lambda key, there: {key: {"$exists": there}}, keys, st.booleans()),
-    st.builds(
-        lambda key, op, value: {key: {op: value}},
-        keys,
-        st.sampled_from(["$gt", "$lte"]),
-        values.filter(lambda value: not isinstance(value, bool)),
-    ),
-)
-any_filter = st.recursive(
-    comparisons,
-    lambda inner: st.one_of(
-        st.builds(lambda op, parts: {op: parts}, st.sampled_from(["$and", "$or"]), st.lists(inner, min_size=1)),
-        st.builds(lambda part: {"$not": part}, inner),
-    ),
-    max_leaves=4,
-).map(parse_filter)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(filter=any_filter, question=st.integers(0, SIZE - 1))
-def test_a_filter_returns_all_matches_up_to_the_limit(retriever, filter, question):
-    """A filtered search for 30 hits returns 30 matches, or all of them if there are fewer."""
-    matching = {f"t{n}" for n in range(SIZE) if filter.matches(filterable(n))}
-    result = nearest(retriever, filter, question, 30)
-    assert set(result) <= matching
-    assert len(result) == min(30, len(matching))
 
 
 # -- cost ----------------------------------------------------------------------------------------------------------

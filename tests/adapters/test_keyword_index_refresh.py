@@ -129,32 +129,6 @@ def test_given_documents_are_not_extended(plain):
     assert texts(by_words(retriever, "stripes quokkas")) == [LATER]
 
 
-class Unreadable(InMemoryVectorStore):
-    """Vector store that can be counted but fails when it is read."""
-
-    fails = False
-
-    def get_by_ids(self, ids, /):
-        if self.fails:
-            raise ConnectionError("refused")
-        return super().get_by_ids(ids)
-
-
-def test_a_store_that_cannot_be_read_now_is_tried_again():
-    """If new texts cannot be read, the result reports keyword-stale, and the next search reads them again."""
-    store = Unreadable(Fixed())
-    store.add_documents(documents())
-    retriever = HybridRetriever(store)
-    store.add_texts([LATER])
-    store.fails = True
-    result = by_words(retriever, "quokkas stripes")
-    assert "keyword-stale" in result.degraded
-    assert "refused" in result.plan["remarks"]["keyword-stale"]
-    store.fails = False
-    result = by_words(retriever, "quokkas")
-    assert (texts(result), result.degraded) == ([LATER], ())
-
-
 @pytest.fixture
 def unlistable():
     """Return a collection that can be searched, but fails when its texts are listed."""
@@ -196,6 +170,19 @@ def test_a_store_that_failed_at_construction_is_read_later(unlistable):
     assert (texts(result), result.degraded) == ([TEXTS["zebra"]], ())
     unlistable.add_texts([LATER])
     assert texts(by_words(retriever)) == [LATER]
+
+
+def test_a_store_that_cannot_be_read_now_is_tried_again(unlistable):
+    """If new texts cannot be read, the result reports keyword-stale, and the next search reads them again."""
+    unlistable.fails = False
+    retriever = HybridRetriever(unlistable)
+    unlistable.add_texts([LATER])
+    unlistable.fails = True
+    result = by_words(retriever, "quokkas stripes")
+    assert "refused" in result.plan["remarks"]["keyword-stale"]
+    unlistable.fails = False
+    result = by_words(retriever, "quokkas")
+    assert (texts(result), result.degraded) == ([LATER], ())
 
 
 # -- stores that cannot be listed ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ change that is meant to, run ``HYBRIDGRAPH_SETS=FOLDER python tests/comparison/t
 """
 
 import asyncio
-import importlib.util
+import importlib
 import json
 import os
 import sys
@@ -58,10 +58,8 @@ class ReadyVectors(Embeddings):
 
 @cache
 def sets():
-    spec = importlib.util.spec_from_file_location("sets", Path(SETS) / "sets.py")
-    module = sys.modules["sets"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, SETS)
+    return importlib.import_module("sets")
 
 
 def indexed(name, metadata, keep=lambda row: True):

@@ -3,23 +3,16 @@
 import random
 
 import pytest
+import ranx
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_classic.retrievers.ensemble import EnsembleRetriever
+from langchain_core.documents import Document
 
 from langchain_hybridgraph.records import Ranking, ScoredId
 from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
 
 RAW = ReciprocalRankFusion(normalize="none")
-
-
-@pytest.fixture(scope="module")
-def ensemble():
-    return pytest.importorskip("langchain_classic.retrievers.ensemble").EnsembleRetriever
-
-
-@pytest.fixture(scope="module")
-def ranx():
-    return pytest.importorskip("ranx")
 
 
 # The oracle identifies by text and breaks ties by list order; equal only for non-empty lists without duplicates.
@@ -34,11 +27,9 @@ def ranked(n, weight, ids):
 
 
 @given(lists_of_ids, weights)
-def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(ensemble, lists, weights):
+def test_reciprocal_ranks_are_those_of_the_ensemble_retriever(lists, weights):
     """Reciprocal rank fusion gives the same order as EnsembleRetriever, apart from ties."""
-    from langchain_core.documents import Document
-
-    retriever = ensemble.model_construct(weights=weights[: len(lists)])  # its retrievers are not called
+    retriever = EnsembleRetriever.model_construct(weights=weights[: len(lists)])  # its retrievers are not called
     documents = retriever.weighted_reciprocal_rank([[Document(page_content=id) for id in ids] for ids in lists])
     theirs = [document.page_content for document in documents]
     ours = RAW([ranked(n, weight, ids) for n, (weight, ids) in enumerate(zip(weights, lists, strict=False))])
@@ -65,7 +56,7 @@ def random_lists(seed):
     ],
     ids=["reciprocal ranks", "convex combination"],
 )
-def test_scores_are_those_of_ranx(ranx, fusion, weights, settings, seed):
+def test_scores_are_those_of_ranx(fusion, weights, settings, seed):
     """Reciprocal ranks with the constant 60, and a weighted sum of scores divided by the best, equal those of ranx."""
     lists = random_lists(seed)
     runs = [ranx.Run({"q": scores}) for scores in lists]

@@ -1,6 +1,5 @@
 """The files in deploy/ are valid for their tools and agree with the capacity model."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from benchmarks import capacity
+from docs import build_site
 from langchain_hybridgraph.cli.app import app
 
 HERE = Path(__file__).parent
@@ -21,38 +22,18 @@ def loaded(name):
     return yaml.safe_load((ROOT / "deploy" / name).read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def capacity():
-    spec = importlib.util.spec_from_file_location("capacity", ROOT / "benchmarks" / "capacity.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["capacity"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["capacity"]
+def validate(values, schema):
+    jsonschema.validate(values, json.loads((HERE / schema).read_text(encoding="utf-8")))
 
 
-def differences(values, chart, path=""):
-    """Yield a message for each value that the chart does not have, or has with another type."""
-    types = {"boolean": bool, "number": (int, float), "string": str}
-    for name, value in values.items():
-        place = f"{path}.{name}".lstrip(".")
-        expected = chart.get(name)
-        if expected is None:
-            yield f"{place} is not a value of the chart"
-        elif isinstance(expected, dict):
-            yield from differences(value, expected, place)
-        elif expected != "any" and not isinstance(value, types[expected]):
-            yield f"{place} must be a {expected}, got {value!r}"
-
-
-def test_the_compose_file_follows_the_specification():
-    """The Compose file is valid for the JSON schema of the Compose specification, and a misspelt key would not be."""
-    schema = json.loads((HERE / "compose-spec.json").read_text(encoding="utf-8"))
-    compose = loaded("milvus-compose.yaml")
-    jsonschema.validate(compose, schema)
-    compose["services"]["milvus"]["imgae"] = "milvus"
+@pytest.mark.parametrize("file", ["milvus-compose.yaml", "service-compose.yaml"])
+def test_compose_files_follow_the_specification(file):
+    """A Compose file is valid for the JSON schema of the Compose specification, and a misspelt key would not be."""
+    compose = loaded(file)
+    validate(compose, "compose-spec.json")
+    next(iter(compose["services"].values()))["imgae"] = "milvus"
     with pytest.raises(jsonschema.ValidationError, match="imgae"):
-        jsonschema.validate(compose, schema)
+        validate(compose, "compose-spec.json")
 
 
 def test_services_depend_on_services_with_a_health_check():
@@ -66,18 +47,15 @@ def test_services_depend_on_services_with_a_health_check():
 
 
 def test_the_service_waits_for_the_milvus_of_the_other_file():
-    """The Compose file of the service follows the specification, and its dependency is healthy in an included file."""
-    schema = json.loads((HERE / "compose-spec.json").read_text(encoding="utf-8"))
+    """The Compose file of the service includes its dependency with a health check, and its image and command exist."""
     compose = loaded("service-compose.yaml")
-    jsonschema.validate(compose, schema)
     included = {name: each for file in compose["include"] for name, each in loaded(file)["services"].items()}
     service = compose["services"]["service"]
     assert set(service["depends_on"]) == {"milvus"}
     assert "healthcheck" in included["milvus"]
     build = service["build"]
     assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).samefile(ROOT / "deploy" / "Dockerfile")
-    command = CliRunner().invoke(app, [*service["command"], "--help"])
-    assert command.exit_code == 0
+    assert CliRunner().invoke(app, [*service["command"], "--help"]).exit_code == 0
 
 
 def lint(file):
@@ -104,22 +82,21 @@ def test_the_dockerfile_passes_its_linter(tmp_path):
 
 
 def test_the_values_are_those_of_the_chart():
-    """The Helm values have the names and types of the Milvus chart, and a misspelt name is detected."""
-    chart = json.loads((HERE / "milvus-chart-values.json").read_text(encoding="utf-8"))
-    values = loaded("milvus-values.yaml")
-    assert list(differences(values, chart)) == []
-    assert list(differences({"querynode": {"replicas": 2}}, chart)) == ["querynode is not a value of the chart"]
-    assert list(differences({"proxy": {"replicas": "2"}}, chart)) == ["proxy.replicas must be a number, got '2'"]
+    """The Helm values have the names and types of the Milvus chart, and a misspelt name or a wrong type is detected."""
+    validate(loaded("milvus-values.yaml"), "milvus-chart-schema.json")
+    for wrong, message in (({"querynode": {}}, "querynode"), ({"proxy": {"replicas": "2"}}, "not of type 'number'")):
+        with pytest.raises(jsonschema.ValidationError, match=message):
+            validate(wrong, "milvus-chart-schema.json")
 
 
-def test_the_query_nodes_are_those_of_the_model(capacity):
+def test_the_query_nodes_are_those_of_the_model():
     """The example cluster has the number of query nodes that the capacity model computes for 100 million chunks."""
     nodes = loaded("milvus-values.yaml")["queryNode"]
     assert nodes["resources"]["limits"]["memory"] == "64Gi"
     assert nodes["replicas"] == capacity.Load(1e8).query_nodes(2, 64 * capacity.GB)
 
 
-def test_the_model_predicts_what_is_measured(capacity, tmp_path):
+def test_the_model_predicts_what_is_measured(tmp_path):
     """The model predicts the exact size of the vectors, and the sizes of catalog and keyword index within its
     tolerance.
     """
@@ -130,7 +107,7 @@ def test_the_model_predicts_what_is_measured(capacity, tmp_path):
         assert abs(measured / predicted - 1) < capacity.TOLERANCE, part
 
 
-def test_the_page_has_the_table_of_the_model(capacity):
+def test_the_page_has_the_table_of_the_model():
     """docs/scaling.md contains the table that the capacity model prints."""
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     rows = capacity.table([capacity.Load(n) for n in (1e7, 1e8, 1e9)], 2, 64 * capacity.GB, 0.5, 100.0).splitlines()[2:]
@@ -148,11 +125,8 @@ def test_a_release_is_announced_after_its_upload():
     assert "SHA256SUMS" in steps[released]
 
 
-def test_the_index_for_language_models_is_complete(monkeypatch):
+def test_the_index_for_language_models_is_complete():
     """llms.txt lists the README, every page of the API reference, and the examples, with addresses of the site."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    import build_site
-
     text = build_site.llms_text()
     assert "- [README](./): " in text
     assert "- [Documentation](docs/): " in text

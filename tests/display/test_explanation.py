@@ -6,8 +6,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.display import explain_result
-from langchain_hybridgraph.display.explanation import excerpt, matches, quote, title
+from langchain_hybridgraph.display import excerpt, explain_result, matches, quote, title
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.graph import GraphRetriever

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from langchain_hybridgraph.display import draw
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
 from tests.support.samples.sample_hits import answer, graph_hit, search_hit
 
 pytest.importorskip("matplotlib")
@@ -99,5 +99,5 @@ def test_a_size_that_cannot_be_drawn(size):
 def test_without_matplotlib(monkeypatch):
     """The error without matplotlib names the extra to install."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigurationError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "langchain-hybridgraph\[notebook\]"'):
         draw(answer())

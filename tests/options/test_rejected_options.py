@@ -155,7 +155,7 @@ def test_an_empty_value_of_another_type_is_not_the_empty_list_of_labels(store, v
 )
 def test_the_error_for_the_first_argument_shows_what_to_write(kind, argument, message):
     """The error for a first argument of another kind shows the call to write."""
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ConfigurationError, match=message):
         kind(argument)
 
 
@@ -178,7 +178,7 @@ def test_retrievers_of_an_ensemble_are_answered_with_their_places(foreign):
     assert "keyword_retriever=retrievers[0], semantic_weight=0.6, keyword_weight=0.4)" in line_in(error)
     built = eval(line_in(error), {"HybridRetriever": HybridRetriever, "retrievers": retrievers})
     assert (built.vector_store, built.keyword_retriever) == (foreign, keyword)
-    with pytest.raises(ValidationError, match=re.escape("write HybridRetriever(retrievers[1]")):
+    with pytest.raises(ConfigurationError, match=re.escape("write HybridRetriever(retrievers[1]")):
         HybridRetriever(retrievers)
 
 

@@ -29,7 +29,7 @@ def test_explaining_a_search_hit():
 
 
 def test_explaining_a_graph_hit():
-    """explain() divides the score between search and graph, and describes each step from the seed."""
+    """explain() lists the parts of the score, and describes each step from the seed."""
     # graph_context lists the last step first.
     context = (
         step("b", "depends_on", 0.8, "C needs B."),
@@ -37,16 +37,10 @@ def test_explaining_a_graph_hit():
     )
     hit = graph_hit("a", "b", "c", parts={"vector": 0.2, "keyword": 0.1, "graph": 0.3}, context=context)
     assert hit.explain() == (
-        "score 0.600 = vector 0.200 + keyword 0.100 + graph 0.300 · 0.300 from search, 0.300 from the graph · "
+        "score 0.600 = vector 0.200 + keyword 0.100 + graph 0.300 · "
         "found by graph · 2 hops from a via b to c: both mention ada (weight 0.35), "
         "then depends on (weight 0.80, “C needs B.”)"
     )
-
-
-def test_the_part_of_a_reranker_belongs_to_neither_search_nor_graph():
-    """The reranker's part is left out of the division between search and graph."""
-    parts = {"vector": 0.2, "keyword": 0.1, "graph": 0.3, "rerank": 0.4}
-    assert "0.300 from search, 0.300 from the graph" in graph_hit("a", "b", parts=parts, context=()).explain()
 
 
 def test_a_graph_part_without_a_path_means_a_named_title():
@@ -138,7 +132,7 @@ def test_descriptions_are_cleaned():
 
 
 END = r"an edge's (source|target|relation) must be a string with at least one character, got"
-DESCRIPTION = r"edge 'a' → 'b' \(r\) is .*; it must be a string; pass description=\"\" for none"
+DESCRIPTION = r"edge 'a' → 'b' \(r\) has description .*; pass a string, such as description="
 
 
 @pytest.mark.parametrize(

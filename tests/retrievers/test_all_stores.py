@@ -1,7 +1,6 @@
 """Every retriever runs on every store, and the stores that share an implementation give the same hits."""
 
 import asyncio
-import pickle
 from contextlib import ExitStack
 
 import pytest
@@ -79,12 +78,6 @@ def test_every_store_gives_the_same_hits(stores, name, other):
     filtered = ids_of_hits(retriever, filter={"year": {"$gte": 2021}})
     assert filtered
     assert all(year >= 2021 for _, year in filtered)
-
-
-def test_a_store_in_milvus_can_be_pickled(stores):
-    """An unpickled store connects to the server and reads the same chunks."""
-    copy = pickle.loads(pickle.dumps(stores["milvus"]))
-    assert copy.get_by_ids(["music-0"]) == stores["milvus"].get_by_ids(["music-0"]) != []
 
 
 def test_the_graph_leads_to_the_same_chunks(stores):

@@ -410,28 +410,6 @@ def test_edges_can_be_shared_by_stores():
     assert results == [{"C", "D"}, set()]
 
 
-class Broken:
-    """Graph that fails as soon as it is traversed."""
-
-    has_graph = True
-
-    def scoped_graph(self, scope, ways):
-        raise OSError("the graph has disappeared")
-
-
-def test_a_graph_that_disappears_leaves_the_hits():
-    """If the graph fails, the search's own hits are returned with graph-failed; with given seeds, only these."""
-    with HybridGraphStore(None) as store:
-        store.add_documents(DOCUMENTS)
-        retriever = GraphRetriever(store, edges=Broken(), graph={"traversal": "bfs", "seed_k": 1})
-        result = retriever.retrieve("Who wrote notes?")
-        assert (result[0].id, result.degraded) == ("ada", ("graph-failed",))
-        assert len(result) > 1
-        assert "disappeared" in result.plan["errors"]["graph"]
-        seeds = retriever.retrieve("Who wrote notes?", seed_ids=["ada"])
-        assert ([document.id for document in seeds], seeds.degraded) == (["ada"], ("graph-failed",))
-
-
 def test_a_graph_that_is_set_later_is_traversed(store):
     """Assigning ``edges`` after construction replaces the graph, and assigning None restores the store's own edges."""
     retriever = hop_decay(store)

@@ -98,18 +98,6 @@ def test_documents_given_to_the_constructor_are_not_changed():
     assert retriever.invoke("alpha")[0].metadata["tags"] == ["x"]
 
 
-async def test_sync_and_async_methods_agree(retriever):
-    """invoke, retrieve, batch and stream return the same documents as their async versions."""
-    question = "sleeping animals"
-    expected = ids(retriever.invoke(question))
-    assert ids(await retriever.ainvoke(question)) == expected
-    assert ids(retriever.retrieve(question)) == expected
-    assert ids(await retriever.aretrieve(question)) == expected
-    assert ids(retriever.batch([question, "E4711"])[0]) == expected
-    assert ids(one for part in retriever.stream(question) for one in part) == expected
-    assert ids([one async for part in retriever.astream(question) for one in part]) == expected
-
-
 # -- settings of one call ----------------------------------------------------------------------------------------
 
 
@@ -356,13 +344,6 @@ def test_a_smaller_k_gives_a_prefix_of_reranked_hits(numbered):
     assert len(whole) == 60
     for k in (1, 10, 20):
         assert ids(retriever.invoke("water", k=k)) == whole[:k]
-
-
-def test_hits_that_a_reranker_did_not_read_rank_below(numbered):
-    """Hits beyond rerank_depth are kept and ranked below the reranked ones."""
-    result = HybridRetriever(numbered, reranker=ByNumber(), selection={"rerank_depth": 5}).retrieve("water", k=20)
-    assert len(result) == 20
-    assert [document.metadata["rerank_score"] is None for document in result] == [False] * 5 + [True] * 15
 
 
 def test_diversity_over_a_store_without_vectors_is_refused():

@@ -9,22 +9,16 @@ from langchain_classic.chains.combine_documents import create_stuff_documents_ch
 from langchain_classic.retrievers import (
     EnsembleRetriever,
     MergerRetriever,
-    MultiQueryRetriever,
-    MultiVectorRetriever,
-    ParentDocumentRetriever,
 )
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.runnables.history import RunnableWithMessageHistory
-from langchain_core.stores import InMemoryStore
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import CharacterTextSplitter
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
@@ -192,36 +186,3 @@ def test_create_retriever_tool(store):
     prompt = PromptTemplate.from_template("{source} ({year}): {page_content}")
     tool = create_retriever_tool(HybridRetriever(store, k=1), "cars", "Finds cars.", document_prompt=prompt)
     assert tool.invoke({"query": "red roadster"}) == "roadster.md (2020): " + TEXTS["roadster"][0]
-
-
-# -- classes around a vector store ---------------------------------------------------------------------------------
-
-
-def test_multi_query_retriever(store):
-    """MultiQueryRetriever returns a Document that answers several questions once."""
-    model = FakeListChatModel(responses=["red roadster\ncosts euros\nTesla"])
-    documents = MultiQueryRetriever.from_llm(HybridRetriever(store, k=3), model).invoke("How much is it?")
-    assert len(documents) > 2
-    assert len(ids(documents)) == len(set(ids(documents)))
-
-
-def test_multi_vector_retriever_over_our_store():
-    """MultiVectorRetriever searches summaries and returns their documents, with MMR or a score threshold as well."""
-    byte_store, summaries = InMemoryStore(), HybridGraphStore()
-    byte_store.mset([(id, document) for id, document in zip(TEXTS, documents(), strict=True)])
-    summaries.add_documents([Document(text, metadata={"doc_id": id}) for id, (text, _) in TEXTS.items()])
-    for search in ({}, {"search_type": "mmr"}, {"search_type": "similarity_score_threshold"}):
-        options = {"k": 1, "score_threshold": 0.1} if "score" in str(search) else {"k": 1}
-        around = MultiVectorRetriever(vectorstore=summaries, docstore=byte_store, search_kwargs=options, **search)
-        assert ids(around.invoke("red roadster by Tesla")) == ["roadster"]
-
-
-def test_parent_document_retriever_over_our_store():
-    """ParentDocumentRetriever searches pieces in the store and returns their parents from LangChain's docstore."""
-    splitter = CharacterTextSplitter(separator=". ", chunk_size=30, chunk_overlap=0)
-    around = ParentDocumentRetriever(
-        vectorstore=HybridGraphStore(), docstore=InMemoryStore(), child_splitter=splitter, search_kwargs={"k": 1}
-    )
-    whole = [Document("Ada wrote programs. Bo plays chess."), Document("Trains carry coal. Ships sail.")]
-    around.add_documents(whole)
-    assert around.invoke("coal trains")[0].page_content == whole[1].page_content

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
@@ -20,7 +19,6 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
 from langchain_hybridgraph import (
     GraphRetriever,
-    HierarchicalRetriever,
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
@@ -196,10 +194,9 @@ NOW = 1_700_000_000.0
         ({}, ["b"]),
         ({"graph": {"traversal": "bfs"}}, ["b"]),
         ({"preset": "beam"}, ["b"]),
-        ({"fusion": "rrf"}, ["b"]),
         ({"k": 6}, ["a", "b", "c", "d", "e", "f"]),
     ],
-    ids=["default", "bfs", "beam", "rrf", "all memories"],
+    ids=["default", "bfs", "beam", "all memories"],
 )
 def test_certain_memories_come_before_the_edges(settings, early):
     """Memories whose memory score no other one can exceed are streamed before the edges are read."""
@@ -446,14 +443,3 @@ def test_a_stream_that_is_closed_early_blocks_nothing(store):
     next(stream)
     stream.close()
     assert len(retriever.invoke("q")) == 3
-
-
-async def test_other_retrievers_stream_their_complete_answer():
-    """AdvancedRetriever and HierarchicalRetriever stream parts that equal the result of invoke, in order."""
-    with stored() as store:
-        advanced = AdvancedRetriever(GraphRetriever(store, k=3))
-        assert ids(advanced.stream("q")) == [document.id for document in advanced.invoke("q")]
-    pages = [Document("Tokens are renewed.", id="a", metadata={"uri": "docs/a.md"})]
-    with HybridGraphStore.from_documents(pages, "lsa") as store:
-        tree = HierarchicalRetriever(store, reranker=TextReranker(lambda query, texts: [0.5] * len(texts)))
-        assert ids([part async for part in tree.astream("tokens")]) == [d.id for d in await tree.ainvoke("tokens")]

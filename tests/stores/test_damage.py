@@ -18,7 +18,7 @@ from langchain_hybridgraph.stores import catalog_writes, index
 from langchain_hybridgraph.stores import vectors as vectors_module
 from tests.support.models.fitted_words import FittedWords
 from tests.support.servers.python_process import output_of_python
-from tests.support.stores.words import Words, open_named, open_words
+from tests.support.stores.words import Words, ids_by_vector, open_named, open_words
 
 TEXTS = {f"c{number}": f"word{number} common" for number in range(8)}
 
@@ -48,7 +48,7 @@ def assert_sound(path, open_store=open_words, ids=TEXTS):
     with closing(open_store(path)) as store:
         assert store.admin.check().problems == ()
         assert by_keyword(store, "common") == (sorted(ids), None)
-        assert {entry.id for entry in store.vector_search(Query("common", 20), 20).entries} == set(ids)
+        assert set(ids_by_vector(store, "common")) == set(ids)
 
 
 KILLED = """
@@ -197,7 +197,7 @@ def test_a_changed_weight_is_named_and_accepted_by_repair(folder):
     file = folder / "catalogue.sqlite"
     file.write_bytes(file.read_bytes().replace(struct.pack(">d", 0.7071), struct.pack(">d", 0.5), 1))
     with closing(open_words(folder)) as store:
-        assert any("of 1 chunks ('c1') have changed" in problem for problem in store.admin.check().problems)
+        assert "of 1 chunks ('c1') have changed" in problems(store)
         report = store.admin.repair()
         assert report.problems == ()
         assert "'c1'" in report.notes[0]
@@ -209,8 +209,7 @@ def test_an_undecodable_text_is_left_out_and_deleted_by_repair(folder, caplog):
     change_bytes(folder, b"word3 common", b"word3 c\xffmmon")
     with closing(open_words(folder)) as store:
         assert retrieve(store) == (TEXTS.keys() - {"c3"}, {"texts-damaged"})
-        problems = store.admin.check().problems
-        assert problems == ("1 chunks ('c3') are not valid UTF-8; repair() deletes them",)
+        assert problems(store) == "1 chunks ('c3') are not valid UTF-8; repair() deletes them"
         report = store.admin.repair()
         assert (report.problems, report.notes) == ((), ("1 chunks ('c3') were deleted; add them again",))
         assert retrieve(store) == (TEXTS.keys() - {"c3"}, set())
@@ -419,6 +418,27 @@ def animals(tmp_path, kind):
     return tmp_path / "index"
 
 
+@pytest.fixture
+def before(animals, kind):
+    """Return the answers before any damage."""
+    with closing(opened(animals, kind)) as store:
+        return answers(store)
+
+
+def problems(store):
+    return "\n".join(store.admin.check().problems)
+
+
+def assert_repaired(animals, kind, before):
+    """Assert that repair() restores the answers, in the store and when it is opened again."""
+    with closing(opened(animals, kind)) as store:
+        assert store.admin.repair().problems == ()
+        assert answers(store) == before
+    with closing(opened(animals, kind)) as store:
+        assert store.admin.check().problems == ()
+        assert answers(store) == before
+
+
 def answers(store):
     """Return the results of vector search and of hybrid search, with their reasons."""
     alone = [store.vector_search(Query(text, 10), 10) for text in ANIMALS[::60]]
@@ -440,17 +460,13 @@ def reasons(store):
 def rewrite(pattern, change):
     def damage(folder):
         (file,) = folder.glob(pattern)
-        content = change(file.read_bytes())
-        if content is None:
-            file.unlink()
-        else:
-            file.write_bytes(content)
+        file.write_bytes(change(file.read_bytes()))
 
     return damage
 
 
 def remove(pattern):
-    return rewrite(pattern, lambda _: None)
+    return lambda folder: next(folder.glob(pattern)).unlink()
 
 
 def noise(data):
@@ -476,28 +492,20 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("read_only", [False, True])
-def test_damaged_vectors_are_reported_and_restored(animals, kind, damage, read_only):
+def test_damaged_vectors_are_reported_and_restored(animals, kind, before, damage, read_only):
     """Searches leave out damaged vectors and report it, check() reports the chunks, and repair() restores them."""
-    with closing(opened(animals, kind)) as store:
-        before = answers(store)
     injure, expected = DAMAGES[damage]
     injure(animals)
     with closing(opened(animals, kind, read_only=read_only)) as store:
         assert reasons(store) == expected
-        assert any("without a usable vector" in problem for problem in store.admin.check().problems)
-    with closing(opened(animals, kind)) as store:
-        assert store.admin.repair().problems == ()
-        assert answers(store) == before
-    with closing(opened(animals, kind)) as store:
-        assert answers(store) == before
+        assert "without a usable vector" in problems(store)
+    assert_repaired(animals, kind, before)
 
 
 @pytest.mark.parametrize("kind", ["fitted"])
 @pytest.mark.parametrize("injure", [remove("model-*.npz"), rewrite("model-*.npz", noise)])
-def test_a_lost_model_is_reported_and_fitted_again(animals, kind, injure):
+def test_a_lost_model_is_reported_and_fitted_again(animals, kind, before, injure):
     """Without the model file, searches report "no-vector-index", and repair() fits the model again."""
-    with closing(opened(animals, kind)) as store:
-        before = answers(store)
     injure(animals)
     with closing(opened(animals, kind)) as store:
         assert reasons(store) == NOTHING
@@ -507,8 +515,7 @@ def test_a_lost_model_is_reported_and_fitted_again(animals, kind, injure):
 
 def test_answers_without_damage_have_no_reason(animals, kind):
     """With an undamaged file, even with an incomplete row at its end, a reader's results report no degradation."""
-    with (animals / os.fspath(next(animals.glob("vectors-*.f32")).name)).open("ab") as file:
-        file.write(b"123")
+    rewrite("vectors-*.f32", lambda data: data + b"123")(animals)
     with closing(opened(animals, kind, read_only=True)) as store:
         assert reasons(store) == set()
 
@@ -549,9 +556,8 @@ def test_damaged_vectors_do_not_come_back_in_scores_and_copies(animals, kind):
         assert store.vector_scores(vector, ["c0", "c20"]) == {"c0": 0.0, "c20": pytest.approx(1.0)}
         assert not store.vectors(["c3"]).any()
         assert store.upsert([Chunk("c3", ANIMALS[3], {"changed": True})])["embedded"] == 1
-        assert store.vector_scores(store.vector_search(Query(ANIMALS[3], 1), 1).vector, ["c3"])["c3"] == pytest.approx(
-            1
-        )
+        vector = store.vector_search(Query(ANIMALS[3], 1), 1).vector
+        assert store.vector_scores(vector, ["c3"]) == {"c3": pytest.approx(1)}
 
 
 @pytest.mark.parametrize("kind", ["words"])
@@ -575,21 +581,16 @@ def swapped(data, width, one, other):
 
 
 @pytest.mark.parametrize("with_owners", [False, True])
-def test_a_vector_of_another_text_is_reported_and_restored(animals, kind, with_owners):
+def test_a_vector_of_another_text_is_reported_and_restored(animals, kind, before, with_owners):
     """check() reports two vectors that were swapped along with their checksums, and repair() restores them."""
-    with closing(opened(animals, kind)) as store:
-        before = answers(store)
     rewrite("vectors-*.f32", lambda data: swapped(data, len(data) // COUNT, 60, 120))(animals)
     rewrite("vectors-*.crc", lambda data: swapped(data, 4, 60, 120))(animals)
     if with_owners:
         rewrite("vectors-*.own", lambda data: swapped(data, 4, 60, 120))(animals)
     with closing(opened(animals, kind)) as store:
         assert answers(store) != before
-        assert any(
-            "without a usable vector, or with that of another text: 2;" in each for each in store.admin.check().problems
-        )
-        assert store.admin.repair().problems == ()
-        assert answers(store) == before
+        assert "without a usable vector, or with that of another text: 2;" in problems(store)
+    assert_repaired(animals, kind, before)
 
 
 @pytest.mark.parametrize("kind", ["words"])
@@ -599,7 +600,7 @@ def test_overwritten_vectors_of_racing_writers_are_reported(animals, kind):
         store.upsert([Chunk("mine", "a text of mine")])
         other = store.embedding.embed_documents(["a text of theirs"])
         store._index.generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
-        assert any("another text: 1;" in problem for problem in store.admin.check().problems)
+        assert "another text: 1;" in problems(store)
         assert store.admin.repair().problems == ()
         assert store.vector_search(Query("a text of mine", 1), 1).entries[0].score == pytest.approx(1)
 
@@ -621,10 +622,7 @@ def test_a_file_deleted_under_an_open_store_is_reported(animals, kind):
         before = answers(store)
         remove("vectors-*.f32")(animals)
         assert answers(store) == before
-        assert any(
-            f"without a usable vector, or with that of another text: {COUNT};" in problem
-            for problem in store.admin.check().problems
-        )
+        assert f"without a usable vector, or with that of another text: {COUNT};" in problems(store)
         assert store.admin.repair().ok
     with closing(opened(animals, kind)) as store:
         assert store.admin.check().ok

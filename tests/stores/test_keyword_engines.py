@@ -2,13 +2,11 @@
 
 import json
 import math
+import multiprocessing
 import os
 import resource
-import selectors
-import signal
-import threading
-from contextlib import closing
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from typing import get_args
 
 import numpy as np
@@ -23,23 +21,20 @@ from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex, tantivy_errors
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import CONTENT_SCORE, FEW, NAME_SCORE, RARE
-from tests.support.servers.python_process import output_of_python, start_python
+from tests.support.servers.python_process import output_of_python
 
 
 @pytest.fixture(params=get_args(Engine))
 def make(request):
-    indexes = []
+    with ExitStack() as indexes:
 
-    def made_with(*texts, language="english"):
-        index = keyword_index(request.param, language)
-        indexes.append(index)
-        if texts:
-            index.apply(1, enumerate(texts), [])
-        return index
+        def made_with(*texts, language="english"):
+            index = indexes.enter_context(closing(keyword_index(request.param, language)))
+            if texts:
+                index.apply(1, enumerate(texts), [])
+            return index
 
-    yield made_with
-    for index in indexes:
-        index.close()
+        yield made_with
 
 
 def search(index, text, n=100, allowed_rows=None):
@@ -61,25 +56,6 @@ def test_a_question_of_stop_words_finds_them(make):
     assert search(make("a band named The Who", "a man named Ada"), "The Who?") == [0]
 
 
-def test_a_word_that_occurs_twice_counts_twice(make):
-    """A word repeated in the query counts twice in scores and in the bound."""
-    index = make("ada charles", "charles engine", "ada")
-    once, twice = dict(index.search("ada", 5)), dict(index.search("ada Ada's", 5))
-    assert twice == pytest.approx({row: 2 * score for row, score in once.items()})
-    assert index.question("ada ada").bound == pytest.approx(2 * index.question("ada").bound)
-
-
-@pytest.mark.parametrize(
-    "text", ["ada C++ AND", 'ada c "and', "AND:ada +c", "(c* OR-and ada", "ada^2 c~1 and\\", "ada\x00c\ud800and"]
-)
-def test_operators_are_ignored(make, text):
-    """Operator characters in a query are ignored, and only its words are searched."""
-    index = make("ada likes c", "c and ada and or", "or", "2 1")
-    expected = {word: index.search(word, 5) for word in ("ada", "c", "2", "1")}
-    assert set(search(index, text)) <= {row for hits in expected.values() for row, _ in hits}
-    assert set(search(index, text)) >= {0, 1}
-
-
 def test_a_question_of_100000_characters(make):
     """The first 10,000 of 100,000 characters find the texts they consist of, even one with their rarest word."""
     texts = [" ".join(f"{'x' * 24}{(i * 37 + j) % 2000}" for j in range(20)) for i in range(200)]
@@ -94,12 +70,8 @@ def test_a_question_of_100000_characters(make):
     ("text", "question"),
     [
         ("数据库管理系统", "数据库"),
-        ("我喜欢猫", "猫"),
-        ("東京都に住んでいます", "東京"),
-        ("데이터베이스를 관리", "데이터베이스"),
         ("ฉันชอบแมวมาก", "แมว"),
         ("Das Café in der Straße", "cafe strasse"),
-        ("call os.path.join here", "join"),
         ("RecursiveCharacterTextSplitter", "character splitter"),
         ("release v1.2.3", "v1.2.3"),
     ],
@@ -145,21 +117,12 @@ def test_masked_hits_are_the_allowed_ones_of_all_hits(make, share):
 
 
 def test_rows_are_added_and_removed(make):
-    """Adding a row replaces its text, removing a missing row is ignored, and a row both added and removed is kept."""
+    """Adding a row replaces its text, a row both added and removed is kept, and applying again changes nothing."""
     index = make("ada", "charles", "engine")
-    index.apply(2, [(1, "ada"), (2, "ada")], [0, 2, 77])
-    assert (index.rows(), search(index, "ada"), search(index, "charles")) == ({1, 2}, [1, 2], [])
-    assert index.applied_version == 2
-
-
-def test_applying_twice_changes_nothing(make):
-    """Applying a batch again, as after a crash, leaves the same rows and order."""
-    index = make("ada wrote", "charles built")
-    batch = (2, [(2, "ada built"), (3, "charles wrote")], [1])
-    index.apply(*batch)
-    once = (index.applied_version, index.rows(), search(index, "ada wrote"))
-    index.apply(*batch)
-    assert (index.applied_version, index.rows(), search(index, "ada wrote")) == once
+    for _ in range(2):
+        index.apply(2, [(1, "ada"), (2, "ada built")], [0, 2, 77])
+        assert (index.applied_version, index.rows()) == (2, {1, 2})
+        assert [search(index, word) for word in ("ada", "charles", "built")] == [[1, 2], [], [2]]
 
 
 @pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
@@ -244,18 +207,12 @@ def test_the_text_with_the_name_is_preferred(make):
 
 
 def test_the_score_of_a_compound_is_its_share_of_the_question(make):
-    """A compound that is the complete question gives the full score; among other known words it gives less than
-    half.
-    """
+    """A compound that is the complete question gives the full score; other known words and repeated parts lower it."""
     index = make("Hall 4 has pump P-1208.", "Hall 4 has pump P-1209.", "Trains are late.")
     alone, among = index.exact_matches("P-1208?"), index.exact_matches("Are trains as late as P-1208?")
     assert alone[0] == pytest.approx(CONTENT_SCORE)
     assert alone.get(1, 0.0) < CONTENT_SCORE / 4
     assert 0 < among[0] < CONTENT_SCORE / 2
-
-
-def test_a_part_outside_a_compound_lowers_its_share(make):
-    """A part that is repeated outside the compound lowers the compound's share of the question to two thirds."""
     index = make("non-teaching staff", *["trains are late"] * 3)
     assert index.exact_matches("non-teaching, non-teaching")[0] == pytest.approx(CONTENT_SCORE)
     assert index.exact_matches("teaching or non-teaching")[0] == pytest.approx(CONTENT_SCORE * 2 / 3)
@@ -280,14 +237,9 @@ def test_a_word_that_no_text_has_lowers_the_share_of_a_rare_word(make):
 
 
 def test_common_words_identify_no_text(make):
-    """A word in more than FEW chunks gives no exact match."""
-    index = make(*["zebra E-4711"] * (FEW + 1))
+    """A word in more than FEW chunks gives no exact match, unless a mask includes only one of them."""
+    index = make(*["zebra E-4711"] * (FEW + 1), "cattle")
     assert index.exact_matches("zebra E-4711") == {}
-
-
-def test_a_mask_limits_the_rows_that_are_counted(make):
-    """A word that is common in the index is rare within a mask that includes only one of its rows."""
-    index = make(*["a zebra"] * (FEW + 1), "cattle")
     assert index.exact_matches("zebra", np.array([False, True, False])) == {1: pytest.approx(CONTENT_SCORE)}
 
 
@@ -364,13 +316,11 @@ def test_no_text_and_no_question_raises(engine, text, question):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def words_folder(tmp_path):
     """Return a folder whose index has the texts "ada" and "charles" in rows 0 and 1, at version 1."""
-    with_two = tmp_path / "keywords"
-    index = TantivyIndex(with_two, writable=True)
-    index.apply(1, [(0, "ada"), (1, "charles")], [])
-    index.close()
-    return with_two
+    with closing(TantivyIndex(tmp_path / "keywords", writable=True)) as index:
+        index.apply(1, [(0, "ada"), (1, "charles")], [])
+    return tmp_path / "keywords"
 
 
 # -- scores ----------------------------------------------------------------------------------------------------
@@ -396,50 +346,46 @@ def test_the_bound_holds_while_removed_texts_still_count():
 # -- the folder ------------------------------------------------------------------------------------------------
 
 
-def test_another_language_is_a_store_error(folder):
+def test_another_language_is_a_store_error(words_folder):
     """Opening an index with another language raises a StoreError that suggests a rebuild."""
     with pytest.raises(StoreError, match=r"english.*german.*rebuild"):
-        TantivyIndex(folder, "german")
+        TantivyIndex(words_folder, "german")
 
 
 # -- several at once -------------------------------------------------------------------------------------------
 
 
-def test_searches_run_during_writes(folder):
+def test_searches_run_during_writes(words_folder):
     """Searches in other threads return complete results while a thread writes and merges."""
-    index = TantivyIndex(folder, writable=True)
-    wrong = []
+    index = TantivyIndex(words_folder, writable=True)
 
     def ask():
         while index.applied_version < 12:
-            if search(index, "ada")[:1] != [0] or index.scores("ada", [0]).keys() != {0}:
-                wrong.append(index.applied_version)
+            assert search(index, "ada")[:1] == [0]
+            assert index.scores("ada", [0]).keys() == {0}
 
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for version in range(2, 13):
-        index.apply(version, [(version, "ada")], [1])
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor() as pool:
+        searches = [pool.submit(ask) for _ in range(3)]
+        for version in range(2, 13):
+            index.apply(version, [(version, "ada")], [1])
+    assert [search.exception() for search in searches] == [None] * 3
 
 
-def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
+def test_a_folder_that_may_only_be_read_is_read(words_folder, monkeypatch):
     """A read-only folder is searched without changing a file, and later commits of other processes are seen."""
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    before = {file.name: file.read_bytes() for file in words_folder.iterdir()}
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, mode: False)
-        reader = TantivyIndex(folder, writable=True)
-    for lock in folder.glob(".*.lock"):
+        reader = TantivyIndex(words_folder, writable=True)
+    for lock in words_folder.glob(".*.lock"):
         lock.chmod(0)
     assert (reader.applied_version, search(reader, "ada")) == (1, [0])
     with pytest.raises(ReadOnlyError):
         reader.apply(2, [], [])
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
-    for lock in folder.glob(".*.lock"):
+    assert {file.name: file.read_bytes() for file in words_folder.iterdir()} == before
+    for lock in words_folder.glob(".*.lock"):
         lock.chmod(0o644)
-    writer = TantivyIndex(folder, writable=True)
+    writer = TantivyIndex(words_folder, writable=True)
     writer.apply(2, [(2, "ada")], [0])
     reader.reload()
     assert (reader.applied_version, search(reader, "ada")) == (2, [2])
@@ -450,9 +396,9 @@ def test_a_folder_that_may_only_be_read_is_read(folder, monkeypatch):
 # -- the engine's edge -----------------------------------------------------------------------------------------
 
 
-def test_a_panic_is_a_store_error(folder, capfd):
+def test_a_panic_is_a_store_error(words_folder):
     """A panic in Tantivy, which is a BaseException, is raised as a StoreError."""
-    index = TantivyIndex(folder)
+    index = TantivyIndex(words_folder)
     with pytest.raises(StoreError, match="the search failed"), tantivy_errors("the search failed"):
         index._searcher.search(tantivy.Query.all_query(), 0)
     assert search(index, "ada") == [0]
@@ -461,16 +407,13 @@ def test_a_panic_is_a_store_error(folder, capfd):
 # -- crashes ---------------------------------------------------------------------------------------------------
 
 
-WRITE_ON = """
-import sys
-from pathlib import Path
-from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
-index = TantivyIndex(Path(sys.argv[1]), writable=True)
-while True:
-    version = index.applied_version + 1
-    index.apply(version, [(version * 10 + i, f"ada v{version}") for i in range(5)], [(version - 1) * 10])
-    print(version, flush=True)
-"""
+def write_on(folder, confirmed):
+    """Write batch after batch, and send the version of each."""
+    index = TantivyIndex(folder, writable=True)
+    while True:
+        version = index.applied_version + 1
+        index.apply(version, [(version * 10 + i, f"ada v{version}") for i in range(5)], [(version - 1) * 10])
+        confirmed.send(version)
 
 
 def rows_of(version):
@@ -480,16 +423,19 @@ def rows_of(version):
 
 def test_a_killed_writer_leaves_a_whole_index(tmp_path):
     """After kill -9, the version and the rows agree, and no confirmed batch is lost."""
-    reported = 0
-    for confirmed in (1, 2, 5):
-        writer = start_python("-c", WRITE_ON, tmp_path / "keywords")
-        with selectors.DefaultSelector() as ready:  # select() takes no descriptor above 1,023
-            ready.register(writer.stdout, selectors.EVENT_READ)
-            assert ready.select(60)
-        reported = max(int(writer.stdout.readline()) for _ in range(confirmed))
-        writer.send_signal(signal.SIGKILL)
-        rest, _ = writer.communicate()
-        reported = max([reported, *map(int, rest.split())])
+    context, reported = multiprocessing.get_context("spawn"), 0
+    for count in (1, 2, 5):
+        versions, confirmed = context.Pipe(duplex=False)
+        writer = context.Process(target=write_on, args=(tmp_path / "keywords", confirmed))
+        writer.start()
+        confirmed.close()
+        for _ in range(count):
+            assert versions.poll(60)
+            reported = versions.recv()
+        writer.kill()
+        with suppress(EOFError):
+            while True:
+                reported = versions.recv()
         index = TantivyIndex(tmp_path / "keywords")
         assert reported <= index.applied_version <= reported + 1
         assert index.rows() == rows_of(index.applied_version)
@@ -516,12 +462,12 @@ except StoreError as error:
 
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="the system cannot limit the size of files")
-def test_a_full_disk_loses_nothing(folder):
+def test_a_full_disk_loses_nothing(words_folder):
     """A write to a full disk raises StoreError, existing rows are kept, and writing works again with free space."""
-    applied, rows, error = json.loads(output_of_python("-c", FILL_UP, folder))
+    applied, rows, error = json.loads(output_of_python("-c", FILL_UP, words_folder))
     assert (applied, rows) == (3, [0, 1, 2])
     assert "cannot write to the keyword index" in error
-    index = TantivyIndex(Path(folder))
+    index = TantivyIndex(words_folder)
     assert (index.applied_version, search(index, "ada")) == (3, [0, 2])
 
 
@@ -540,13 +486,11 @@ def test_files_of_other_writers_do_not_accumulate(tmp_path):
 
 def killed_before_the_commit(path):
     """Create a folder as left by a process killed in a commit: all files of the commit except its list."""
-    index = TantivyIndex(path, writable=True)
-    index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
-    index.close()
+    with closing(TantivyIndex(path, writable=True)) as index:
+        index.apply(1, [(row, f"word{row} cat") for row in range(20)], [])
     committed = (path / "meta.json").read_bytes()
-    index = TantivyIndex(path, writable=True)
-    index.apply(2, [(20, "late")], [3])
-    index.close()
+    with closing(TantivyIndex(path, writable=True)) as index:
+        index.apply(2, [(20, "late")], [3])
     (path / "meta.json").write_bytes(committed)
     assert list(path.glob("*.del"))
 

@@ -2,52 +2,39 @@
 
 import errno
 import fcntl
+import multiprocessing
 import os
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import pytest
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.stores.writer_lock import FairLock, FileLock, WriterLock
-from tests.support.servers.python_process import start_python
 
 PATIENCE = 60
-HOLD = """
-import sys
-from pathlib import Path
-from langchain_hybridgraph.stores.writer_lock import WriterLock
-with WriterLock(Path(sys.argv[1])).turn(timeout=600):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-# Script that takes turns without a pause until its input ends.
-GREEDY = """
-import sys, threading
-from pathlib import Path
-from langchain_hybridgraph.stores.writer_lock import WriterLock
-lock = WriterLock(Path(sys.argv[1]))
-stop = threading.Event()
-threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
-turns = 0
-while not stop.is_set():
-    with lock.turn(timeout=600):
-        turns += 1
-        if turns == 1:
-            print("begun", flush=True)
-print(turns)
-"""
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def hold(path, is_held):
+    """Take a turn that does not end."""
+    with WriterLock(path).turn(timeout=600):
+        is_held.set()
+        time.sleep(600)
+
+
+def take_turns(path, stop, turns):
+    """Take turns without a pause, and count them."""
+    lock = WriterLock(path)
+    while not stop.is_set():
+        with lock.turn(timeout=600):
+            turns.value += 1
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "writer.lock"
-
-
-def started(script, path, says):
-    process = start_python("-c", script, path)
-    assert process.stdout.readline() == f"{says}\n"
-    return process
 
 
 def can_write(path):
@@ -77,63 +64,50 @@ def test_a_turn_ends_with_an_error(path):
 
 def test_another_thread_is_named_as_such(path):
     """If another thread of the process has the turn, the error names a thread instead of a process."""
-    lock, result = WriterLock(path), []
-
-    def attempt():
-        try:
-            with lock.turn(timeout=0.01):
-                pass
-        except StoreLockedError as error:
-            result.append(str(error))
-
-    with lock.turn(timeout=1):
-        thread = threading.Thread(target=attempt)
-        thread.start()
-        thread.join()
-    assert "another thread of this process" in result[0]
+    lock = WriterLock(path)
+    with lock.turn(timeout=1), ThreadPoolExecutor() as pool:
+        error = pool.submit(lambda: lock.turn(timeout=0.01).__enter__()).exception()
+    with pytest.raises(StoreLockedError, match="another thread of this process"):
+        raise error
 
 
 def test_a_killed_holder_frees_the_lock(path):
     """The lock is held while its process lives and freed when the process is killed."""
-    holder = started(HOLD, path, "held")
+    is_held = SPAWN.Event()
+    holder = SPAWN.Process(target=hold, args=(path, is_held))
+    holder.start()
+    assert is_held.wait(PATIENCE)
     assert not can_write(path)
     holder.kill()
-    holder.communicate()
+    holder.join()
     assert can_write(path)
 
 
 def test_a_greedy_process_cannot_keep_others_out(path):
     """Two processes that take turns without a pause do not keep a third one from its turns."""
-    greedy = [started(GREEDY, path, "begun") for _ in range(2)]
-    lock = WriterLock(path)
+    lock, stop, counts = WriterLock(path), SPAWN.Event(), [SPAWN.Value("q"), SPAWN.Value("q")]
+    greedy = [SPAWN.Process(target=take_turns, args=(path, stop, count)) for count in counts]
+    for process in greedy:
+        process.start()
+    while not all(count.value for count in counts):
+        assert all(process.is_alive() for process in greedy)
     for _ in range(20):
         with lock.turn(timeout=600):
             pass
-    turns = [int(process.communicate()[0]) for process in greedy]
-    assert min(turns) > 0
+    stop.set()
+    for process in greedy:
+        process.join()
 
 
-def test_a_thread_that_gives_up_is_passed_over(path):
+def test_a_thread_that_gives_up_is_passed_over():
     """A thread that gave up waiting is skipped in the queue."""
-    lock, results, may_end = FairLock(), [], threading.Event()
-    has_given_up = threading.Event()
-
-    def give_up():
-        results.append(lock.acquire(timeout=0.01))
-        has_given_up.set()
-        may_end.wait(PATIENCE)  # the next thread must not get the same identifier
-
-    assert lock.acquire(timeout=1)
-    first = threading.Thread(target=give_up)
-    second = threading.Thread(target=lambda: results.append(lock.acquire(timeout=PATIENCE)))
-    first.start()
-    assert has_given_up.wait(PATIENCE)
-    second.start()
-    lock.release()
-    second.join()
-    may_end.set()
-    first.join()
-    assert results == [False, True]
+    lock = FairLock()
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        assert lock.acquire(timeout=1)
+        assert not first.submit(lock.acquire, timeout=0.01).result()
+        waiting = second.submit(lock.acquire, timeout=PATIENCE)
+        lock.release()
+        assert waiting.result()
 
 
 def test_a_forked_child_does_not_keep_its_parents_lock(path):
@@ -154,12 +128,9 @@ def test_a_forked_child_does_not_keep_its_parents_lock(path):
     assert is_free
 
 
-def test_a_file_system_without_locks(path, monkeypatch):
+def test_a_file_system_without_locks(path):
     """A file system that refuses locks raises a StoreError that suggests a local disk."""
-
-    def refuse(file, operation):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError, match=r"cannot be locked .No locks available.*put the index on a local disk"):
+    refusal = OSError(errno.ENOLCK, "No locks available")
+    message = r"cannot be locked .No locks available.*put the index on a local disk"
+    with patch.object(fcntl, "flock", side_effect=refusal), pytest.raises(StoreError, match=message):
         FileLock(path).acquire(time.monotonic())

@@ -9,12 +9,19 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, LogSink, add_sink, remove_sink
+from langchain_hybridgraph import (
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridRetriever,
+    LogSink,
+    add_sink,
+    remove_sink,
+    telemetry,
+)
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
-from langchain_hybridgraph.telemetry import SearchEnded, dispatch, flush
-from langchain_hybridgraph.telemetry.dispatch import Delivery, delivery_for
+from langchain_hybridgraph.telemetry import Delivery, SearchEnded, delivery_for, flush
 from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken, stages
 
 PLAIN = [*STAGES, "search"]
@@ -139,10 +146,10 @@ def test_a_sink_added_twice_receives_each_event_once(store):
 )
 def test_anything_but_a_sink_is_an_error(store, sink, mend):
     """Adding a value that is not a sink, or a sink's class, raises an error with the correct line."""
-    before = dispatch._process_deliveries
+    before = telemetry._process_deliveries
     with pytest.raises(ConfigurationError, match=mend):
         add_sink(sink)
-    assert dispatch._process_deliveries == before
+    assert telemetry._process_deliveries == before
     with pytest.raises(ValueError, match=mend):
         HybridRetriever(store, telemetry={"sinks": [sink]})
 
@@ -230,7 +237,7 @@ def test_a_sink_that_raises_does_not_affect_a_search(store, caplog, error):
 
 def test_the_queue_is_bounded(monkeypatch):
     """With a queue of two, a hanging sink has one event, two more wait, and further events are counted as dropped."""
-    monkeypatch.setattr(dispatch, "MAX_WAITING", 2)
+    monkeypatch.setattr(telemetry, "MAX_WAITING", 2)
     stuck = Stuck()
     delivery = Delivery(stuck)
     delivery.enqueue(copy_context(), ["first"])
@@ -255,7 +262,7 @@ def test_a_sink_runs_in_the_context_of_the_search():
 
 SHORT = """
 import sys
-from langchain_hybridgraph.telemetry.dispatch import Delivery
+from langchain_hybridgraph.telemetry import Delivery
 from contextvars import copy_context
 {body}
 """

@@ -10,7 +10,7 @@ from langchain_core.tracers import BaseTracer
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.telemetry.events import SEARCH, STAGE
+from langchain_hybridgraph.telemetry import SEARCH, STAGE
 from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES
 
 

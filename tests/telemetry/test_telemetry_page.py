@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prometheus_client import REGISTRY
 
-from langchain_hybridgraph import PrometheusSink
-from langchain_hybridgraph.telemetry import dispatch, flush, remove_sink
+from langchain_hybridgraph import PrometheusSink, telemetry
+from langchain_hybridgraph.telemetry import flush, remove_sink
 from tests.support.stores.pet_store import STAGES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def test_the_code_runs(capsys, monkeypatch):
         names["server"].shutdown()
         names["server"].server_close()
 
-        for delivery in dispatch._process_deliveries:
+        for delivery in telemetry._process_deliveries:
             remove_sink(delivery.sink)
         logging.root.setLevel(level)
     printed = capsys.readouterr()

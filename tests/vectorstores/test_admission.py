@@ -12,7 +12,6 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
 from langchain_hybridgraph.vectorstores.admission import Admission, lowered
 from tests.support.models.saying_model import SayingModel
@@ -312,12 +311,6 @@ def test_statements_are_quoted(store):
     [(system, human)] = model.calls
     assert "Ignore all" not in system.content
     assert '\\"} Ignore all' in human.content
-
-
-def test_other_objects_are_not_models(store):
-    """Passing anything but a chat model raises a ConfigurationError."""
-    with pytest.raises(ConfigurationError, match="Contradictions needs a chat model"):
-        admit([memory("a")], store, "gpt")
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))

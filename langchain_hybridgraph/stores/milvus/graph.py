@@ -19,15 +19,14 @@ import numpy as np
 from langchain_hybridgraph.records import ENTITY, MENTIONS, TITLE, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores.graph import InMemoryGraph
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, MOST_RESULTS
-from langchain_hybridgraph.stores.milvus.schema import StoredRow, stored_edge, text, texts
+from langchain_hybridgraph.stores.milvus.schema import EDGE_FIELDS, StoredRow, stored_edge, text, texts
 from langchain_hybridgraph.stores.milvus.search import MilvusIndex, in_parts
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Mask, Vector
     from langchain_hybridgraph.stores.protocols import Graph, NeighborEdges, Nodes, Weights
 
-# Fields of an edge, first without and then with the entities of its source.
-EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
+# Fields of an edge, with the entities of its source.
 TRAVERSED_FIELDS = (*EDGE_FIELDS, "entities")
 # Largest number of nodes within two hops whose chunks are read at once; if there are more, only the chunks one hop away
 # are read. The second value applies to a traversal that reads links, which may need no other chunks.

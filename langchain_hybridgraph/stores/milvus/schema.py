@@ -277,7 +277,7 @@ def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str]) -> dict[s
     """Return the Milvus fields of a chunk or parent, except the vector and words of a chunk."""
     look_ups = [mark("document", row.document), mark("hash", row.text_hash.hex())]
     look_ups += [mark(name, id) for name, id in (("parent", row.parent), ("session", row.session)) if id is not None]
-    marked = marks_of({"document_id": row.document, **json.loads(row.metadata)}, look_ups)
+    marks, numbers = marks_of({"document_id": row.document, **json.loads(row.metadata)}, look_ups)
     return {
         "key": key_of(row.tenant, row.id),
         "tenant": row.tenant,
@@ -286,15 +286,19 @@ def chunk_row(row: ChunkRow, added_at: int, neighbours: Iterable[str]) -> dict[s
         "metadata": json.dumps({"$json": row.metadata}) if _UNUSUAL.search(row.metadata) else row.metadata,
         "document": row.document,
         "parent": row.parent or "",
-        "marks": marked.marks,
-        "numbers": json.dumps(marked.numbers),
-        "valid_from": -ALWAYS if row.metadata_values.valid_from is None else row.metadata_values.valid_from,
-        "valid_until": ALWAYS if row.metadata_values.valid_until is None else row.metadata_values.valid_until,
+        "marks": marks,
+        "numbers": json.dumps(numbers),
+        **_period(row.metadata_values),
         "added_at": added_at,
         "text_hash": row.text_hash.hex(),
         "content_hash": row.content_hash.hex(),
         "neighbours": neighbours_field(neighbours),
     }
+
+
+def _period(valid: ParsedMetadata | Edge) -> dict[str, float]:
+    begin, end = valid.valid_from, valid.valid_until
+    return {"valid_from": -ALWAYS if begin is None else begin, "valid_until": ALWAYS if end is None else end}
 
 
 def neighbours_field(ids: Iterable[str]) -> str:
@@ -325,6 +329,8 @@ def stored_row(entity: Mapping[str, Any]) -> StoredRow:
 
 # -- edges ---------------------------------------------------------------------------------------------------
 
+EDGE_FIELDS = ("source", "target", "relation", "weight", "description", "valid_from", "valid_until")
+
 
 def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
     """Return the Milvus rows of edges, with the entities that a chunk mentions, if not more than ``MOST_ENTITIES``."""
@@ -335,17 +341,12 @@ def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
     fields = {id: neighbours_field(each) for id, each in entities.items() if len(each) <= MOST_ENTITIES}
     return [
         {
+            **{name: getattr(edge, name) for name in EDGE_FIELDS},
+            **_period(edge),
             "key": key_of(tenant, edge.source, edge.target, edge.relation),
             "tenant": tenant,
             "source_key": key_of(tenant, edge.source),
             "target_key": key_of(tenant, edge.target),
-            "source": edge.source,
-            "target": edge.target,
-            "relation": edge.relation,
-            "weight": edge.weight,
-            "description": edge.description,
-            "valid_from": -ALWAYS if edge.valid_from is None else edge.valid_from,
-            "valid_until": ALWAYS if edge.valid_until is None else edge.valid_until,
             "entities": fields.get(edge.source, "[]") if edge.relation == MENTIONS else "[]",
             "unused": UNUSED,
         }
@@ -355,16 +356,8 @@ def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
 
 def stored_edge(entity: Mapping[str, Any]) -> Edge:
     """Convert an entity returned by Milvus to an edge."""
-    begins, ends = entity["valid_from"], entity["valid_until"]
-    return Edge(
-        entity["source"],
-        entity["target"],
-        entity["relation"],
-        min(1.0, entity["weight"]),
-        entity["description"],
-        None if begins <= -ALWAYS else begins,
-        None if ends >= ALWAYS else ends,
-    )
+    values = {name: entity[name] for name in EDGE_FIELDS} | {"weight": min(1.0, entity["weight"])}
+    return Edge(**values | {name: None for name in ("valid_from", "valid_until") if abs(values[name]) >= ALWAYS})
 
 
 # Filters.
@@ -377,19 +370,12 @@ _INEXACT = 2.0**53
 _LARGEST = 1.7976931348623157e308
 
 
-class RowMarks(NamedTuple):
-    """The marks of a row, and the numbers needed for comparisons such as ``$gt``.
+def marks_of(metadata: Mapping[str, Any], others: Iterable[str]) -> tuple[list[str], dict[str, float]]:
+    """Return the marks of a chunk's metadata, and the numbers needed for comparisons such as ``$gt``.
 
-    ``numbers`` contains each number and time as a float, and 0 for each string that is not a time. Its keys are marks
-    of the metadata key and the kind of value.
+    ``UNMARKED`` replaces more than ``MOST_ELEMENTS`` marks. The numbers are each number and time as a float, and 0 for
+    each string that is not a time, by marks of the metadata key and the kind of value.
     """
-
-    marks: list[str]
-    numbers: dict[str, float]
-
-
-def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMarks:
-    """Return the marks and numbers of a chunk's metadata; ``UNMARKED`` replaces more than ``MOST_ELEMENTS`` marks."""
     marks, numbers = dict.fromkeys(others), dict[str, float]()
     for path, value in _values(metadata, ()):
         key = operators.join_key(path)
@@ -403,7 +389,7 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str] = ()) -> RowMark
         if number is not None:
             marks[mark(kind, key)] = None
             numbers[mark(kind, key)] = number
-    return RowMarks(list(marks) if len(marks) <= MOST_ELEMENTS else [UNMARKED], numbers)
+    return list(marks) if len(marks) <= MOST_ELEMENTS else [UNMARKED], numbers
 
 
 @lru_cache(maxsize=1 << 16)

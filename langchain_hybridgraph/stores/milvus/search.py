@@ -35,7 +35,6 @@ from langchain_hybridgraph.stores.milvus.connection import (
     ServerCall,
     client_library,
 )
-from langchain_hybridgraph.stores.milvus.schema import expression, text, texts
 from langchain_hybridgraph.stores.protocols import HybridResult
 from langchain_hybridgraph.stores.vectors import background, unit
 from langchain_hybridgraph.text.analyzer import MOST_WORDS, Analyzer
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.stores.chunk_rows import ChunkRow
-    from langchain_hybridgraph.stores.milvus.schema import Collections, CollectionSettings
 
 Consistency = Literal["Strong", "Session", "Bounded", "Eventually"]
 
@@ -117,8 +115,8 @@ class MilvusIndex:
     """State shared by the parts of an open store. It can be pickled, without the caches."""
 
     connection: MilvusConnection
-    names: Collections
-    facts: CollectionSettings
+    names: schema.Collections
+    facts: schema.CollectionSettings
     embedding: Any
     tenant: str  # value of Milvus' partition key: the tenant's name, or "" if there is no tenant
     consistency: Consistency
@@ -152,7 +150,7 @@ class MilvusIndex:
 
     def of_tenant(self, *conditions: str) -> str:
         """Return an expression that selects the tenant's rows for which all conditions are true."""
-        return " and ".join((f"tenant == {text(self.tenant)}", *conditions))
+        return " and ".join((f"tenant == {schema.text(self.tenant)}", *conditions))
 
     def in_scope(self, scope: Scope, *conditions: str) -> str:
         """Return an expression that selects all rows in a scope, and possibly other rows."""
@@ -164,7 +162,7 @@ class MilvusIndex:
         if scope.known_at is not None:
             condition_list.append(f"added_at <= {int(scope.known_at * 1e9)}")
         if scope.filter is not None:
-            condition_list.append(expression(scope.filter))
+            condition_list.append(schema.expression(scope.filter))
         return self.of_tenant(*condition_list)
 
     def check_scope(self, scope: Scope) -> None:
@@ -193,13 +191,13 @@ class MilvusIndex:
         """Yield the rows with these keys, of any tenant; keys differ between tenants."""
         for part in in_parts(keys):
             # With a condition on the tenant, milvus-lite would evaluate all rows instead of looking the keys up.
-            yield from self.read(collection, f"key in {texts(part)}", fields, len(part))
+            yield from self.read(collection, f"key in {schema.texts(part)}", fields, len(part))
 
     def read_all(self, collection: str, filter: str, fields: Sequence[str]) -> Iterator[Any]:
         """Yield all rows that match an expression, in the order of their keys; they are read page by page."""
         last = ""
         while True:
-            after = f"{filter} and key > {text(last)}" if last else filter
+            after = f"{filter} and key > {schema.text(last)}" if last else filter
             page = sorted(self.read(collection, after, ["key", *fields]), key=lambda row: str(row["key"]))
             yield from page
             if len(page) < MOST_RESULTS:

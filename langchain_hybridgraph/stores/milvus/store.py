@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -29,27 +29,11 @@ from langchain_hybridgraph.records import (
     checked_edges,
     heaviest_edges,
 )
-from langchain_hybridgraph.stores.chunk_rows import CHUNK, ChunkRow, catalog_rows, text_hash
+from langchain_hybridgraph.stores.chunk_rows import CHUNK, PARENT, ChunkRow, catalog_rows, text_hash
 from langchain_hybridgraph.stores.generations import NoEmbedding
-from langchain_hybridgraph.stores.milvus import search
+from langchain_hybridgraph.stores.milvus import schema, search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
-from langchain_hybridgraph.stores.milvus.graph import EDGE_FIELDS, FetchedGraph
-from langchain_hybridgraph.stores.milvus.schema import (
-    COLLECTION,
-    UNUSED,
-    Collections,
-    CollectionSettings,
-    check_row,
-    chunk_row,
-    edge_rows,
-    has_any,
-    mark,
-    neighbours_field,
-    open_collections,
-    stored_edge,
-    stored_facts,
-    texts,
-)
+from langchain_hybridgraph.stores.milvus.graph import FetchedGraph
 from langchain_hybridgraph.stores.milvus.search import Consistency, MilvusIndex, in_parts, words_of
 from langchain_hybridgraph.stores.protocols import Graph, HybridResult
 from langchain_hybridgraph.stores.tree import Tree, tree_of_chunks
@@ -104,7 +88,7 @@ class MilvusChunkStore:
         token: str = "",
         database: str = "",
         tenant: str | None = None,
-        collection: str = COLLECTION,
+        collection: str = schema.COLLECTION,
         language: str | None = None,
         consistency: Consistency = "Session",
         timeout: float = TIMEOUT,
@@ -119,10 +103,11 @@ class MilvusChunkStore:
         model, name = self._named_model(embedding, language or "english")
         client_library()
         connection = MilvusConnection(Address.parse(uri, token, database), timeout)
-        names = Collections.of(collection)
+        names = schema.Collections.of(collection)
         dimension = model.dimension if isinstance(model, NoEmbedding) else len(model.embed_query("dimension"))
-        requested = CollectionSettings(name, dimension, Analyzer(language or "english").language, tenant is not None)
-        facts = open_collections(connection, names, requested, language_given=language is not None)
+        language_name = Analyzer(language or "english").language
+        requested = schema.CollectionSettings(name, dimension, language_name, tenant is not None)
+        facts = schema.open_collections(connection, names, requested, language_given=language is not None)
         self._index = index = MilvusIndex(connection, names, facts, model, tenant or "", consistency)
         self._noted: dict[str, list[str]] = {}  # neighbours that :meth:`flush` writes
         self.tenant = tenant
@@ -134,12 +119,14 @@ class MilvusChunkStore:
         return embedding, embedding.name
 
     @classmethod
-    def settings_of(cls, uri: str, *, token: str = "", collection: str = COLLECTION) -> CollectionSettings | None:
+    def settings_of(
+        cls, uri: str, *, token: str = "", collection: str = schema.COLLECTION
+    ) -> schema.CollectionSettings | None:
         """Return the settings with which a store was created, or None without a store. Raises as the constructor."""
         client_library()
         connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
         try:
-            return stored_facts(connection, Collections.of(collection))
+            return schema.stored_facts(connection, schema.Collections.of(collection))
         finally:
             connection.close()
 
@@ -194,7 +181,7 @@ class MilvusChunkStore:
         chunks: dict[str, set[str]] = {id: set() for id in document_ids}
         by_reference = {reference(id): id for id in chunks}
         for part in in_parts(list(by_reference)):
-            filter = self._index.of_tenant(has_any([mark("document", name) for name in part]))
+            filter = self._index.of_tenant(schema.has_any([schema.mark("document", name) for name in part]))
             for collection in (self._index.names.chunks, self._index.names.parents):
                 for row in self._index.read_all(collection, filter, ["id", "document"]):
                     chunks[by_reference[row["document"]]].add(row["id"])
@@ -209,8 +196,8 @@ class MilvusChunkStore:
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks with these texts and sources (see ``stores.protocols.FindsContents``)."""
         id_of = {}
-        for part in in_parts([mark("hash", text_hash(text).hex()) for text, _ in contents]):
-            for row in self._index.all_rows(self._index.of_tenant(has_any(part))):
+        for part in in_parts([schema.mark("hash", text_hash(text).hex()) for text, _ in contents]):
+            for row in self._index.all_rows(self._index.of_tenant(schema.has_any(part))):
                 id_of[row.chunk.text, str(row.chunk.metadata.get("source", ""))] = row.chunk.id
         return {content: id_of[content] for content in contents if content in id_of}
 
@@ -316,8 +303,9 @@ class MilvusChunkStore:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
         side, results = ("target_key" if backwards else "source_key"), list[Edge]()
         for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
-            filter = self._index.of_tenant(f"{side} in {texts(keys)}")
-            results += map(stored_edge, self._index.read_all(self._index.names.edges, filter, EDGE_FIELDS))
+            filter = self._index.of_tenant(f"{side} in {schema.texts(keys)}")
+            rows = self._index.read_all(self._index.names.edges, filter, schema.EDGE_FIELDS)
+            results += map(schema.stored_edge, rows)
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
     # -- writing ----------------------------------------------------------------------------------------------
@@ -344,23 +332,20 @@ class MilvusChunkStore:
         edges = checked_edges(edges)
         rows = catalog_rows(chunks, parents, index.tenant)
         for row in rows:
-            check_row(row)
+            schema.check_row(row)
         counts = {"added": 0, "updated": 0, "unchanged": 0, "embedded": 0}
-        for collection, is_chunk in ((index.names.parents, False), (index.names.chunks, True)):
-            of_kind = {row.id: row for row in rows if (row.kind == CHUNK) is is_chunk}
+        for collection, kind in ((index.names.parents, PARENT), (index.names.chunks, CHUNK)):
+            of_kind = {row.id: row for row in rows if row.kind == kind}
             keys = [index.key(id) for id in of_kind]
             stored = {row["id"]: row for row in index.read_keys(collection, keys, STORED_FIELDS)}
-            changed = [
-                row
-                for id, row in of_kind.items()
-                if id not in stored or stored[id]["content_hash"] != row.content_hash.hex()
-            ]
+            hashes = {id: row["content_hash"] for id, row in stored.items()}
+            changed = [row for id, row in of_kind.items() if hashes.get(id) != row.content_hash.hex()]
             updated = [row for row in changed if row.id in stored]
             counts["added"] += len(changed) - len(updated)
             counts["updated"] += len(updated)
             counts["unchanged"] += len(of_kind) - len(changed)
             units: dict[str, Vector] = {}
-            if is_chunk:
+            if kind == CHUNK:
                 same_text = [row.id for row in updated if stored[row.id]["text_hash"] == row.text_hash.hex()]
                 same_rows = index.rows(collection, same_text, with_vectors=True)
                 units = {id: row.vector for id, row in same_rows.items() if row.vector is not None} | own_vectors
@@ -393,21 +378,21 @@ class MilvusChunkStore:
         index, names = self._index, self._index.names
         removed, parents = 0, set()
         for keys in in_parts([index.key(id) for id in dict.fromkeys(ids)]):
-            self._delete(names.edges, f"(source_key in {texts(keys)} or target_key in {texts(keys)})")
+            self._delete(names.edges, f"(source_key in {schema.texts(keys)} or target_key in {schema.texts(keys)})")
             for collection in (names.chunks, names.parents):
                 stored = list(index.read_keys(collection, keys, ["parent"]))
                 parents |= {row["parent"] for row in stored if row["parent"]}
                 removed += len(stored)
                 if stored:
-                    self._delete(collection, f"key in {texts(row['key'] for row in stored)}")
+                    self._delete(collection, f"key in {schema.texts(row['key'] for row in stored)}")
             index.note_write(keys)
         childless = []
         for parent in sorted(parents - set(ids)):
-            child = has_any([mark("parent", reference(parent))])
+            child = schema.has_any([schema.mark("parent", reference(parent))])
             if not index.read(names.chunks, index.of_tenant(child), ["key"], 1):
                 childless.append(index.key(parent))
         for keys in in_parts(childless):
-            self._delete(names.parents, f"key in {texts(keys)}")
+            self._delete(names.parents, f"key in {schema.texts(keys)}")
         return removed
 
     def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
@@ -417,12 +402,12 @@ class MilvusChunkStore:
         """
         index, collection = self._index, self._index.names.edges
         edges = list(heaviest_edges(checked_edges(edges)).values())
-        new = {row["key"]: row for row in edge_rows(edges, index.tenant)}
+        new = {row["key"]: row for row in schema.edge_rows(edges, index.tenant)}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
-            condition = f"source_key in {texts(keys)} and relation in {texts(relations)}"
+            condition = f"source_key in {schema.texts(keys)} and relation in {schema.texts(relations)}"
             stored = index.read_all(collection, index.of_tenant(condition), ["key"])
             for part in in_parts([row["key"] for row in stored if row["key"] not in new]):
-                self._delete(collection, f"key in {texts(part)}")
+                self._delete(collection, f"key in {schema.texts(part)}")
         self._write(collection, new.values())
         self._note_neighbours(edges)
         return len(new)
@@ -434,11 +419,11 @@ class MilvusChunkStore:
     ) -> Iterator[dict[str, Any]]:
         now = time.time_ns()
         for n, row in enumerate(rows):
-            fields = chunk_row(row, now + n, neighbours.get(row.id, ()))
+            fields = schema.chunk_row(row, now + n, neighbours.get(row.id, ()))
             if row.kind == CHUNK:
                 yield fields | {"vector": vectors[row.id], "words": words_of(self._index.analyzer, row)}
             else:
-                yield fields | {"unused": UNUSED}
+                yield fields | {"unused": schema.UNUSED}
 
     def _embedded(self, rows: Sequence[ChunkRow]) -> dict[str, Vector]:
         if not rows:
@@ -451,7 +436,7 @@ class MilvusChunkStore:
     def _add_edges(self, edges: Sequence[Edge]) -> None:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
-        rows = {row["key"]: row for row in edge_rows(heaviest_edges(edges).values(), index.tenant)}
+        rows = {row["key"]: row for row in schema.edge_rows(heaviest_edges(edges).values(), index.tenant)}
         for row in index.read_keys(collection, list(rows), ["key", "weight"]):
             if row["weight"] >= rows[row["key"]]["weight"]:
                 del rows[row["key"]]
@@ -471,27 +456,21 @@ class MilvusChunkStore:
         for row in index.read_keys(collection, [index.key(id) for id in noted], ["key", "id", "neighbours"]):
             ids = dict.fromkeys([*row["neighbours"], *noted[row["id"]]])
             if len(ids) > len(row["neighbours"]):
-                changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": neighbours_field(ids)})
-        for start in range(0, len(changed), MOST_ROWS):
-            part = changed[start : start + MOST_ROWS]
-            with self._turn():
-                index.connection.call("upsert", collection_name=collection, data=part, partial_update=True)
-        index.recent.drop(row["key"] for row in changed)
+                changed.append({"key": row["key"], "tenant": index.tenant, "neighbours": schema.neighbours_field(ids)})
+        self._write(collection, changed, partial_update=True)
 
-    def _write(self, collection: str, rows: Iterable[dict[str, Any]]) -> None:
+    def _write(self, collection: str, rows: Iterable[dict[str, Any]], *, partial_update: bool = False) -> None:
         """Write rows in batches; each batch is prepared while the previous one is being written."""
-        running: Future[None] | None = None
-        with ThreadPoolExecutor(1) as sender:
-            for batch in _batches(rows):
-                if running is not None:
-                    running.result()
-                running = sender.submit(self._send, collection, batch)
-            if running is not None:
-                running.result()
+        sender = ThreadPoolExecutor(1)
+        try:
+            for call in [sender.submit(self._send, collection, batch, partial_update) for batch in _batches(rows)]:
+                call.result()
+        finally:
+            sender.shutdown(cancel_futures=True)
 
-    def _send(self, collection: str, batch: list[dict[str, Any]]) -> None:
+    def _send(self, collection: str, batch: list[dict[str, Any]], partial_update: bool) -> None:
         with self._turn():
-            self._index.connection.call("upsert", collection_name=collection, data=batch)
+            self._index.connection.call("upsert", collection_name=collection, data=batch, partial_update=partial_update)
         self._index.note_write([row["key"] for row in batch])
 
     def _delete(self, collection: str, condition: str) -> None:
@@ -536,7 +515,7 @@ class MilvusSessions:
 
     def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
         """Return the last ``n`` turns of a session in the call's scope, newest first."""
-        filter = self._index.in_scope(scope, has_any([mark("session", reference(session_id))]))
+        filter = self._index.in_scope(scope, schema.has_any([schema.mark("session", reference(session_id))]))
         turns = [row for row in self._index.all_rows(filter) if row.is_in(scope)]
         turns.sort(key=lambda row: (row.chunk.metadata.get("turn") or 0, row.added_at), reverse=True)
         return [row.chunk for row in turns[:n]]

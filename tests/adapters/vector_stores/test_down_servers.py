@@ -1,56 +1,23 @@
 """Vector stores whose server is down when the retriever is created."""
 
-import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from langchain_hybridgraph import HybridRetriever
+from tests.support.servers.server_process import ServerProcess
 from tests.support.stores.real_stores import QUESTION, TEXTS, Fixed, documents
 
 LATER = "Quokkas smile at visitors."
 CHROMA = Path(sys.executable).parent / "chroma"
 
 
-def free_port():
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return bound.getsockname()[1]
-
-
-class Server:
-    """``chroma run`` on one port and folder, which can be stopped and started again."""
-
-    def __init__(self, folder):
-        self.port, self._folder, self._process = free_port(), folder, None
-
-    def start(self):
-        command = [str(CHROMA), "run", "--path", str(self._folder), "--port", str(self.port), "--host", "127.0.0.1"]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            with socket.socket() as tried:
-                if tried.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.1)
-        raise TimeoutError("chroma run does not answer")
-
-    def stop(self):
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(timeout=20)
-            self._process = None
-
-
 @pytest.fixture
 def server(tmp_path):
-    running = Server(tmp_path)
-    running.start()
+    running = ServerProcess(CHROMA, "run", "--path", tmp_path, "--port", "{port}", "--host", "127.0.0.1")
     yield running
-    running.stop()
+    running.kill()
 
 
 @pytest.fixture
@@ -72,7 +39,7 @@ async def test_chroma_is_down_and_comes_back(server, chroma):
     """While the server is down keyword hits are returned, and once it is back its texts have the ids of the
     Documents.
     """
-    server.stop()
+    server.kill()
     retriever = HybridRetriever(chroma, documents())
     result = retriever.retrieve(QUESTION)
     assert (ids(result), result.degraded) == (["ada", "engine"], ("vector-failed",))
@@ -90,7 +57,7 @@ def test_chroma_goes_down_later(server, chroma):
     """If the server goes down after construction, the keyword index built from its texts still returns hits."""
     retriever = HybridRetriever(chroma)
     before = ids(retriever.invoke(QUESTION, keyword_weight=1.0))
-    server.stop()
+    server.kill()
     result = retriever.retrieve(QUESTION)
     assert ids(result) == before
     assert "vector-failed" in result.degraded

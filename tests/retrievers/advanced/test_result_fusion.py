@@ -1,6 +1,5 @@
 """Fusion of the results of two searches, or a choice between them."""
 
-import asyncio
 import math
 
 import pytest
@@ -15,7 +14,7 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, is_new_topic
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
-from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
+from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, ids, rewrite
 
 
 class ListRetriever(BaseRetriever):
@@ -124,15 +123,6 @@ def test_min_score_applies_to_fused_scores(hybrid):
     assert ids(retriever.retrieve_with_context("and its price?", HISTORY, k=6, min_score=least)) == ids(every)[:1]
     strict = AdvancedRetriever(hybrid.model_copy(update={"min_score": least}), expander=rewrite(), fuse_raw=True)
     assert ids(strict.retrieve_with_context("and its price?", HISTORY, k=6)) == ids(every)[:1]
-
-
-def test_sync_and_async_agree(hybrid):
-    """Sync and async methods return the same documents, over this package's retrievers and others."""
-    for retriever in (AdvancedRetriever(hybrid), AdvancedRetriever(Words())):
-        waited = asyncio.run(retriever.aretrieve_with_context("and its price?", HISTORY, k=3))
-        assert waited == retriever.retrieve_with_context("and its price?", HISTORY, k=3)
-        answer = asyncio.run(retriever.ainvoke({"input": "and its price?", "chat_history": HISTORY}, k=3))
-        assert ids(answer) == ids(waited)
 
 
 def result_of(*scores, unit=1.0):

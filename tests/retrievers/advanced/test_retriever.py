@@ -1,7 +1,6 @@
 """AdvancedRetriever over this package's retrievers and others, alone and in chains."""
 
 import asyncio
-import json
 import pickle
 import re
 import threading
@@ -9,20 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jsonschema
 import pytest
-from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
-from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
-from tests.support.models.saying_model import SayingModel
 from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
 
 
@@ -415,32 +411,6 @@ def test_as_a_tool(hybrid, store):
     assert ids(tool.invoke(call(query="salt", k=3, filter={"n": {"$lt": 5}})).artifact)[0] == "bread"
 
 
-def test_in_an_agent_of_two_threads(hybrid):
-    """In an agent, each call of the tool uses the conversation of its own LangGraph thread."""
-
-    class Agent(SayingModel):
-        def _generate(self, messages, **kwargs):
-            last = messages[-1]
-            message = AIMessage("", tool_calls=[call(query=last.content)])
-            self.answer = AIMessage(last.content.splitlines()[2]) if isinstance(last, ToolMessage) else message
-            return super()._generate(messages, **kwargs)
-
-    memory = InMemorySaver()
-    histories = {}
-    tool = AdvancedRetriever(hybrid, k=1, get_session_history=histories.get).as_tool(name="cars")
-    agent = create_agent(Agent(answer=None), [tool], checkpointer=memory)
-
-    def say(text, thread):
-        state = agent.invoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": thread}})
-        histories[thread] = state["messages"]
-        return state["messages"][-1].content
-
-    assert say("Which red car is built by Tesla?", "a") == TEXTS["roadster"]
-    assert say("Which trains carry coal?", "b") == TEXTS["train"]
-    assert say("how fast?", "a") == TEXTS["roadster"]
-    assert say("how slow?", "b") == TEXTS["train"]
-
-
 def test_from_documents_store_and_config(store, tmp_path):
     """from_documents, from_store and from_config make the inner retriever and pass each setting to the right one."""
     retriever = AdvancedRetriever.from_documents([Document("coal", id="a")], "lsa", k=3, fuse_raw=False)
@@ -455,26 +425,16 @@ def test_from_documents_store_and_config(store, tmp_path):
 
 @pytest.mark.parametrize("key", ["input", "query", "question", "messages"])
 @pytest.mark.parametrize("history_key", ["chat_history", "history"])
-@pytest.mark.parametrize(
-    "turn",
-    [
-        lambda role, text: f"{role}: {text}",
-        lambda role, text: [role, text],
-        lambda role, text: {"role": role, "content": text},
-    ],
-    ids=["text", "pair", "mapping"],
-)
-def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key, turn):
-    """Every input key and every form of a turn in the schema can be invoked and gives the same documents."""
+def test_inputs_allowed_by_the_schema_can_be_invoked(hybrid, key, history_key):
+    """Every input key in the schema can be invoked and gives the same documents."""
     retriever = AdvancedRetriever(hybrid)
     expected = ids(retriever.retrieve_with_context("How large?", HISTORY))
     assert expected[0] == "roadster"
-    history = [turn(*line.split(": ", 1)) for line in HISTORY]
-    input = json.loads(json.dumps({key: "How large?", history_key: history}))
+    input = {key: "How large?", history_key: HISTORY}
     jsonschema.validate(input, retriever.get_input_jsonschema())
     assert ids(retriever.invoke(input)) == expected
     assert ids(retriever.invoke(retriever.input_schema.model_validate(input).root)) == expected
-    messages = [*history, turn("user", "How large?")]
+    messages = [*HISTORY, "User: How large?"]
     for whole in (messages, {"messages": messages}):
         jsonschema.validate(whole, retriever.get_input_jsonschema())
         assert ids(retriever.invoke(retriever.input_schema.model_validate(whole).root)) == expected

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.runnables import RunnableLambda
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import (
     AppendHistory,
     ExpandedQuery,
@@ -201,13 +199,6 @@ def test_an_answer_that_is_not_a_question_is_an_error(answer):
 
 HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
 WHOLE = "What does the roadster cost?"
-TEXTS = {"roadster": "The roadster costs 200,000.", "van": "The van costs 9,000.", "trains": "Trains are slow."}
-
-
-@pytest.fixture(scope="module")
-def cars():
-    with HybridGraphStore.from_texts(list(TEXTS.values()), "lsa", ids=list(TEXTS)) as store:
-        yield HybridRetriever(store, k=1)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -241,13 +232,3 @@ async def test_an_expander_called_alone_raises(reply, error):
             rewrite("and its price?", turns(HISTORY))
         with pytest.raises(error):
             await rewrite.acall("and its price?", turns(HISTORY))
-
-
-async def test_in_a_retriever(cars):
-    """A retriever searches for the rewritten question in sync and async calls, also after status 429."""
-    with OpenAIServer([Reply("slow down", 429), WHOLE, WHOLE]) as server:
-        talk = AdvancedRetriever(cars, expander=LLMRewrite(server.chat_model(max_retries=1)))
-        awaited = await talk.aretrieve_with_context("and its price?", HISTORY)
-        for result in (awaited, talk.retrieve_with_context("and its price?", HISTORY)):
-            assert (result[0].id, result.plan["expanded_query"], result.degraded) == ("roadster", WHOLE, ())
-        assert len(server.requests) == 3

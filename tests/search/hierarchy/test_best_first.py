@@ -1,7 +1,6 @@
 """Best-first search of a tree: literal values, loops and thresholds."""
 
 import numpy as np
-import pytest
 
 from langchain_hybridgraph.execution.effects import drive
 from langchain_hybridgraph.search.tree import Descent, ScoredLevel
@@ -36,24 +35,6 @@ def descend_tree(below, own, *, judged=(), **settings):
     descent = Descent(**settings)
     drive(descent.run([(number["root"], "root")], worth([]), look))
     return descent, {names[each.node]: each.value for each in descent.nodes}, levels
-
-
-def test_the_search_ends_when_the_best_stay_the_same():
-    """The search ends once the best two nodes have not changed for three rounds, so E is never opened."""
-    descent, values, levels = descend_tree(TREE, OWN, k=2)
-    assert (descent.converged, descent.opened) == (True, 5)
-    assert levels == [list("ABCDE"), ["a1", "a2"], ["b1"], ["c1"], ["d1"]]
-    assert list(values)[:2] == ["a1", "A"]
-    assert values["a1"] == pytest.approx(0.85, abs=1e-6)
-    assert values["A"] == pytest.approx(0.80, abs=1e-6)
-
-
-def test_a_tree_with_a_loop_ends():
-    """In a tree with a loop, each directory is opened once."""
-    descent, values, _ = descend_tree(
-        {"root": "A", "A": "B", "B": ["A", "root"]}, {"A": 0.5, "B": 0.9, "root": 0.1}, k=9
-    )
-    assert (descent.opened, set(values)) == (3, {"A", "B", "root"})
 
 
 def test_the_threshold_is_strict():

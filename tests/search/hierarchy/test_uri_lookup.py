@@ -3,10 +3,9 @@
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import HybridGraphStore, ingest
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.search.hierarchy import target_nodes
 
@@ -39,17 +38,6 @@ def uris_of(tree, target):
 def test_forms(target, nodes):
     """A target can be any path that ingest accepts; a dot means the top, and a scheme everything under it."""
     assert uris_of(tree_of(*PAGES), target) == nodes
-
-
-def test_paths_that_ingest_accepts(tmp_path, monkeypatch):
-    """Files that were ingested from a path are found under the same path."""
-    (tmp_path / "docs" / "api").mkdir(parents=True)
-    (tmp_path / "docs" / "api" / "get.md").write_text("Gets.")
-    monkeypatch.chdir(tmp_path)
-    for path in ("docs", "./docs/", tmp_path / "docs", "docs/api", "../" + tmp_path.name + "/docs"):
-        store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
-        ingest(read_files(path), store)
-        assert target_nodes(store.scoped_tree(Scope()), str(path)), path
 
 
 def test_an_empty_tree():

@@ -2,20 +2,18 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk, directory_of, plain_uri
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.tree import DEEPEST
+from tests.support.stores.words import open_words
 
 
 def stored(*uris, path=None, **metadata):
-    store = HybridGraphStore(path, DeterministicFakeEmbedding(size=8))
+    store = open_words(path)
     store.upsert([chunk(uri, **metadata) for uri in uris])
     return store
 
@@ -34,25 +32,21 @@ def nested(store, scope=None):
     return below(tree.top())
 
 
-@pytest.mark.parametrize(
-    ("uri", "above"),
-    [
-        ("viking://resources/my docs/é.md", "viking://resources/my docs"),
-        ("file:///home/x", "file:///home"),
-        ("https://d.org/a#b", "https://d.org/a"),
-        ("a//b", "a"),
-        ("日本/東京", "日本"),
-        ("", ""),
-    ],
-)
-def test_the_directory_above_a_uri(uri, above):
-    """The directory above a uri is found for any scheme, path or fragment."""
-    assert directory_of(uri) == above
+def test_directories_of_uris():
+    """The directories above a uri are nodes, for any scheme, path or fragment."""
+    uris = "viking://my docs/é.md", "file:///home/x", "https://d.org/a#b", "a//b", "日本/東京"
+    assert nested(stored(*uris)) == {
+        "viking://my docs": {"viking://my docs/é.md": {}},
+        "file:///home": {"file:///home/x": {}},
+        "https://d.org": {"https://d.org/a": {"https://d.org/a#b": {}}},
+        "a": {"a//b": {}},
+        "日本": {"日本/東京": {}},
+    }
 
 
 def test_the_place_of_a_chunk_without_a_uri():
     """A chunk without a valid uri is placed by its url, its document id or its source."""
-    store = HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
+    store = open_words()
     store.upsert([
         Chunk("1", "a", {"url": "https://d.org/x"}),
         Chunk("2", "b", {"source": "s.md"}, "https://d.org/y#z"),
@@ -82,8 +76,7 @@ def test_a_filter_hides_directories():
 
 def test_a_readers_tree_is_up_to_date(tmp_path):
     """A reader's tree contains what a writer has added and deleted since it was opened."""
-    embedding = DeterministicFakeEmbedding(size=8)
-    with stored("a/x", path=tmp_path) as writer, HybridGraphStore(tmp_path, embedding, read_only=True) as reader:
+    with stored("a/x", path=tmp_path) as writer, open_words(tmp_path, read_only=True) as reader:
         assert set(nested(reader)) == {"a"}
         writer.upsert([chunk("b/y")])
         assert set(nested(reader)) == {"a", "b"}

@@ -3,7 +3,7 @@
 import json
 import math
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -86,33 +86,49 @@ def everything(store):
 
 def search_every_way(store, *, of=("good",)):
     """Search with every retriever and assert that none fails and that each finds the chunks ``of``."""
-    answers = {
-        "hybrid": HybridRetriever(store, k=50).retrieve("good neighbour", as_of=ALL_TIME),
-        "graph": GraphRetriever(store, k=50, graph={"traversal": {"type": "bfs", "max_hops": 2}}).retrieve(
-            "good neighbour", as_of=ALL_TIME
-        ),
-        "memory": MemoryRetriever(store, k=50).retrieve("good neighbour", session_id="chat", as_of=ALL_TIME),
-    }
-    for name, result in answers.items():
-        assert not [reason for reason in result.degraded if "failed" in reason], (name, result.degraded)
-        assert {document.metadata["chunk_id"] for document in result}.issuperset(of), name
+    bfs = {"traversal": {"type": "bfs", "max_hops": 2}}
+    retrievers = HybridRetriever(store, k=50), GraphRetriever(store, k=50, graph=bfs), MemoryRetriever(store, k=50)
+    results = [retriever.retrieve("good neighbour", as_of=ALL_TIME) for retriever in retrievers[:2]]
+    results.append(retrievers[2].retrieve("good neighbour", session_id="chat", as_of=ALL_TIME))
+    for result in results:
+        assert {document.metadata["chunk_id"] for document in result}.issuperset(of)
         result._repr_html_()
-    tree = HierarchicalRetriever(store, k=50)
-    result = tree.find("good neighbour", as_of=ALL_TIME)
-    assert result.total
-    assert not [reason for reason in result.degraded if "failed" in reason], result.degraded
+    results.append(HierarchicalRetriever(store, k=50).find("good neighbour", as_of=ALL_TIME))
+    assert results[-1].total
+    assert not [reason for result in results for reason in result.degraded if "failed" in reason]
     assert set(store.find(Scope(as_of=None))).issuperset(of)
     assert store.admin.check().problems == ()
     assert store.admin.stats()["chunks"] >= len(of)
     store.sessions.counts()
 
 
-def attempted(write):
-    """Return (result, None) of a write, or (None, error) if it was refused."""
+@contextmanager
+def good_store(**metadata):
+    """Open a store in memory with one chunk."""
+    with closing(HybridGraphStore(None, Words())) as store:
+        store.upsert([Chunk("good", "good neighbour", metadata)])
+        store.flush()
+        yield store
+
+
+def error_of(write):
     try:
-        return write(), None
+        write()
     except (TypeError, ValueError) as error:
-        return None, error
+        return error
+    return None
+
+
+def is_written(store, write, words=""):
+    """Return whether a write is accepted; if not, the error has these words, and the store is unchanged."""
+    before = everything(store)
+    error = error_of(write)
+    if error is not None:
+        assert words in str(error)
+        assert len(str(error)) < 1_000
+        assert everything(store) == before
+        search_every_way(store)
+    return error is None
 
 
 def filters_of(metadata):
@@ -134,27 +150,16 @@ def filters_of(metadata):
 @example({"valid_from": 10**400, "confidence": 10**400, "turn": -1, "session_id": "chat"})
 def test_metadata(metadata):
     """Accepted metadata comes back unchanged and no search fails; refused metadata leaves the store unchanged."""
-    with closing(HybridGraphStore(None, Words())) as store:
-        store.upsert([Chunk("good", "good neighbour", {"source": "a/good.md"})])
-        store.flush()
-        before = everything(store)
-        _, error = attempted(lambda: store.add_texts(["hostile good text"], [metadata], ids=["h"]))
-        if error is not None:
-            assert "metadata" in str(error)
-            assert len(str(error)) < 1_000
-            assert everything(store) == before
-            search_every_way(store)
+    with good_store(source="a/good.md") as store:
+        if not is_written(store, lambda: store.add_texts(["hostile good text"], [metadata], ids=["h"]), "metadata"):
             return
         search_every_way(store)
         (back,) = store.get_by_ids(["h"])
         assert repr(back.metadata) == repr(as_stored(metadata))
         for filter in filters_of(as_stored(metadata)):
-            search = partial(HybridRetriever(store, k=5).retrieve, "good", filter=filter, as_of=ALL_TIME)
-            result, error = attempted(search)
-            if error is not None:
-                assert isinstance(error, FilterError)
-                continue
-            assert not [reason for reason in result.degraded if "failed" in reason]
+            with suppress(FilterError):
+                result = HybridRetriever(store, k=5).retrieve("good", filter=filter, as_of=ALL_TIME)
+                assert not [reason for reason in result.degraded if "failed" in reason]
         assert store.delete(["h"])
         search_every_way(store)
 
@@ -169,21 +174,15 @@ NAMES = TEXT | st.sampled_from([None, 7, b"x", "x" * 10_000, "../..", "'; DROP T
 @example("a", "b", "r\ud800", "x\udfff", "y\ud800z\0")
 def test_ids_relations_and_texts(id, other, relation, description, text):
     """Ids and relations that cannot be stored are refused; all others can be read and traversed."""
-    with closing(HybridGraphStore(None, Words())) as store:
-        store.upsert([Chunk("good", "good neighbour", {"source": "a/good.md"})])
+    hostile = Chunk(id, f"good {text}", {"document_id": other, "parent_id": other, "labels": [relation, other]})
+
+    def write():
+        edges = [Edge("good", id, relation, description=description), Edge(id, other, relation)]
+        store.upsert([hostile], parents=[Chunk(other, text)], edges=edges)
         store.flush()
-        before = everything(store)
-        hostile = Chunk(id, f"good {text}", {"document_id": other, "parent_id": other, "labels": [relation, other]})
 
-        def write():
-            edges = [Edge("good", id, relation, description=description), Edge(id, other, relation)]
-            store.upsert([hostile], parents=[Chunk(other, text)], edges=edges)
-            store.flush()
-
-        _, error = attempted(write)
-        if error is not None:
-            assert everything(store) == before, error
-            search_every_way(store)
+    with good_store(source="a/good.md") as store:
+        if not is_written(store, write):
             return
         search_every_way(store, of={"good", id})
         assert [chunk.id for chunk in store.get([id])] == [id]
@@ -198,23 +197,14 @@ def test_ids_relations_and_texts(id, other, relation, description, text):
 @example("s", "", "", "")
 def test_sessions_and_sources(session, role, text, source):
     """A session with any accepted name returns its turns, and any source has a credibility."""
-    with closing(HybridGraphStore(None, Words())) as store:
-        store.upsert([Chunk("good", "good neighbour", {"source": source, "session_id": session})])
-        store.flush()
+    with good_store(source=source, session_id=session) as store:
         store.memory.feedback("good", "validate")
         assert store.memory.credibility(source) > 0.5
-        turns = store.sessions.turns(session, 5, Scope(as_of=None))
-        assert [turn.id for turn in turns] == ["good"]
-        before = everything(store)
-        ids, error = attempted(lambda: store.sessions.add(session, [(role, text)]))
-        if error is not None:
-            assert "session_id" in str(error)
-            assert everything(store) == before
-        else:
-            assert {turn.id for turn in store.sessions.turns(session, 5, Scope(as_of=None))} == {"good", *ids}
-            assert store.sessions.delete(session) == 1 + len(ids)
-            return
-        search_every_way(store)
+        assert [turn.id for turn in store.sessions.turns(session, 5, Scope(as_of=None))] == ["good"]
+        if is_written(store, lambda: store.sessions.add(session, [(role, text)]), "session_id"):
+            ids = {turn.id for turn in store.sessions.turns(session, 5, Scope(as_of=None))}
+            assert ids == {"good", *store.find(Scope(as_of=None))}
+            assert store.sessions.delete(session) == len(ids)
 
 
 @FUZZED
@@ -222,16 +212,16 @@ def test_sessions_and_sources(session, role, text, source):
 def test_tenants(tmp_path_factory, tenant, text):
     """A tenant's name is either refused at opening or works with every search, even after reopening."""
     folder = tmp_path_factory.mktemp("tenant") / "index"
-    store, error = attempted(lambda: HybridGraphStore(folder, Words(), tenant=tenant))
-    if error is not None:
+    open_store = partial(HybridGraphStore, folder, Words(), tenant=tenant)
+    if error := error_of(lambda: open_store().close()):
         assert "tenant" in str(error)
         assert not folder.exists()
         return
-    with closing(store):
+    with closing(open_store()) as store:
         store.add_texts([f"good neighbour {text}"], [{"source": "a", "n": math.nan}], ids=["good"])
         store.memory.set_mode("general")
         search_every_way(store)
-    with closing(HybridGraphStore(folder, Words(), tenant=tenant)) as again:
+    with closing(open_store()) as again:
         search_every_way(again)
 
 

@@ -1,8 +1,12 @@
 """Memory state in the embedded store: feedback, valid time, known time, retraction and sources."""
 
+import multiprocessing
+import os
+import signal
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
+from unittest.mock import DEFAULT, Mock, patch
 
 import pytest
 from hypothesis import given
@@ -11,32 +15,21 @@ from hypothesis import strategies as st
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ReadOnlyError, TenantError
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Query, Scope
+from langchain_hybridgraph.records import SUPERSEDES, Edge, EdgeFilter, MemoryState, Scope
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.protocols import HasSessions, implements
-from tests.support.servers.python_process import start_python
-from tests.support.stores.words import open_words
-
-
-class Clock:
-    """Clock for a store whose time is set by the test."""
-
-    def __init__(self, now):
-        self.now = now
-
-    def __call__(self):
-        return self.now
+from tests.support.stores.words import chunk, everywhere, ids_by_word, open_words
 
 
 def opened(path, tenant=None, now=1_000.0, **options):
     store = open_words(path, tenant=tenant, **options)
-    store.clock = Clock(now)
+    store.clock = Mock(return_value=now)
     return store
 
 
-@pytest.fixture(params=["disk", "memory"])
-def store(request, tmp_path):
-    with closing(opened(tmp_path / "index" if request.param == "disk" else None)) as store:
+@pytest.fixture
+def store(place):
+    with closing(opened(place)) as store:
         yield store
 
 
@@ -48,15 +41,9 @@ def memory():
 
 def upsert(store, *chunks, at=None, **options):
     if at is not None:
-        store.clock.now = at
-    store.upsert(
-        [chunk if isinstance(chunk, Chunk) else Chunk(chunk, f"text of {chunk}") for chunk in chunks], **options
-    )
+        store.clock.return_value = at
+    store.upsert([each if isinstance(each, Chunk) else chunk(each) for each in chunks], **options)
     store.flush()
-
-
-def chunk(id, text=None, **metadata):
-    return Chunk(id, text or f"text of {id}", metadata)
 
 
 def state_of(store, id="a", **scope):
@@ -66,20 +53,6 @@ def state_of(store, id="a", **scope):
 def trust(store, id="a", **scope):
     state = state_of(store, id, **scope)
     return state.confidence, state.utility
-
-
-def everywhere(store, text="text", **times):
-    """Return the ids that every kind of search and read finds, after asserting that all agree."""
-    scope = Scope(tenant=store.tenant, **times)
-    by_scope = set(store.find(scope))
-    by_vector = {entry.id for entry in store.vector_search(Query(text, 9, scope), 9).entries}
-    by_word = {entry.id for entry in store.keyword_search(Query(text, 9, scope), 9).entries}
-    ids = ["a", "b", "c", "new", "old"]
-    graph = store.scoped_graph(scope, EdgeFilter())
-    in_graph = {id for id, node in zip(ids, graph.nodes(ids).tolist(), strict=True) if node >= 0}
-    read = set(store.read(ids, scope, {}))
-    assert by_scope == by_vector == by_word == in_graph == read, (by_scope, by_vector, by_word, in_graph, read)
-    return by_scope
 
 
 def neighbours(store, id, **times):
@@ -92,17 +65,9 @@ def neighbours(store, id, **times):
 
 def test_first_values_come_from_the_metadata(store):
     """Memory values of chunks and parents are read from the metadata, and the store adds the time it learned them."""
-    metadata = {
-        "confidence": 0.9,
-        "utility": 0,
-        "active_count": 3,
-        "valid_from": "1970-01-01T00:01:00",
-        "valid_until": 90,
-        "created_at": "1970-01-01T01:00:00+01:00",
-        "updated_at": "1970-01-01T00:00:40+00:00",
-        "memory_type": "semantic",
-        "provenance_depth": 2,
-    }
+    metadata = {"confidence": 0.9, "utility": 0, "active_count": 3, "memory_type": "semantic", "provenance_depth": 2}
+    metadata |= {"valid_from": "1970-01-01T00:01:00", "valid_until": 90}
+    metadata |= {"created_at": "1970-01-01T01:00:00+01:00", "updated_at": "1970-01-01T00:00:40+00:00"}
     upsert(store, chunk("a", **metadata), Chunk("b", "t", {}, None, "p"), parents=[chunk("p", **metadata)], at=50.0)
     times = {"valid_from": 60.0, "valid_until": 90.0, "created_at": 0.0, "updated_at": 40.0}
     state = MemoryState(**(metadata | times), learned_at=50.0)
@@ -167,9 +132,9 @@ def test_invalid_feedback_changes_nothing(memory, ids, verb, message):
 def test_uses_are_counted(store):
     """Each call to mark_used() counts one use per memory and records the time."""
     upsert(store, "a", "b")
-    store.clock.now = 2_000.0
+    store.clock.return_value = 2_000.0
     assert store.memory.mark_used(["a", "a", "unknown"]) == 1
-    store.clock.now = 3_000.0
+    store.clock.return_value = 3_000.0
     assert store.memory.mark_used(["a", "b"]) == 2
     assert (state_of(store).active_count, state_of(store).used_at, state_of(store, "b").active_count) == (2, 3_000.0, 1)
 
@@ -205,7 +170,7 @@ def test_later_chunks_were_not_known(store):
 def test_an_unchanged_edge_keeps_its_age(store):
     """Replacing an edge keeps the time it was learned, unless its validity changes."""
     upsert(store, "a", "b", edges=[Edge("a", "b", "r", 0.5)], at=10.0)
-    store.clock.now = 20.0
+    store.clock.return_value = 20.0
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.4)])
     assert neighbours(store, "a", known_at=10.0) == {"b"}
     store.replace_edges(["a"], ["r"], [Edge("a", "b", "r", 0.4, valid_until=5_000.0)])
@@ -227,7 +192,7 @@ def test_two_times_agree_with_a_log(statements, as_of, known_at):
     with closing(opened(None)) as store:
         upsert(store, "c", at=-1.0)
         for at, (id, first, until, is_retracted) in enumerate(statements):
-            store.clock.now = float(at)
+            store.clock.return_value = float(at)
             log = logs.setdefault(id, [])
             if is_retracted and log:
                 store.memory.retract(id)
@@ -249,7 +214,7 @@ def test_two_times_agree_with_a_log(statements, as_of, known_at):
 def test_the_old_fact_ends_as_the_new_one_begins(store):
     """A superseded fact ends when the new one begins, also after another ingest, except for an earlier known_at."""
     upsert(store, "old", at=10.0)
-    store.clock.now = 20.0
+    store.clock.return_value = 20.0
     for _ in range(2):  # superseding again with the same fact changes nothing
         store.memory.replace_fact("old", chunk("new"), None)
         upsert(store, "old", chunk("old", page=2))
@@ -281,7 +246,6 @@ def test_the_end_of_the_old_fact(memory, new, end, ends):
         ("old", chunk("new"), 50.0, "valid from .*00:01:40.* later valid_from"),
         ("old", chunk("new", valid_until=500), 900.0, "before it begins"),
         ("old", chunk("new", valid_from=600, valid_until=500), None, "is before valid_from"),
-        ("old", chunk("new", confidence=7), None, "confidence: 7 is not a number from 0 to 1"),
         ("old", chunk("new"), "tomorrow", "'tomorrow' is not a time"),
     ],
 )
@@ -300,7 +264,7 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
     """No search finds a retracted memory, except with a known_at before its retraction."""
     upsert(store, "a", "b", edges=[Edge("b", "a", "r")], at=10.0)
     assert neighbours(store, "b") == {"a"}
-    store.clock.now = 20.0
+    store.clock.return_value = 20.0
     assert store.memory.retract("a") == 1
     assert everywhere(store) == everywhere(store, as_of=15.0) == everywhere(store, known_at=20.0) == {"b"}
     assert everywhere(store, known_at=19.0) == {"a", "b"}
@@ -310,19 +274,13 @@ def test_a_retracted_statement_is_gone_but_was_known(store):
     assert store.admin.stats()["retracted"] == 1
 
 
-def test_a_retraction_applies_to_all_ids_or_none(store):
-    """If one id is unknown, retract() raises a ValueError and retracts none of the memories."""
-    upsert(store, "a", "b")
-    with pytest.raises(ValueError, match="'x' is not in this store"):
-        store.memory.retract(["a", "x"])
-    assert everywhere(store) == {"a", "b"}
-    assert (store.memory.retract(["a", "b"]), store.memory.retract("a")) == (2, 0)
-
-
 def test_a_text_stays_retracted_until_it_changes(memory):
-    """A retracted memory stays hidden if only its metadata changes, and a new text makes it visible."""
-    upsert(memory, "a")
-    memory.memory.retract("a")
+    """retract() applies to all ids or none, and a memory stays hidden if only its metadata changes, not its text."""
+    upsert(memory, "a", "b")
+    with pytest.raises(ValueError, match="'x' is not in this store"):
+        memory.memory.retract(["a", "x"])
+    assert everywhere(memory) == {"a", "b"}
+    assert (memory.memory.retract(["a", "b"]), memory.memory.retract("a")) == (2, 0)
     upsert(memory, chunk("a", page=2))
     assert everywhere(memory) == set()
     upsert(memory, chunk("a", "text that is right"))
@@ -332,13 +290,12 @@ def test_a_text_stays_retracted_until_it_changes(memory):
 # -- others -------------------------------------------------------------------------------------------------------
 
 
-def test_feedback_outlives_the_process(tmp_path):
+def test_feedback_outlives_the_process(folder):
     """Feedback, retractions and superseded facts are seen by an open reader and kept after reopening the folder."""
-    folder = tmp_path / "index"
     with closing(opened(folder)) as store, closing(opened(folder, read_only=True)) as reader:
         upsert(store, chunk("a", source="s"), "b", "old", at=10.0)
         assert everywhere(reader) == {"a", "b", "old"}
-        store.clock.now = 20.0
+        store.clock.return_value = 20.0
         store.memory.feedback("a", "validate")
         store.memory.retract("b")
         store.memory.replace_fact("old", chunk("new"), None)
@@ -352,30 +309,30 @@ def test_feedback_outlives_the_process(tmp_path):
         assert (store.memory.credibility("s"), trust(store), store.admin.check().ok) == (2 / 3, (0.65, 1.0), True)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        'store.memory.replace_fact("old", Chunk("new", "text of new"), None)',
-        'store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])',
-    ],
-    ids=["superseding", "turns"],
-)
-def test_a_process_killed_during_a_change_changes_nothing(tmp_path, change):
+def supersede(store):
+    store.memory.replace_fact("old", chunk("new"), None)
+
+
+def add_turns(store):
+    store.sessions.add_pairs("s", [("user", "two"), ("ai", "three")])
+
+
+def die_during(change, folder):
+    """Kill the process just before the change is committed."""
+    store = open_words(folder)
+    upsert(store, "old")
+    store.sessions.add_pairs("s", [("user", "one")])
+    catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
+    change(store)
+
+
+@pytest.mark.parametrize("change", [supersede, add_turns])
+def test_a_process_killed_during_a_change_changes_nothing(folder, change):
     """If the process is killed while it supersedes a fact or adds turns, nothing of the change is stored."""
-    folder = tmp_path / "index"
-    code = f"""
-import os
-from pathlib import Path
-from langchain_hybridgraph.records import Chunk
-from langchain_hybridgraph.stores import catalog_writes
-from tests.support.stores.words import open_words
-store = open_words(Path({str(folder)!r}))
-store.upsert([Chunk("old", "text of old")])
-store.sessions.add_pairs("s", [("user", "one")])
-catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
-{change}
-"""
-    assert start_python("-c", code).wait() == -9
+    process = multiprocessing.get_context("spawn").Process(target=die_during, args=(change, folder))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     with closing(opened(folder)) as store:
         assert store.find(Scope()) == ["old", "session:s#1"]
         assert (state_of(store, "old").valid_until, store.edges(["new"])) == (None, [])
@@ -383,69 +340,60 @@ catalog_writes.log_changes = lambda *args: os.kill(os.getpid(), 9)
         assert store.admin.check().ok
 
 
-def test_an_error_undoes_feedback_on_all_memories(memory, monkeypatch):
+def test_an_error_undoes_feedback_on_all_memories(memory):
     """If feedback on several memories fails for one of them, none is changed."""
     upsert(memory, chunk("a", source="s"), chunk("b", source="s"))
-    revise, revised = catalog_writes.revise, []
-
-    def fail(connection, state, *values):
-        revised.append(state)
-        if len(revised) == 2:
-            raise ZeroDivisionError
-        return revise(connection, state, *values)
-
-    monkeypatch.setattr(catalog_writes, "revise", fail)
-    with pytest.raises(ZeroDivisionError):
+    effects = {"wraps": catalog_writes.revise, "side_effect": [DEFAULT, ZeroDivisionError]}
+    with patch.object(catalog_writes, "revise", **effects), pytest.raises(ZeroDivisionError):
         memory.memory.feedback(["a", "b"], "validate")
     assert (trust(memory, "a"), trust(memory, "b")) == ((None, None), (None, None))
 
 
-def test_tenants_have_separate_memory_states(tmp_path):
-    """A tenant cannot see or change another tenant's memory states, even with equal ids and sources."""
-    folder = tmp_path / "index"
+def test_tenants_have_separate_memories_and_sessions(folder):
+    """A tenant cannot see or change another tenant's memories and turns, even with equal ids, sources and names."""
     with closing(opened(folder, "one")) as store:
         upsert(store, chunk("a", source="s"), chunk("b", source="s"))
-    with closing(opened(folder, "two")) as store:
+        store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=6_000)
+    with closing(opened(folder, "two", now=9_000.0)) as store:
         upsert(store, chunk("a", source="s"), chunk("c", source="s"))
         store.memory.feedback("a", "refute")
         store.memory.mark_used(["a", "b"])
         store.memory.retract("a")
         assert store.memory.states(["b"], Scope()) == {}
-        for change, arguments in (
-            ("retract", ["b"]),
-            ("feedback", ["b", "refute"]),
-            ("replace_fact", ["b", chunk("d")]),
-        ):
+        changes = {"retract": ["b"], "feedback": ["b", "refute"], "replace_fact": ["b", chunk("d")]}
+        for change, arguments in changes.items():
             with pytest.raises(ValueError, match="'b' is not in this store"):
                 getattr(store.memory, change)(*arguments)
         with pytest.raises(TenantError):
             store.memory.states(["a"], Scope(tenant="one"))
+        with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
+            turns(store, "s", tenant="one")
+        assert (turns(store, "s"), store.sessions.counts()) == ([], {})
+        assert (store.sessions.delete("s"), store.memory.expire()) == (0, 0)
+        assert store.sessions.add_pairs("s", [("user", "others'")]) == ["session:s#1"]
     with closing(opened(folder, "one")) as store:
-        assert everywhere(store) == {"a", "b"}
+        assert store.find(Scope(tenant="one")) == ["a", "b", "session:s#1", "session:s#2"]
         assert (trust(store, "a"), state_of(store, "b").active_count) == ((None, None), 0)
         assert store.memory.credibility("s") == 0.5
+        assert (turns(store, "s", tenant="one"), store.sessions.counts()) == (["too", "mine"], {"s": 2})
 
 
 def test_deleting_a_chunk_deletes_what_was_learned(store):
     """Deleting a chunk deletes its learned values and their history."""
     upsert(store, chunk("a", valid_until=5_000))
-    store.clock.now = 2_000.0
+    store.clock.return_value = 2_000.0
     store.memory.feedback("a", "validate")
     upsert(store, chunk("a", valid_until=6_000))
     store.remove(["a"])
     with store._index.catalog.reading() as connection:
-        left = [
-            connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
-            for t in ("learned", "past_validity", "past_trust")
-        ]
-    assert left == [0, 0, 0]
+        for table in ("learned", "past_validity", "past_trust"):
+            assert connection.execute(f"SELECT * FROM {table}").fetchall() == []
     upsert(store, "a")
     assert trust(store) == (None, None)
 
 
-def test_missing_values_are_reported_and_repaired(tmp_path):
+def test_missing_values_are_reported_and_repaired(folder):
     """check() reports chunks without memory values and values without a chunk, and repair() adds or deletes them."""
-    folder = tmp_path / "index"
     with closing(opened(folder)) as store:
         upsert(store, chunk("a", confidence=0.7), "b")
     with closing(sqlite3.connect(folder / "catalogue.sqlite")) as connection, connection:
@@ -469,22 +417,16 @@ def test_turns_are_chunks(store):
     ids = store.sessions.add_pairs("s", [("user", "which car"), ("Ada", "the roadster")], metadata={"topic": "cars"})
     assert ids == ["session:s#1", "session:s#2"]
     [first, second] = store.get(ids)
-    assert dict(first.metadata) == {
-        "memory_type": "episodic",
-        "topic": "cars",
-        "session_id": "s",
-        "role": "user",
-        "turn": 1,
-        "created_at": "1970-01-01T00:16:40Z",
-    }
+    place = {"session_id": "s", "turn": 1, "created_at": "1970-01-01T00:16:40Z"}
+    assert dict(first.metadata) == {**place, "memory_type": "episodic", "topic": "cars", "role": "user"}
     assert (second.metadata["role"], second.document) == ("Ada", "session:s")
-    assert [entry.id for entry in store.keyword_search(Query("roadster", 9), 9).entries] == [ids[1]]
+    assert ids_by_word(store, "roadster") == [ids[1]]
     state = store.memory.states(ids, Scope())[ids[0]]
     assert (state.memory_type, state.created_at) == ("episodic", 1_000.0)
 
 
-def test_the_newest_turn_comes_first(store):
-    """The newest n turns of a session are returned by number, newest first, without other sessions' turns."""
+def test_sessions_are_read_listed_and_deleted(store):
+    """A session's newest n turns are returned by number, newest first; deleting it deletes its turns and no others."""
     assert implements(store, HasSessions)
     assert store.sessions.add_pairs("s", []) == []
     store.sessions.add_pairs("s", [("user", f"turn {n}") for n in range(250)])
@@ -492,7 +434,10 @@ def test_the_newest_turn_comes_first(store):
     store.sessions.add_pairs("s", [("user", "turn 250")])
     newest = [f"turn {n}" for n in reversed(range(251))]
     assert [turns(store, "s", n) for n in (0, 2, 300)] == [[], newest[:2], newest]
-    assert (turns(store, "t"), turns(store, "unknown")) == (["other"], [])
+    assert (store.sessions.counts(), store.admin.stats()["sessions"]) == ({"s": 251, "t": 1}, 2)
+    assert (store.sessions.delete("s"), store.sessions.delete("s")) == (251, 0)
+    assert (turns(store, "s"), turns(store, "t"), turns(store, "unknown")) == ([], ["other"], [])
+    assert (store.sessions.counts(), len(store)) == ({"t": 1}, 1)
 
 
 def test_chunks_of_an_ingest_may_be_turns(memory):
@@ -507,7 +452,7 @@ def test_chunks_of_an_ingest_may_be_turns(memory):
 def test_turns_are_in_the_calls_scope(store):
     """The turns returned match the filter, as_of and known_at; the number of a retracted turn is not used again."""
     store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")], ttl=60)
-    store.clock = lambda: 2_000.0
+    store.clock.return_value = 2_000.0
     store.memory.retract("session:s#2")
     assert store.sessions.add_pairs("s", [("user", "three")]) == ["session:s#3"]
     assert turns(store, "s", filter=parse_filter({"role": "user"})) == ["three", "one"]
@@ -521,10 +466,8 @@ def test_turns_are_in_the_calls_scope(store):
         (("", [("user", "t")]), {}, "session_id must be a string with at least one character, got ''"),
         ((7, [("user", "t")]), {}, "session_id must be a string .*, got 7"),
         (("s", [("user", "t")]), {"ttl": 0}, "ttl .* must be a number > 0 and ≤ 3153600000, got 0"),
-        (("s", [("user", "t")]), {"ttl": timedelta(-1)}, "ttl .* must be"),
         (("s", [("user", "t")]), {"ttl": 1e30}, "≤ 3153600000, got 1e\\+30"),
         (("s", [("user", "t")]), {"created_at": "soon"}, "'soon' is not a time"),
-        (("s", [("user", "t")]), {"metadata": {"confidence": 7}}, "confidence: 7 is not a number from 0 to 1"),
     ],
 )
 def test_invalid_turns_are_refused(store, arguments, options, message):
@@ -532,15 +475,6 @@ def test_invalid_turns_are_refused(store, arguments, options, message):
     with pytest.raises(ValueError, match=message):
         store.sessions.add_pairs(*arguments, **options)
     assert len(store) == 0
-
-
-def test_sessions_are_listed_and_deleted(store):
-    """Sessions are listed with the number of their turns; deleting one deletes its turns and no others."""
-    store.sessions.add_pairs("s", [("user", "one"), ("ai", "two")])
-    store.sessions.add_pairs("t", [("user", "three")])
-    assert (store.sessions.counts(), store.admin.stats()["sessions"]) == ({"s": 2, "t": 1}, 2)
-    assert (store.sessions.delete("s"), store.sessions.delete("s")) == (2, 0)
-    assert (store.sessions.counts(), len(store)) == ({"t": 1}, 1)
 
 
 def test_expired_chunks_are_deleted(store):
@@ -552,21 +486,6 @@ def test_expired_chunks_are_deleted(store):
     store.upsert([Chunk(id, "t", {} if end is None else {"valid_until": end}) for id, end in ends.items()])
     store.memory.replace_fact("old", Chunk("new", "u"), 500.0)
     store.sessions.add_pairs("s", [("user", "one")], ttl=timedelta(seconds=60))
-    store.clock = lambda: 2_000.0
+    store.clock.return_value = 2_000.0
     assert (store.memory.expire(), store.memory.expire()) == (2, 0)
     assert (set(store.find(Scope())), store.sessions.counts()) == ({"still", "plain", "old", "new"}, {})
-
-
-def test_sessions_of_tenants(tmp_path):
-    """Sessions with the same name in two tenants have separate turns, numbers and expiry."""
-    folder = tmp_path / "index"
-    with closing(opened(folder, "one")) as store:
-        store.sessions.add_pairs("s", [("user", "mine"), ("ai", "too")], ttl=60)
-    with closing(opened(folder, "two", now=5_000.0)) as store:
-        assert (turns(store, "s"), store.sessions.counts()) == ([], {})
-        assert (store.sessions.delete("s"), store.memory.expire()) == (0, 0)
-        assert store.sessions.add_pairs("s", [("user", "others'")]) == ["session:s#1"]
-        with pytest.raises(TenantError, match="open for tenant 'two', but the call requests tenant 'one'"):
-            turns(store, "s", tenant="one")
-    with closing(opened(folder, "one")) as store:
-        assert (turns(store, "s"), store.sessions.counts()) == (["too", "mine"], {"s": 2})

@@ -89,9 +89,6 @@ def test_a_store_agrees_with_a_dictionary(examples, steps):
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

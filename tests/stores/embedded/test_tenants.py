@@ -12,7 +12,7 @@ from langchain_hybridgraph.errors import EmbeddingMismatchError, NotAnIndexError
 from langchain_hybridgraph.ingestion.summaries import build_layers
 from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.stores.check import drop_tenant, list_tenants
-from tests.support.stores.words import open_words
+from tests.support.stores.words import chunk, open_words
 
 SECRET = "xylophonist"
 MODEL = DeterministicFakeEmbedding(size=16)
@@ -45,7 +45,7 @@ def fill(path, tenant, word):
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def both_and_alone(tmp_path_factory):
     """Return a folder with two tenants, and one that never contained the first of them."""
     both, alone = tmp_path_factory.mktemp("both") / "index", tmp_path_factory.mktemp("alone") / "index"
     fill(both, "ada", SECRET)
@@ -55,15 +55,9 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(folders, tmp_path):
+def folder(both_and_alone, tmp_path):
     """Return a folder with two tenants."""
-    return shutil.copytree(folders[0], tmp_path / "index")
-
-
-@pytest.fixture
-def alone(folders):
-    """Return the folder that never contained the first tenant."""
-    return folders[1]
+    return shutil.copytree(both_and_alone[0], tmp_path / "index")
 
 
 def rows(path, table):
@@ -74,13 +68,6 @@ def rows(path, table):
 def everything(path):
     """Return the bytes of all files."""
     return b"".join(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file())
-
-
-def test_a_tenant_without_chunks_is_listed_too(folder):
-    """A tenant with only a memory mode is listed with 0 chunks."""
-    with opened(folder, "cy") as store:
-        store.memory.set_mode("procedural")
-    assert list_tenants(folder)["cy"] == 0
 
 
 @pytest.mark.parametrize("call", [list_tenants, lambda path: drop_tenant(path, "ada")])
@@ -94,18 +81,24 @@ def test_a_folder_without_tenants_refuses(tmp_path, call):
     assert not (tmp_path / "nothing").exists()
 
 
-def test_dropping_returns_counts(folder):
-    """drop_tenant() returns the counts of the tenant's own statistics."""
+def test_listing_and_dropping(folder):
+    """A tenant with only a memory mode is listed; drop_tenant() returns the tenant's statistics, or names a typo."""
+    with opened(folder, "cy") as store:
+        store.memory.set_mode("procedural")
     with opened(folder, "ada", read_only=True) as store:
         before = store.admin.stats()
+    with pytest.raises(TenantError, match="no data of tenant 'adda'"):
+        drop_tenant(folder, "adda")
+    assert list_tenants(folder) == {"ada": 7, "bo": 7, "cy": 0}
     dropped = drop_tenant(folder, "ada")
     assert dropped == {name: before[name] for name in ("chunks", "parents", "edges", "entities", "sessions", "layers")}
     assert dropped["layers"] > 0
-    assert list_tenants(folder) == {"bo": 7}
+    assert list_tenants(folder) == {"bo": 7, "cy": 0}
 
 
-def test_nothing_of_a_dropped_tenant_is_left(folder, alone):
+def test_nothing_of_a_dropped_tenant_is_left(folder, both_and_alone):
     """After drop_tenant(), all tables are as they would be without the tenant, and no file contains its words."""
+    alone = both_and_alone[1]
     assert SECRET.encode() in everything(folder)
     drop_tenant(folder, "ada")
     for table in ("nodes", "learned", "past_validity", "past_trust", "credibility", "edges"):
@@ -160,13 +153,6 @@ def test_a_tenant_can_be_dropped_while_stores_are_open(folder):
         assert bo.admin.check().problems == ()
 
 
-def test_an_unknown_tenant_is_an_error(folder):
-    """drop_tenant() with a misspelt name raises an error that shows the name, and drops nothing."""
-    with pytest.raises(TenantError, match="no data of tenant 'adda'"):
-        drop_tenant(folder, "adda")
-    assert list_tenants(folder) == {"ada": 7, "bo": 7}
-
-
 def test_the_embedding_is_still_recognised(folder):
     """After the tenant whose text identified the embedding is dropped, another embedding is still refused."""
     drop_tenant(folder, "ada")
@@ -192,25 +178,15 @@ def test_a_tenant_of_a_fitted_model_can_be_dropped(tmp_path):
 # -- shared statistics ------------------------------------------------------------------------------------------------
 
 
-def score_of(folder, word):
-    with open_words(folder, tenant="ada") as store:
-        (entry,) = store.keyword_search(Query(word, 10), 10).entries
-        return entry.id, entry.score
-
-
 def test_a_score_depends_on_other_tenants_only_by_the_frequency_of_the_word(tmp_path):
     """A word that another tenant uses scores lower, no text of that tenant is found, and a new folder hides it."""
-    texts = {"bob": "merger layoffs", "eve": "harmless words"}
-    scores = {}
-    for tenant, text in texts.items():
-        folder = tmp_path / tenant
-        with open_words(folder, tenant="ada") as ada:
-            ada.upsert([Chunk("probe", "merger"), *(Chunk(f"a{n}", f"other{n}") for n in range(8))])
-            ada.flush()
-        alone = score_of(folder, "merger")
-        with open_words(folder, tenant=tenant) as store:
-            store.upsert([Chunk(f"b{n}", text) for n in range(8)])
-            store.flush()
-        scores[tenant] = score_of(folder, "merger")
-        assert alone[0] == scores[tenant][0] == "probe"
-    assert scores["bob"][1] < scores["eve"][1]
+    scores = []
+    for folder, text in ((tmp_path / "shared", "merger layoffs"), (tmp_path / "alone", "harmless words")):
+        with open_words(folder, tenant="ada") as ada, open_words(folder, tenant="other") as other:
+            ada.upsert([chunk("probe", "merger"), *(chunk(f"a{n}", f"other{n}") for n in range(8))])
+            other.upsert([chunk(f"b{n}", text) for n in range(8)])
+            other.flush()
+            (entry,) = ada.keyword_search(Query("merger", 10), 10).entries
+        assert entry.id == "probe"
+        scores.append(entry.score)
+    assert scores[0] < scores[1]

@@ -4,11 +4,8 @@ import asyncio
 import multiprocessing
 import random
 import re
-import socket
-import subprocess
 import sys
 import time
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 
@@ -19,6 +16,7 @@ from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.servers.python_process import start_python
+from tests.support.servers.server_process import ServerProcess
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -29,29 +27,22 @@ WRITERS, BATCHES, SIZE = 3, 12, 20
 BOUNDED = 120.0
 
 
-class Server:
+class Server(ServerProcess):
     """Process of ``milvus-lite server`` with one worker thread, as milvus-lite does not support concurrent writes."""
 
     def __init__(self, folder):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        options = ["--data-dir", folder, "--host", "127.0.0.1", "--port", "{port}", "--max-workers", "1"]
+        super().__init__(sys.executable, "-m", "milvus_lite", "server", *options)
         self.uri = f"milvus://127.0.0.1:{self.port}"
-        self._arguments = ["--data-dir", str(folder), "--host", "127.0.0.1", "--port", str(self.port)]
+        self.open()
+
+    def open(self):
+        """Wait until the server answers."""
+        repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=30))
+
+    def restart(self):
         self.start()
-
-    def start(self, *, is_opened=True):
-        command = [sys.executable, "-m", "milvus_lite", "server", *self._arguments, "--max-workers", "1"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while self.process.poll() is None:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                break
-            time.sleep(0.1)
-        if is_opened:
-            repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=30))
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+        self.open()
 
 
 def repeated(action):
@@ -95,7 +86,7 @@ def test_several_writers_lose_nothing_when_the_server_is_killed(server):
         confirmed.append(batches.get(timeout=BOUNDED))
         if len(confirmed) in (8, 20):
             server.kill()
-            server.start()
+            server.restart()
     for process in writers:
         process.join(BOUNDED)
         assert process.exitcode == 0
@@ -192,7 +183,7 @@ def test_a_client_that_loses_its_server_can_run_again(server, verb, fault):
         assert re.match(r"langchain_hybridgraph.errors.\w+: Milvus at http\S+ (cannot be|did not)", finish(process))
         proxy.restore()
         if fault == "restart":
-            server.start()
+            server.restart()
     run_to_end(uri, verb)
     assert_complete(server.uri)
     proxy.close()
@@ -204,5 +195,5 @@ async def test_a_store_works_after_a_restart_of_the_server(server):
     store.add_texts(["the river floods"], ids=["river"])
     for search in (partial(asyncio.to_thread, store.similarity_search), store.asimilarity_search):
         server.kill()
-        server.start(is_opened=False)
+        server.start()
         assert [document.id for document in await search("river", k=1)] == ["river"]

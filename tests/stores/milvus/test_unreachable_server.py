@@ -1,19 +1,18 @@
 """Clear errors within a time limit if a Milvus server is down, slow, lost or refuses access."""
 
 import base64
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever, RetrievalError
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import StoreUnavailableError
 from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.servers.server_process import free_port
 from tests.support.servers.tcp_proxy import TcpProxy
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -48,11 +47,6 @@ def proxy(server):
 @pytest.fixture
 def store(proxy):
     return MilvusStore(f"milvus://127.0.0.1:{proxy.port}", WordEmbeddings(), timeout=TIMEOUT)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def test_opening_a_store_without_a_server_fails_within_the_timeout():
@@ -129,16 +123,6 @@ def test_hits_found_before_the_server_was_lost_are_returned(proxy, store):
     assert result[0].id == "river"
     assert "graph-failed" in result.degraded
     assert "cannot be reached" in result.plan["errors"]["graph"]
-
-
-def test_an_upsert_that_failed_can_be_repeated(server, proxy, store):
-    """A write that failed because the server was lost can be repeated later, and then counts the chunk as added."""
-    proxy.drop()
-    with pytest.raises(StoreUnavailableError):
-        store.add_documents([Document("a mill", id="mill")])
-    later = MilvusStore(f"milvus://127.0.0.1:{server}", WordEmbeddings())
-    assert later.upsert([Chunk("mill", "a mill")])["added"] == 1
-    assert later.upsert([Chunk("mill", "a mill")])["unchanged"] == 1
 
 
 class TokenCheck(grpc.ServerInterceptor):

@@ -71,5 +71,4 @@ def conditions_with(moments):
 
 
 metadatas = metadatas_with(moments)
-operations = operations_with(moments)
 filters = conditions_with(moments).map(parse_filter)

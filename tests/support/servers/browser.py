@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import time
 from base64 import b64decode
-from html import unescape
 from urllib.request import urlopen
 
 import pytest
@@ -14,29 +13,24 @@ from websockets.sync.client import connect
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 COMMAND = (BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed: apt install chromium")
 
 
 def evaluate(page, expression, folder, width=900):
     """Show the page in a browser of this width, and return the value of a JavaScript expression."""
     file = folder / "page.html"
-    show = f"document.body.dataset.value = JSON.stringify({expression})"
-    script = f"<script>addEventListener('load', () => {show})</script>"
-    file.write_text(page.replace("</body>", f"{script}</body>"), encoding="utf-8")
-    command = [
-        *COMMAND,
-        *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"),
-        *(f"--window-size={width},900", "--dump-dom", file.as_uri()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    return json.loads(unescape(re.search(r'data-value="([^"]*)"', done.stdout).group(1)))
+    file.write_text(page, encoding="utf-8")
+    with Tab(folder / "profile", width, 900) as tab:
+        tab.open(file.as_uri())
+        return tab.value(f"({expression})")
 
 
 class Tab:
     """Tab of a headless browser, controlled over the Chrome DevTools Protocol."""
 
     def __init__(self, folder, width=1100, height=900, dark=False):
-        options = ("--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank")
+        options = (OFFLINE, "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank")
         self._process = subprocess.Popen([*COMMAND, *options], stderr=subprocess.PIPE, text=True)
         addresses = (re.search(r"127\.0\.0\.1:(\d+)/devtools", line) for line in self._process.stderr)
         port = next(filter(None, addresses)).group(1)

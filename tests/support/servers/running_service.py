@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from contextlib import contextmanager
 
 import uvicorn
@@ -14,17 +15,11 @@ def running(app, **options):
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, **options))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        started = threading.Event()
-        server_startup = server.startup
-
-        async def startup(*arguments, **keywords):
-            await server_startup(*arguments, **keywords)
-            started.set()
-
-        server.startup = startup
         thread.start()
         try:
-            assert started.wait(30)
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True

@@ -97,14 +97,13 @@ def llama_index(texts, folder):
     from langchain_hybridgraph.llama_index import LlamaIndexVectorStore
 
     class Model(BaseEmbedding):
-        def _get_query_embedding(self, query):
-            return Fixed().embed_query(query)
+        def _get_text_embedding(self, text):
+            return Fixed().embed_query(text)
 
         async def _aget_query_embedding(self, query):
             return Fixed().embed_query(query)
 
-        def _get_text_embedding(self, text):
-            return Fixed().embed_documents([text])[0]
+        _get_query_embedding = _get_text_embedding
 
     return LlamaIndexVectorStore(VectorStoreIndex([TextNode(text=text) for text in texts], embed_model=Model()))
 

@@ -1,9 +1,0 @@
-from langchain_hybridgraph.llama_index.nodes import filter_from as filter_from
-from langchain_hybridgraph.llama_index.nodes import ingest_nodes as ingest_nodes
-from langchain_hybridgraph.llama_index.retriever import LlamaIndexRetriever as LlamaIndexRetriever
-from langchain_hybridgraph.llama_index.retriever import QueryWithOptions as QueryWithOptions
-from langchain_hybridgraph.llama_index.retriever import RerankPostprocessor as RerankPostprocessor
-from langchain_hybridgraph.llama_index.retriever import RetrievalReportEvent as RetrievalReportEvent
-from langchain_hybridgraph.llama_index.vector_store import LlamaIndexChatModel as LlamaIndexChatModel
-from langchain_hybridgraph.llama_index.vector_store import LlamaIndexEmbeddings as LlamaIndexEmbeddings
-from langchain_hybridgraph.llama_index.vector_store import LlamaIndexVectorStore as LlamaIndexVectorStore
