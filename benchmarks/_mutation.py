@@ -23,8 +23,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from coverage import CoverageData
+if TYPE_CHECKING:
+    from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"]
@@ -132,6 +134,8 @@ def noticed_by(copy: Path, tests: list[str], seconds: float) -> str | None:
 
 def main() -> None:
     """Draw the mutants and print for each whether the tests notice it."""
+    from coverage import CoverageData
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)

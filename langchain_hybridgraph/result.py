@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from langchain_hybridgraph.chunks import to_json
 from langchain_hybridgraph.degradation import warnings_in
-from langchain_hybridgraph.display import result_table
+from langchain_hybridgraph.display import explain_result, result_table
 from langchain_hybridgraph.records import Answerability, Hit
 
 D_co = TypeVar("D_co", covariant=True)
@@ -157,6 +157,9 @@ class RetrievalResult(Sequence[D_co], Generic[D_co]):
         degraded = f", degraded={list(self.degraded)}" if self.degraded else ""
         noun = "document" if len(self) == 1 else "documents"
         return f"RetrievalResult({len(self)} {noun} in {self.took_ms:.1f} ms{degraded})"
+
+    def __str__(self) -> str:
+        return explain_result(self)
 
     def _repr_html_(self) -> str:
         return result_table(self)
