@@ -311,9 +311,7 @@ class LSAModel:
     @property
     def _model(self) -> _FittedModel:
         if self._fitted is None:
-            raise NotFittedError(
-                "LSAEmbeddings is not fitted; call .fit(texts) or .load(path), or add texts to a store"
-            )
+            raise NotFittedError("LSAEmbeddings is not fitted: call .fit(texts) or .load(path), or let a store fit it")
         return self._fitted
 
     # -- saving ---------------------------------------------------------------------------------------------
