@@ -140,8 +140,11 @@ def shorten(text: str, most: int) -> str:
     return f"{text[:half]} … {text[len(text) - half :]}"
 
 
-def check_whole_number(name: str, value: Any, least: int) -> None:
-    """Raise ConfigurationError unless the value is an integer and at least ``least``.
+_LARGEST = 10**18  # SQLite and NumPy take integers of 64 bits
+
+
+def check_whole_number(name: str, value: Any, least: int, most: float = _LARGEST) -> None:
+    """Raise ConfigurationError unless the value is an integer from ``least`` to ``most``.
 
     >>> check_whole_number("max_hops", "2", least=0)
     Traceback (most recent call last):
@@ -150,6 +153,8 @@ def check_whole_number(name: str, value: Any, least: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise _error(name, "an integer", {"ge": least}, value)
+    if value > most:
+        raise _error(name, "an integer", {"ge": least, "le": most}, value)
 
 
 def check_number(name: str, value: Any, **bounds: float) -> None:

@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from langchain_hybridgraph import settings_file
-from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.options import base, models
 from langchain_hybridgraph.registry import is_factory, name_of
@@ -246,6 +246,13 @@ class HybridGraphSettings(SettingsTable):  # type: ignore[misc]  # its fields ar
         group = {name: value for name, value in options.items() if any(name in kind.model_fields for kind in groups)}
         flat = {name: value for name, value in options.items() if name not in group}
         return flat | ({section: group} if group else {})
+
+
+def check_settings(value: Any) -> None:
+    """Raise ConfigurationError unless the value is a HybridGraphSettings object."""
+    if not isinstance(value, HybridGraphSettings):
+        advice = "write HybridGraphSettings.from_file(path)"
+        raise ConfigurationError(f"settings must be a HybridGraphSettings object, got {quote_value(value)}; {advice}")
 
 
 def allowed_values(key: str) -> str:

@@ -19,6 +19,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.filters import by_source, has_labels
 from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
+from langchain_hybridgraph.ingestion.edges.llm import SimilarityEdges
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS
@@ -85,6 +86,18 @@ def of_call(**options):
             lambda store: HybridRetriever(store).retrieve("cat", return_scores="x"),
             "return_scores must be true or false",
         ),
+        (
+            lambda store: HybridRetriever.from_settings(5, store=store),
+            "must be a HybridGraphSettings object, got 5; write",
+        ),
+        (lambda _: HybridGraphStore.from_settings({}), "must be a HybridGraphSettings object, got {}; write"),
+        (
+            lambda store: AdvancedRetriever(HybridRetriever(store)).history_for([]),
+            "session_id must be a string with at least one character, got []",
+        ),
+        (lambda store: ingest([], store, split=b"x"), "split=b'x' is not a splitter; pass 'flat'"),
+        (lambda store: store.graph.prune(max_per_source=10**400), "max_per_source must be an integer from 0 to 1e+18"),
+        (lambda _: SimilarityEdges(k=10**400), "k must be an integer from 1 to 1e+18, got 1000"),
         (of_call(annotate=0), "annotate must be"),
         (of_call(vector=[None]), "vector must be a list of numbers"),
         (of_call(deadline_ms=Decimal(5)), "deadline_ms must be a number"),
@@ -107,6 +120,7 @@ def test_a_value_of_a_wrong_type_is_not_converted(store, options):
 def test_values_that_no_type_excludes_have_an_effect(store, tmp_path):
     """A huge k returns all texts, without an expander a question is not completed, and a file may contain only null."""
     assert len(HybridRetriever(store).retrieve("cat", k=10**400)) == 2
+    assert len(store.similarity_search("cat", k=10**400)) == 2
     plan = AdvancedRetriever(HybridRetriever(store), expander=None).retrieve_with_context("and its dog?", ["cat"]).plan
     assert plan["searched"] == "raw"
     (tmp_path / "empty.yaml").write_text("null\n...\n")

@@ -326,7 +326,7 @@ def as_splitter(split: Any) -> Splitter | None:
     """
     if isinstance(split, str) and split in _STRATEGIES:
         return _STRATEGIES[split]()
-    if not isinstance(split, (str, type)):
+    if not isinstance(split, (str, bytes, bytearray, type)):
         if split is None or isinstance(split, Splitter):
             return split
         if callable(split) or any(hasattr(split, name) for name in _LANGCHAIN):

@@ -31,7 +31,7 @@ from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_
 from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import ConversationFields, MemoryFields
 from langchain_hybridgraph.options.objects import Input, read
-from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, query_error
+from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, check_name, query_error
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
@@ -266,6 +266,7 @@ class AdvancedRetriever(base.ObservedRetriever, ConversationFields):
 
     def history_for(self, session_id: str) -> list[str]:
         """Return the last 10 raw queries of a session, oldest first. Only the 1,000 newest sessions are kept."""
+        check_name(session_id, "session_id")
         return list(self._queries.get(session_id, ()))
 
     # -- in chains and agents -------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.search.context import Pipeline
 from langchain_hybridgraph.search.fusion import both_weights
 from langchain_hybridgraph.search.sources import KeywordSource, Source, VectorSource, hybrid_sources
-from langchain_hybridgraph.settings import HybridGraphSettings
+from langchain_hybridgraph.settings import HybridGraphSettings, check_settings
 from langchain_hybridgraph.stores import protocols
 from langchain_hybridgraph.stores.index import CATALOG, is_folder
 from langchain_hybridgraph.text.analyzer import language_name
@@ -293,6 +293,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         cls, configured: HybridGraphSettings, *, store: VectorStore | None = None, **settings: Any
     ) -> Self:
         """Return a retriever with these settings; arguments take precedence over ``configured``."""
+        check_settings(configured)
         if "vector_store" in settings:
             raise ConfigurationError(
                 f"the argument of from_config and from_settings is store, not vector_store: "

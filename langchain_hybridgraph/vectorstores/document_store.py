@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -195,7 +196,7 @@ class DocumentStore(VectorStore):
             raise TypeError(
                 f"similarity_search does not take {', '.join(unknown)}; the options are k, filter, as_of, known_at"
             )
-        errors.check_whole_number("k", k, least=0)
+        errors.check_whole_number("k", k, least=0, most=math.inf)
         if not isinstance(text, str | None):
             raise query_error(text)
         transaction_time = None if known_at is None else parse_time(known_at)
@@ -215,7 +216,7 @@ class DocumentStore(VectorStore):
         if _is_filter_only(query):
             return [document for document, _ in self._nearest_documents(query, k)]
         errors.check_number("lambda_mult", lambda_mult, ge=0, le=1)
-        errors.check_whole_number("fetch_k", fetch_k, least=0)
+        errors.check_whole_number("fetch_k", fetch_k, least=0, most=math.inf)
         candidates = self._read_scored(self._chunks.vector_search(query, max(k, fetch_k)), query)
         hits = [Hit(chunk, score, "vector", {"vector": score}) for chunk, score in candidates]
         vectors = self._chunks.vectors([hit.id for hit in hits])

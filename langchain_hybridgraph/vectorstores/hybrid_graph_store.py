@@ -14,7 +14,7 @@ from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings, default_embe
 from langchain_hybridgraph.errors import ConfigurationError, as_path, check_number, quote_value
 from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.records import memory_id
-from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields
+from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields, check_settings
 from langchain_hybridgraph.stores.generations import NoEmbedding
 from langchain_hybridgraph.stores.index import IndexSettings, read_facts
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
@@ -305,6 +305,7 @@ class HybridGraphStore(EmbeddedStore, DocumentStore):
     @classmethod
     def from_settings(cls, settings: HybridGraphSettings) -> Self:
         """Return the store configured by the settings; raise ConfigurationError if ``store_path`` is not set."""
+        check_settings(settings)
         if settings.store_path is None:
             raise ConfigurationError("store_path is not set, so there is no index to open: set it, or pass a store")
         arguments = settings.arguments("store")
