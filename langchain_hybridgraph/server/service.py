@@ -126,7 +126,7 @@ def read_request(body: Mapping[str, Any], by_name: Mapping[str, type[SearchReque
             advice = f"the settings of the service set it, for {base.all_of(owners)}"
         option = shorten(other, 100)
         problems.append(problem(f"{name} has no option {option!r}; {shorten(advice, 500)}", option))
-    if not problems and body.keys().isdisjoint(_SUBJECTS):
+    if not problems and all(body.get(each) is None for each in _SUBJECTS):
         problems.append(problem('query is missing; write {"query": "a question"}, or a filter or a vector', "query"))
     try:
         request = model.model_validate(body)

@@ -214,10 +214,11 @@ async def test_bad_requests_are_refused(name, client):
 
 async def test_a_search_needs_a_question_or_another_subject(client):
     """A request with neither a query nor a filter, a vector, labels or seeds is refused; an empty query is not."""
-    for body in ({}, {"k": 3}, {"retriever": "memory"}, {"retriever": "advanced", "conversation_history": ["User: a"]}):
+    conversation = {"retriever": "advanced", "conversation_history": ["User: a"]}
+    for body in ({}, {"k": 3}, {"query": None}, {"query": None, "filter": None}, {"retriever": "memory"}, conversation):
         answer = await client.post("/search", json=body)
         assert (answer.status_code, answer.json()["detail"][0]["path"]) == (422, ["query"])
-    for body in ({"query": ""}, {"query": None}, {"filter": {"team": "red"}}):
+    for body in ({"query": ""}, {"query": None, "filter": {"team": "red"}}, {"filter": {"team": "red"}}):
         assert (await client.post("/search", json=body)).status_code == 200
 
 
