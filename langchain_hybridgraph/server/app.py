@@ -126,10 +126,18 @@ _FACT = {"id": "home", "page_content": "Ada lives in Kent."}
 _PARCEL = {"id": "parcels", "page_content": "A parcel takes two days.", "metadata": {"source": "faq.md"}}
 
 
+def _check_known_keys(body: DocumentBody) -> DocumentBody:
+    ParsedMetadata.check(body.metadata)
+    return body
+
+
+NewDocument = Annotated[DocumentBody, AfterValidator(_check_known_keys)]
+
+
 class NewDocuments(_Model, json_schema_extra=_example(documents=[_PARCEL], split="flat")):
     """Documents to add or replace."""
 
-    documents: list[DocumentBody] = Field(min_length=1)
+    documents: list[NewDocument] = Field(min_length=1)
     split: Literal["flat", "parent_child"] | None = Field(
         None, description="Strategy for splitting the texts; null does not split them."
     )
@@ -143,15 +151,10 @@ class NewTurns(_Model, json_schema_extra=_example(turns=[["user", "Which car is 
     metadata: Metadata = Field(default_factory=dict)
 
 
-def _check_memory(body: DocumentBody) -> DocumentBody:
-    ParsedMetadata.check(body.metadata)
-    return body
-
-
 class NewMemories(_Model, json_schema_extra=_example(documents=[_FACT])):
     """Memories to add."""
 
-    documents: list[Annotated[DocumentBody, AfterValidator(_check_memory)]]
+    documents: list[NewDocument]
     contradictions: bool = True
 
 

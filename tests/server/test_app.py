@@ -314,6 +314,7 @@ UNSTORABLE = [
     ("/documents", {"documents": [{"id": "a\0b", "page_content": "a"}]}, ["documents", 0, "id"]),
     ("/sessions/monday", {"turns": [["user", " "]]}, ["turns", 0]),
     ("/memory", {"documents": [{"page_content": "a", "metadata": {"confidence": 7}}]}, ["documents", 0]),
+    ("/documents", {"documents": [{"page_content": "a", "metadata": {"confidence": 7}}]}, ["documents", 0]),
     ("/memory/supersede", {"old_id": "ada", "document": {"page_content": "a"}, "at": "junk"}, ["at"]),
     ("/memory", {"documents": [{"id": "session:s#1", "page_content": "a"}]}, ["documents", 0, "id"]),
 ]
