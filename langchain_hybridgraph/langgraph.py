@@ -238,6 +238,7 @@ class HybridGraphMemory(base.BaseStore):
         return sorted({each[: op.max_depth] for each in matching})[op.offset : op.offset + op.limit]
 
     def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
+        errors.check_mapping("filter", {} if op.filter is None else op.filter)
         end = op.offset + op.limit
         is_ranked = bool(op.query) and self._fields is not None
         ranked = self._ranked(op, end) if is_ranked else []
@@ -308,7 +309,6 @@ class _Stored(NamedTuple):
 
     def matches(self, filter: Mapping[str, Any] | None) -> bool:
         value = self.fields["value"]
-        errors.check_mapping("filter", {} if filter is None else filter)
         return all(_matches(value.get(key), condition) for key, condition in (filter or {}).items())
 
     def item(self) -> dict[str, Any]:

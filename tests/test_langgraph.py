@@ -236,6 +236,11 @@ def test_tenants(tmp_path):
         (lambda memory: memory.put(NOTES, "a", {"text": float("nan")}), ValueError, "must be JSON"),
         (lambda memory: memory.search(NOTES, filter={"a": {"$in": [1]}}), ValueError, r"'\$in' is not an operator"),
         (
+            lambda memory: memory.search(("empty",), filter="abc"),
+            ConfigurationError,
+            "filter must be a mapping, got 'abc'",
+        ),
+        (
             lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}),
             ConfigurationError,
             "ttl has no key 'defalt_ttl'; did you mean 'default_ttl'",
