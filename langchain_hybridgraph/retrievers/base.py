@@ -517,19 +517,24 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace = prepared_search.query, prepared_search.trace
-        stages = search(query, prepared_search.pipeline, trace)
-        hits = yield from self._observed(stages, trace, query.text, query.k, hits_of)
-        documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared_search.level)
-        if prepared_search.early is not None:
-            documents = prepared_search.early.completed(documents)
-        return RetrievalResult(
-            documents,
-            hits=hits,
-            degraded=trace.reasons,
-            took_ms=trace.took_ms,
-            plan=prepared_search.plan,
-            answerability=trace.answerability,
-        )
+
+        def run() -> Search[RetrievalResult[Document]]:
+            hits = yield from search(query, prepared_search.pipeline, trace)
+            documents = annotate(hits, trace.method, trace.reasons, self.metadata_prefix, prepared_search.level)
+            if prepared_search.early is not None:
+                documents = prepared_search.early.completed(documents)
+            return RetrievalResult(
+                documents,
+                hits=hits,
+                degraded=trace.reasons,
+                took_ms=trace.took_ms,
+                plan=prepared_search.plan,
+                answerability=trace.answerability,
+            )
+
+        result = yield from self._observed(run(), trace, query.text, query.k, lambda result: hits_of(result.hits))
+        trace.results = partial(hits_of, result.hits)  # without the plan of the result, which refers to the trace
+        return result
 
     def _announce(self, early: EarlyDocuments, trace: Trace, level: Annotate, certain: CertainHits) -> None:
         """Hand out the Documents of hits that are already certain to be in the answer."""

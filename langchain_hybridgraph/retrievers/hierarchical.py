@@ -223,14 +223,21 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         )
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
-        answer = yield from self._answer(prepared_search)
-        trace, prefix = prepared_search.trace, self.metadata_prefix
-        hits = [each.hit for each in answer if each.hit is not None]
-        documents = annotate(hits, trace.method, trace.reasons, prefix, prepared_search.level)
-        if prepared_search.level == "all":
-            for document, each in zip(documents, answer, strict=True):
-                for name in ("uri", "context_type", "is_leaf", "abstract"):
-                    document.metadata[prefix + name] = getattr(each, name)
-        trace.results = partial(hits_of, hits)
-        described = prepared_search.plan() | {"queries": [each.plan() for each in answer.query_results]}
-        return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
+        query, trace, prefix = prepared_search.query, prepared_search.trace, self.metadata_prefix
+        scores: list[tuple[str, float]] = []
+
+        def run() -> Search[RetrievalResult[Document]]:
+            answer = yield from hierarchy.answer_call(prepared_search.tree_call)
+            scores.extend((each.uri, each.score) for each in answer)
+            hits = [each.hit for each in answer if each.hit is not None]
+            documents = annotate(hits, trace.method, trace.reasons, prefix, prepared_search.level)
+            if prepared_search.level == "all":
+                for document, each in zip(documents, answer, strict=True):
+                    for name in ("uri", "context_type", "is_leaf", "abstract"):
+                        document.metadata[prefix + name] = getattr(each, name)
+            described = prepared_search.plan() | {"queries": [each.plan() for each in answer.query_results]}
+            return RetrievalResult(documents, hits=hits, degraded=trace.reasons, took_ms=trace.took_ms, plan=described)
+
+        result = yield from self._observed(run(), trace, query.text, query.k, lambda _: scores)
+        trace.results = partial(hits_of, result.hits)
+        return result

@@ -19,6 +19,7 @@ from langchain_hybridgraph import (
     telemetry,
 )
 from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.retrievers import base, hierarchical
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.telemetry import Delivery, SearchEnded, delivery_for, flush
@@ -103,6 +104,18 @@ async def test_a_tree_is_reported(store, events):
     ended = [event for event in all_of(events) if isinstance(event, SearchEnded)]
     assert [(event.mode, event.results[0][0]) for event in ended] == [("hierarchical", "pets/cats.md")] * 3
     assert "walk" in stages(events)
+
+
+@pytest.mark.parametrize(("kind", "module"), [(HybridRetriever, base), (HierarchicalRetriever, hierarchical)])
+def test_an_answer_that_cannot_be_converted_is_an_error(kind, module, events, monkeypatch):
+    """If hits cannot be converted to Documents, statistics and sinks report an error, and no answer."""
+    retriever = kind(pets_tree())
+    monkeypatch.setattr(module, "annotate", lambda hits, *_: broken(hits, ()))
+    with pytest.raises(TimeoutError, match="no answer") as raised:
+        retriever.retrieve("Which pets purr?")
+    stats = retriever.get_retrieval_stats()
+    assert (stats["calls"], stats["errors"], stats["mean_documents"]) == (1, {"TimeoutError": 1}, None)
+    assert all_of(events)[-1].error is raised.value
 
 
 def pets_tree():
