@@ -18,6 +18,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, SecretStr
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError, quote_value
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.options.arguments import HISTORY
+from langchain_hybridgraph.options.base import call_text
 from langchain_hybridgraph.options.objects import read, session_in
 from langchain_hybridgraph.records import Annotate
 from langchain_hybridgraph.result import RetrievalResult
@@ -62,7 +63,11 @@ class RemoteRetriever(StreamingRetriever):
     _client: httpx.Client = PrivateAttr()
     _by_loop: WeakKeyDictionary[Any, httpx.AsyncClient] = PrivateAttr(default_factory=WeakKeyDictionary)
 
-    def __init__(self, url: str, token: str | SecretStr | None = None, **settings: Any) -> None:
+    def __init__(self, url: str, token: str | SecretStr | None = None, *others: Any, **settings: Any) -> None:
+        if others:
+            options = call_text(dict(zip(("retriever", "annotate", "options", "timeout"), others, strict=False)))
+            advice = f"options by name; write RemoteRetriever(url, token, {options})"
+            raise TypeError(f"RemoteRetriever takes url and token by position, and {advice}")
         super().__init__(**{**settings, "url": url, "token": token})
         self._client = httpx.Client(**self._connection)
 

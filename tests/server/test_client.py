@@ -186,6 +186,12 @@ def test_wrong_arguments(url, options, message):
     assert "pydantic.dev" not in str(raised.value)
 
 
+def test_arguments_by_position():
+    """Only the url and the token are taken by position; the error has the names of the others."""
+    with pytest.raises(TypeError, match=r"write RemoteRetriever\(url, token, retriever='graph', annotate='all'\)"):
+        RemoteRetriever("http://a.org", READER, "graph", "all")
+
+
 def test_errors_say_what_to_do(url):
     """Errors of the service are raised with its message, and as errors of this package."""
     remote = RemoteRetriever(url, READER)
