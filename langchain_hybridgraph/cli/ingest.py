@@ -51,7 +51,7 @@ class FilesReport(NamedTuple):
         return self.ingest.to_dict() | {"embedding": self.embedding, "pruned": self.pruned, "layers": self.layers}
 
     def __str__(self) -> str:
-        lines = [as_commands(str(replace(self.ingest, unread={})))]  # unread files were reported on stderr
+        lines = [as_commands(str(replace(self.ingest, skipped={}, unread={})))]  # they were reported on stderr
         if self.pruned:
             ids = ", ".join(self.pruned[:3]) + ", …" * (len(self.pruned) > 3)
             lines.append(f"deleted {counted(len(self.pruned), 'document', 'documents')} whose files are gone: {ids}")
