@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "--doctest-modules", "-p", "no:cacheprovider"]
 PYTEST += ["-m", "not (faults or notebooks or packaging or sets)"]
+HANG = ("-o", "faulthandler_timeout=100", "-o", "faulthandler_exit_on_timeout=true")  # since pytest 9
 ALL = ("langchain_hybridgraph", "tests")
 MOST_OF_A_FILE = 15  # tests of one file that run for a line which many tests execute
 COMPARISONS = {
@@ -106,7 +107,7 @@ def run_tests(copy: Path, *arguments: str, seconds: float | None = None) -> subp
 def likely_tests(copy: Path, module: Path, line: int, executed: CoverageData, existing: set[str]) -> list[str]:
     """Return the tests that executed a line, or the tests that mirror its module and its folder."""
     contexts = executed.contexts_by_lineno(str(module)).get(line, [])
-    names = sorted({context.partition("|")[0] for context in contexts} & existing)
+    names = sorted({context.partition("|")[0] for context in contexts} & existing - {""})
     by_file: dict[str, list[str]] = {}
     for name in names:
         by_file.setdefault(name.partition("::")[0], []).append(name)
@@ -126,11 +127,13 @@ def noticed_by(copy: Path, tests: list[str], seconds: float) -> str | None:
     names = copy / "tests-of-the-mutant.txt"
     names.write_text("\n".join(tests), "utf8")
     try:
-        done = run_tests(copy, "-x", "--tb=no", f"@{names}", seconds=seconds)
+        done = run_tests(copy, "-x", "--tb=no", *HANG, f"@{names}", seconds=seconds)
     except subprocess.TimeoutExpired:
         return None
     lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return [*lines, "the tests cannot be collected"][0] if done.returncode in (1, 2, 3, 4) else None
+    return (
+        [*lines, "the tests cannot be collected, or one does not end"][0] if done.returncode in (1, 2, 3, 4) else None
+    )
 
 
 def main() -> None:
