@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
-from langchain_hybridgraph.errors import check_number, check_whole_number, needs_extra, shorten
+from langchain_hybridgraph.errors import (
+    ConfigurationError,
+    check_number,
+    check_whole_number,
+    needs_extra,
+    quote_value,
+    shorten,
+)
 from langchain_hybridgraph.records import Hit, is_backward, name_of
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -396,11 +403,13 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     ``rcParams["font.family"]``.
 
     A notebook shows the figure if it is the last expression of a cell; save it with ``figure.savefig("result.svg")``.
-    Raises MissingExtraError without matplotlib or networkx, and ConfigurationError for a ``width`` below 4 or ``nodes``
-    below 1.
+    Raises MissingExtraError without matplotlib or networkx, and ConfigurationError for a ``width`` below 4, ``nodes``
+    below 1, or anything but the result of ``retrieve``.
     """
     check_number("width", width, ge=NARROWEST)
     check_whole_number("nodes", nodes, 1)
+    if not hasattr(result, "hits"):
+        raise ConfigurationError(f"draw shows the result of retriever.retrieve(question), got {quote_value(result)}")
     with needs_extra("a picture", "matplotlib and networkx", "notebook"):
         import networkx as nx
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -30,7 +30,7 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, StoreAdapter
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import Failure, Search, adrive, drive, offload
 from langchain_hybridgraph.execution.processes import Progress
 from langchain_hybridgraph.filters.expressions import Filter, compare, has_labels, parse_filter
@@ -396,7 +396,7 @@ class LlamaIndexChatModel(Runnable[Any, str]):
         self.llm = llm
 
     def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> str:
-        """Return the model's answer to a list of (role, text) pairs."""
+        """Return the model's answer to a question, or to a list of (role, text) pairs."""
         return self.llm.chat(_messages(input)).message.content or ""
 
     async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> str:
@@ -404,8 +404,10 @@ class LlamaIndexChatModel(Runnable[Any, str]):
         return (await self.llm.achat(_messages(input))).message.content or ""
 
 
-def _messages(turns: Iterable[tuple[str, str]]) -> list[ChatMessage]:
+def _messages(turns: str | Iterable[tuple[str, str]]) -> list[ChatMessage]:
     roles = {"human": "user", "ai": "assistant"}
+    if isinstance(turns, str):
+        turns = [("user", turns)]
     return [ChatMessage(role=roles.get(role, role), content=text) for role, text in turns]
 
 
@@ -604,6 +606,8 @@ class LlamaIndexRetriever(BaseRetriever):
         created immediately, so create the retriever again after adding nodes. Raises ConfigurationError for another
         class; an AdvancedRetriever can wrap one of these retrievers.
         """
+        if not isinstance(kind, type):
+            raise ConfigurationError(f"kind must be a class such as GraphRetriever, got {quote_value(kind)}")
         if not issubclass(kind, HybridRetriever):
             raise ConfigurationError(
                 f"{kind.__name__} cannot be created from an index; create store = LlamaIndexVectorStore(index), then "

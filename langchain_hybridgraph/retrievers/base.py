@@ -201,12 +201,17 @@ async def stream_documents(
 
 
 def check_config(config: object) -> None:
-    """Raise ConfigurationError for k or another value instead of LangChain's config."""
+    """Raise ConfigurationError for options of a call, or another value, instead of LangChain's config."""
     if not isinstance(config, Mapping | None):
         example = f": write k={config}" if type(config) is int else ""
         raise ConfigurationError(
             f"the second argument is LangChain's config, a mapping, got {quote_value(config)}; options are passed by "
             f"name{example}"
+        )
+    if names := sorted(OF_ALL & (config or {}).keys()):
+        raise ConfigurationError(
+            f"the second argument is LangChain's config, which has no {' and no '.join(map(repr, names))}; options are "
+            f"passed by name: write {', '.join(f'{name}=…' for name in names)}"
         )
 
 

@@ -90,9 +90,9 @@ class DocumentBody(_Model):
     id: Annotated[str, Field(min_length=1), AfterValidator(_check_id)] | None = None
     type: Literal["Document"] = "Document"
 
-    def document(self) -> Document:
-        """Return the Document; without an id, the store derives one."""
-        return Document(self.page_content, metadata=self.metadata, id=self.id)
+    def document(self, **defaults: str) -> Document:
+        """Return the Document, with ``defaults`` in its metadata; without an id, the store derives one."""
+        return Document(self.page_content, metadata=defaults | self.metadata, id=self.id)
 
 
 class SearchAnswer(BaseModel):
@@ -362,7 +362,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory", tags=["memory"], responses=refusals(501, *_BODY))
     async def remember(body: NewMemories, access: CanWrite) -> Response:
         """Add memories, and report for each whether it was added, joined to another one or refused."""
-        documents = [each.document() for each in body.documents]
+        documents = [each.document(memory_type="semantic") for each in body.documents]
         admissions = await answer(access, "memory.remember", documents, contradictions=body.contradictions)
         return Json({"admissions": to_json(admissions)})
 
@@ -384,7 +384,7 @@ def add_memory(router: APIRouter, service: Service) -> None:
     @router.post("/memory/supersede", tags=["memory"], responses=refusals(404, 501, *_BODY))
     async def supersede(body: Successor, access: CanWrite) -> Response:
         """Replace a fact; searches as of an earlier time still find the old one."""
-        old_id, fact = body.old_id, body.document.document()
+        old_id, fact = body.old_id, body.document.document(memory_type="semantic")
         return Json({"id": await answer(access, "memory.supersede", old_id, fact, at=body.at, ids=[old_id])})
 
     @router.post("/memory/retract", tags=["memory"], responses=refusals(404, 501, *_BODY))

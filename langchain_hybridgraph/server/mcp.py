@@ -205,6 +205,8 @@ class _Tools:
             options = {"labels": labels, "valid_from": valid_from}
             metadata = {MEMORY_TYPE: "semantic", **{name: value for name, value in options.items() if value}}
             [admission] = store.memory.remember([Document(text, metadata=metadata)], contradictions=False)
+            if not any(MEMORY_TYPE in chunk.metadata for chunk in store.get([admission.id])):
+                return f"already in the document {admission.id}, which search finds"
             return f"{admission.outcome}: {admission.id}"
 
         return await self._run("write", add)
