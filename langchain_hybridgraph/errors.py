@@ -153,7 +153,7 @@ def check_whole_number(name: str, value: Any, least: int, most: float = _LARGEST
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise _error(name, "an integer", {"ge": least}, value)
-    if value > most:
+    if int(value) > most:
         raise _error(name, "an integer", {"ge": least, "le": most}, value)
 
 
