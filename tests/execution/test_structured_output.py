@@ -9,7 +9,9 @@ from langchain_core.messages import AIMessage
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.llm import (
+    answer_schema,
     find_json,
+    list_schema,
     parse_answer,
     parse_number,
     prompt_messages,
@@ -136,3 +138,10 @@ def test_numbers():
     """
     assert [parse_number(value) for value in (7, 7.5, "7", " 7.5/10", "7 of 10")] == [7, 7.5, 7, 7.5, 7]
     assert [parse_number(value) for value in (True, "", "high", None, [7], float("nan"), "inf", 10**400)] == [None] * 8
+
+
+def test_schemas_allow_no_other_properties():
+    """The schemas of objects and of lists of objects require all properties and allow no others."""
+    one, several = answer_schema("T", "d", a={"type": "string"}), list_schema(a={"type": "string"})["items"]
+    for schema in (one, several):
+        assert (schema["required"], schema["additionalProperties"]) == (["a"], False)
