@@ -43,11 +43,15 @@ if TYPE_CHECKING:
 
 def check_name(value: Any, what: str) -> None:
     """Raise ValueError unless the value can be an id: a non-empty string of valid Unicode without NUL characters."""
-    if not isinstance(value, str) or not value or "\0" in value or replace_surrogates(value) != value:
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{what} must be a string with at least one character, got {reprlib.repr(value)}")
+    if replace_surrogates(value) != value:
         raise ConfigurationError(
-            f"{what} must be a string with at least one character, got {reprlib.repr(value)}; use valid "
-            "Unicode without NUL characters and halves of surrogate pairs"
+            f"{what} must be valid Unicode, got {reprlib.repr(value)} with half a surrogate pair; "
+            'value.encode("utf-8", "replace").decode() replaces such characters'
         )
+    if "\0" in value:
+        raise ConfigurationError(f"{what} must not contain a NUL character, got {reprlib.repr(value)}; remove it")
 
 
 def check_texts(name: str, what: str, value: object) -> tuple[str, ...]:

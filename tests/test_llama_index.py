@@ -681,6 +681,7 @@ INSENSITIVE = MetadataFilters(filters=[MetadataFilter(key="kind", value="W", ope
         (lambda ours: LlamaIndexRetriever(EMPTY), r"HybridRetriever\(store\)"),
         (lambda ours: LlamaIndexRetriever(EMPTY.as_retriever()), r"HybridRetriever\(store\)"),
         (lambda ours: LlamaIndexRetriever.from_index(EMPTY.vector_store), "from_vector_store"),
+        (lambda ours: LlamaIndexRetriever.from_index(EMPTY, "graph"), "a class such as GraphRetriever, got 'graph'"),
         (lambda ours: LlamaIndexRetriever.from_index(EMPTY, AdvancedRetriever), r"AdvancedRetriever\(HybridRetriever"),
         (lambda ours: LlamaIndexRetriever(ours).retrieve(QueryBundle("fish", image_path="a.png")), r"a\.png"),
         (lambda ours: LlamaIndexRetriever(ours, top_k=1), r"top_k; write similarity_top_k=1 or k=1$"),

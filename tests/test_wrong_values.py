@@ -15,6 +15,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
     ingest,
 )
+from langchain_hybridgraph.display import draw
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.filters import by_source, has_labels
 from langchain_hybridgraph.ingestion import read_files
@@ -44,6 +45,7 @@ def of_call(**options):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda store: draw(HybridRetriever(store).invoke("cat")), "draw shows the result of retriever.retrieve"),
         (of_call(deadline_ms="x"), "deadline_ms must be a number > 0, got 'x'"),
         (of_call(session_id={}), "session_id must be a string, got {}"),
         (lambda _: has_labels(any_of=0), "any_of must be a label or a list of labels, got 0; write any_of="),

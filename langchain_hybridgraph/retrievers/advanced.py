@@ -446,7 +446,7 @@ class ConversationSearch:
         try:
             with self.trace.stage("embed"):
                 vectors = yield from effects.ask_or_raise(*calls)
-            context, question = map(unit, (*vectors, own)[:2])
+            context, question = unit(vectors[0]), unit(vectors[1] if own is None else own)
         except Exception as error:  # noqa: BLE001 - an embedding may raise anything; the question stays unchanged
             self._record_failure(error)
             return "raw", (yield from self._search_once(self.query))

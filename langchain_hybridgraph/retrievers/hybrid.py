@@ -176,7 +176,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 deque(reading, maxlen=0)
             except Exception:  # noqa: BLE001 - a server may fail with anything
                 contents, is_read = keyword_index.StoreContents(), False
-            stored = list(contents.documents.values()) if is_read else _stored_of(documents, adapter)
+            stored = list(contents.documents.values()) if is_read else _read_by_id(documents, adapter)
             texts = build(documents, stored_documents=stored)
         freshness = keyword_index.Freshness(texts, adapter, contents if is_read else None, merges_copies=merges_copies)
         stored_documents = () if documents is None else contents.documents.values()
@@ -424,11 +424,17 @@ def _documents_of(retriever: BaseRetriever, id_key: str | None, *, only_with_ids
     return with_ids if only_with_ids or id_key is not None else documents
 
 
+def _read_by_id(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
+    """Return the stored versions of these Documents that can be found by id."""
+    ids = [document.id for document in documents if document.id is not None]
+    with suppress(Exception):  # not implemented, asynchronous only or unavailable: the passed Documents are used
+        return [document for page in in_pages(ids) for document in adapter.get(page)]
+    return []
+
+
 def _stored_of(documents: Sequence[Document], adapter: StoreAdapter) -> list[Document]:
     """Return the stored versions of these Documents by id or, if some are missing, all Documents that can be listed."""
-    ids, stored = [document.id for document in documents if document.id is not None], list[Document]()
-    with suppress(Exception):  # not implemented, asynchronous only or unavailable: the passed Documents are used
-        stored = [document for page in in_pages(ids) for document in adapter.get(page)]
+    stored = _read_by_id(documents, adapter)
     if len(stored) < len(documents) and adapter.can_list:
         with suppress(Exception):  # unavailable now: texts are matched when a search finds them
             return list(adapter.documents())

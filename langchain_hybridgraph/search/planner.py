@@ -13,7 +13,14 @@ from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution import llm as chat
-from langchain_hybridgraph.search import conversation
+from langchain_hybridgraph.search.conversation import (
+    ExpandedQuery,
+    Expander,
+    HistoryTerms,
+    expander_call,
+    is_small_talk,
+    turns,
+)
 
 # Query plans and the protocol of planners.
 
@@ -186,7 +193,7 @@ class QueryPlanner:
             "summary": shorten(summary or "", LONGEST_SUMMARY),
             "messages": [
                 {"role": turn.speaker, "text": shorten(turn.text, _LONGEST_MESSAGE)}
-                for turn in conversation.turns(messages)[-LAST_MESSAGES:]
+                for turn in turns(messages)[-LAST_MESSAGES:]
             ],
             "message": shorten(query, _LONGEST_MESSAGE),
         }
@@ -237,12 +244,60 @@ def _instructions(types: Mapping[str, str]) -> str:
 
 # Planner that creates queries by rules.
 
-_ONE = "(?:i|we|you|one)"
-_HOW_TO = re.compile(rf".*?\bhow (?:to|(?:do|can|could|should) {_ONE}|{_ONE} (?:can|could|should))\b", re.IGNORECASE)
+_HOW_TO = re.compile(
+    r"(?:(?:explain|show me|tell me|teach me|help me|know|learn) )?"
+    r"(?:how (?:to|(?:do|can|could|should|would|might|did) (?:i|we|you|one)|"
+    r"(?:i|we|you|one) (?:can|could|should|would|might))|"
+    r"(?:what(?:'s| is) the )?(?:best |right |easiest )?way to|(?:the )?steps (?:to|for)|"
+    r"(?:a |the )?(?:guide|tutorial) (?:to|for|on)|(?:help|teach|show) me(?: to)?|instructions (?:to|for))\b",
+    re.IGNORECASE,
+)
+_POLITE = re.compile(
+    r"(?:(?:please|hi|hello|hey|ok|okay|so|and|but|also|then|now|thanks|thank you|bitte)\b|"
+    r"(?:can|could|would|will) you(?: please| kindly)?\b|do you know\b|i(?:'d| would) like (?:to know|you to|to)\b|"
+    r"i(?:'m| am) (?:trying|looking) to\b|i (?:want|need|wish|have) (?:to know|you to|to)\b|let me know\b|let's\b|"
+    r"(?:i )?(?:wonder|am wondering)\b)[\s,.:!;–-]*",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"(?:(?:tell me|show me|give me|find me|find|search for|look up|look for|describe|explain|list|summari[sz]e)"
+    r"(?: (?:something|more|everything|all))?(?: (?:about|on))?|"
+    r"(?:what|how) about|how(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))|"
+    r"(?:what|which|who|where|when|why)(?:'s| (?:is|are|was|were|does|do|did|can|could|will|would|has|have|had))?"
+    r"(?: (?:there|it that|(?:i|we|you|one)(?: (?:find|get|see))?))?|"
+    r"(?:is|are|was|were) there)\b",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"(?:the|a|an|any|some)\b", re.IGNORECASE)
 # A capital "My" that is not at the beginning is part of a title.
 _OWN = re.compile(r"(?:\b(?:my|mine|our|ours)|^(?:My|Our))\b")
-_NO_PHRASE = re.compile(r".*\b(?:how|i|we)\b", re.IGNORECASE)
+# "Can I", "do I need" and "if I" ask about something that applies to everybody.
+_ONE_OF_US = re.compile(
+    r"\b(?:did|have|had|was|were|am|are) (?:i|we)\b(?! (?:need|have|get|know)\b)|"
+    r"\bdo (?:i|we)\b(?= (?:like|love|hate|prefer|want|own|have|use|work|live)\b)(?! have to\b)|"
+    r"\b(?:i|we) (?:said|told|mentioned|asked|decided|chose|agreed|liked?|prefer(?:red)?|wanted|used|lived?|was)\b|"
+    r"\b(?:about|remind|remember) (?:me|us)\b",
+    re.IGNORECASE,
+)
+_POINTS = re.compile(r"\b(?:it|its|they|them|their|this|that|these|those|there)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;?!]|\. ")
+_SAYING = re.compile(
+    r"(?:say|said|tell|told|mention(?:ed)?|ask(?:ed)?|talk(?:ed)?|decided?|choose|chosen?|agreed?)(?: you)?"
+    r"(?: (?:about|of|for|on|to))?\b(?: (?:the|an?)\b)?",
+    re.IGNORECASE,
+)
+_VERBS = re.compile(
+    r"(?:add|allow|apply|attach|back|build|cache|call|cancel|change|check|clean|clear|clone|combine|compare|"
+    r"compile|compress|compute|configure|connect|convert|copy|count|create|debug|declare|decode|define|delete|"
+    r"deploy|design|detect|disable|download|draw|edit|enable|encode|encrypt|export|extend|extract|filter|fix|"
+    r"format|generate|get|handle|implement|import|improve|increase|index|insert|inspect|install|integrate|join|"
+    r"limit|load|log|make|manage|mark|measure|merge|migrate|mock|monitor|mount|move|open|optimize|optimise|"
+    r"parse|pass|plot|prevent|profile|publish|read|rebuild|reduce|refactor|register|reload|remove|rename|"
+    r"render|repair|replace|reset|resize|restart|restore|retry|revert|roll|rotate|run|save|scale|schedule|send|"
+    r"serialize|serve|set|setup|share|sort|speed|split|start|stop|store|stream|switch|sync|test|track|train|"
+    r"translate|troubleshoot|tune|turn|uninstall|update|upgrade|upload|use|validate|verify|write)(?! of\b) ",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -252,8 +307,8 @@ class RulePlanner:
     Small talk gives an empty plan. Otherwise, the first query is the user's own query, for all types. Further queries
     depend on its words:
 
-    - "How to" or "how do I" adds a skill query, which begins with the verb.
-    - "My" or "our" adds a memory query.
+    - "How to" or a verb at the beginning adds a skill query.
+    - "My", "our" or "did I" adds a memory query.
     - Any other question adds its noun phrase as a resource query.
 
     The rules are written for English. In other languages, the plan has no further queries.
@@ -262,10 +317,10 @@ class RulePlanner:
     ``sure`` and has no ``context`` (see :class:`~langchain_hybridgraph.search.conversation.ExpandedQuery`), it replaces
     the user's query. Otherwise, it is added as a second query for all types, because nDCG@10 is .564 with both, .525
     with only the raw query and .519 with only the completed one. If it only adds words at the end, there is no resource
-    query, and skill and memory queries receive these words at the end.
+    query, and skill and memory queries receive these words in place of their first pronoun, or at the end.
 
-    The priority is 1 for the first query, and for skill and memory queries. It is 2 for all other queries, which are
-    less certain to help.
+    The priority is 1 for the first query, for skill queries, and for memory queries with "my" or "our". It is 2 for all
+    other queries, which are less certain to help.
 
     Raises the errors of the expander, and ConfigurationError for messages in an unknown form.
 
@@ -282,7 +337,7 @@ class RulePlanner:
     0
     """
 
-    expander: conversation.Expander = field(default_factory=conversation.HistoryTerms)
+    expander: Expander = field(default_factory=HistoryTerms)
     # The first question states the topic of a conversation; with only the last five messages, nDCG@10 is .523.
     reads_all_messages: ClassVar[bool] = True
 
@@ -295,20 +350,18 @@ class RulePlanner:
         return await effects.adrive(self._plan(messages, query))
 
     def _plan(self, messages: Sequence[Any], query: str) -> effects.Search[QueryPlan]:
-        history = conversation.turns(messages, query)
-        if conversation.is_small_talk(query, history[-1].text if history else ""):
+        history = turns(messages, query)
+        if is_small_talk(query, history[-1].text if history else ""):
             return QueryPlan(())
-        expanded_query: conversation.ExpandedQuery | str = query
+        expanded_query: ExpandedQuery | str = query
         if history:
-            (expanded_query,) = yield from effects.ask_or_raise(
-                conversation.expander_call(self.expander, query, history)
-            )
+            (expanded_query,) = yield from effects.ask_or_raise(expander_call(self.expander, query, history))
         return QueryPlan(_queries(query, expanded_query))
 
 
-def _queries(query: str, expanded_query: conversation.ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+def _queries(query: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
     """Return the query itself, the completed query, and the queries for single types."""
-    expansion = conversation.ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
+    expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
     if whole.strip() == query.strip():
         whole = query
@@ -322,21 +375,56 @@ def _queries(query: str, expanded_query: conversation.ExpandedQuery | str) -> tu
         return best([first, second, *_typed_queries(whole)])
     # A noun phrase followed by more words finds less than the complete query.
     typed_queries = [each for each in _typed_queries(query) if each.context_type != RESOURCE]
-    completed = [replace(each, query=each.query + whole[len(query) :]) for each in typed_queries]
+    completed = [replace(each, query=_completed(each.query, whole[len(query) :])) for each in typed_queries]
     return best([first, second, *completed])
 
 
+def _completed(query: str, words: str) -> str:
+    """Return the query with ``words`` in place of its pronouns, or at its end if it has none."""
+    completed, count = _POINTS.subn(lambda match: words.strip(), query, count=1)
+    return " ".join(_POINTS.sub(" ", completed).split()) if count else query + words
+
+
 def _typed_queries(query: str) -> Iterator[TypedQuery]:
-    question = query[:1_000].strip(" ?？!.。¿¡").replace("’", "'")
-    own, how_to = _OWN.search(question), _HOW_TO.match(question)
-    if own and (possession := _CLAUSE.split(question[own.end() :])[0].strip()):
-        yield TypedQuery(f"user's {possession}", MEMORY, "facts about the user")
-    if how_to and (task := question[how_to.end() :].strip(" ,:")):
-        yield TypedQuery(task, SKILL, "how it is done")
-    phrase = conversation.StripQuestion()(question, ()).text
-    is_phrase = " " in phrase and phrase != question and not _NO_PHRASE.match(question[: -len(phrase)] + phrase[:4])
-    if not own and is_phrase:
+    question = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
+    about_the_user, how_to = _memory(question), _skill(question)
+    if about_the_user:
+        yield TypedQuery(about_the_user, MEMORY, "facts about the user", 1 if _OWN.search(question) else 2)
+    if how_to:
+        yield TypedQuery(how_to, SKILL, "how it is done", 1)
+    if not about_the_user and not how_to and (phrase := _noun_phrase(question)):
         yield TypedQuery(phrase, RESOURCE, "facts about it", 2)
+
+
+def _skill(question: str) -> str:
+    """Return the part of the question that begins with its verb, or "" if it does not ask how to do something."""
+    if lead := _HOW_TO.match(question):
+        return question[lead.end() :].strip(" ,:")
+    return question if _VERBS.match(question) else ""
+
+
+def _memory(question: str) -> str:
+    """Return a query for memories, ``user's …`` if possible, or "" if the question is not about the user."""
+    question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
+    if (match := _OWN.search(question) or _ONE_OF_US.search(question)) is None:
+        return ""
+    phrase = _CLAUSE.split(_without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
+    return f"user's {phrase}" if phrase else question
+
+
+def _noun_phrase(question: str) -> str:
+    """Return two or more words after the question words and the article; "" if the text is not such a question."""
+    lead = _QUESTION.match(question)
+    if lead is None:
+        return ""
+    phrase = _without(_ARTICLE, question[lead.end() :].strip(" ,:"))
+    return phrase if " " in phrase else ""
+
+
+def _without(lead: re.Pattern[str], text: str) -> str:
+    while (match := lead.match(text)) and match.end():
+        text = text[match.end() :].lstrip()
+    return text
 
 
 # Query planning for hierarchical search.
@@ -416,18 +504,19 @@ def as_session(session: Any) -> ConversationSession | None:
     """Convert a session in any supported form; raise ConfigurationError for anything else."""
     if session is None:
         return None
-    summary, messages = "", session
     if isinstance(session, Mapping):
         if unknown := session.keys() - {"summary", "messages"}:
             raise ConfigurationError(
                 f"session has the unknown keys {sorted(map(str, unknown))}; pass only 'summary' and 'messages'"
             )
-        summary, messages = str(session.get("summary") or ""), session.get("messages") or []
-    if isinstance(messages, Sequence) and not isinstance(messages, str | bytes):
-        message_list = list(messages)
-        return ConversationSession(summary, effects.Effect("session", lambda: message_list, quick=True))
-    if has_messages(messages):
-        return ConversationSession(summary, messages_call("session", messages))
+        inner = as_session(session.get("messages") or [])
+        assert inner is not None, "a list is a session"
+        return inner._replace(summary=str(session.get("summary") or ""))
+    if isinstance(session, Sequence) and not isinstance(session, str | bytes):
+        messages = list(session)
+        return ConversationSession("", effects.Effect("session", lambda: messages, quick=True))
+    if has_messages(session):
+        return ConversationSession("", messages_call("session", session))
     raise ConfigurationError(
         f"session must be a BaseChatMessageHistory, a list of messages, or "
         f"{{'summary': …, 'messages': […]}}, got {session!r}"

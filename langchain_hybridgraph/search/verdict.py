@@ -236,7 +236,8 @@ def _values(path: Path, sample: Sequence[Chunk]) -> str | None:
     texts = {as_json(each) for value in values for each in (value if isinstance(value, list | tuple) else [value])}
     if len(texts) > FEW or len(sample) == SAMPLED:
         return None
-    return f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
+    hint = f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
+    return f"{hint}, in lists: use $contains" if any(isinstance(value, list | tuple) for value in values) else hint
 
 
 def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:

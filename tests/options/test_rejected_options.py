@@ -232,6 +232,8 @@ def test_k_instead_of_the_config_is_answered_with_its_name(store, kind, method):
     """A number as the second argument of LangChain's methods is refused with ``k=``."""
     with pytest.raises(ConfigurationError, match="write k=1"):
         list(getattr(kind(store), method)("cat", 1))
+    with pytest.raises(ConfigurationError, match=r"has no 'filter'; .* write filter=…"):
+        list(getattr(kind(store), method)("cat", {"filter": {"owner": "bob"}}))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ MESSAGES = [
     ({"metadata.year": 2020}, "no text in scope has the key 'metadata.year'; did you mean 'year'?"),
     ({"source": "d.md"}, '"d.md"}}; the values of \'source\' are "a.md", "b.md", "c.md"'),
     ({"year": "2020"}, "meets {\"year\": {\"$eq\": \"2020\"}}; the values of 'year' are 2020, 2021, 2022, 2023"),
-    ({"labels": "home"}, "the values of 'labels' are \"home\", \"tea\""),
+    ({"labels": "home"}, "the values of 'labels' are \"home\", \"tea\", in lists: use $contains"),
     ({"source": "a.md", "year": 2021}, "each condition is met by some text, but no text meets all of"),
     ({"$or": [{"sorce": "a.md"}, {"yaer": 2020}]}, "did you mean 'source'?; no text in scope has the key 'yaer'"),
     ({"source": {"$exists": False}}, "no text in scope meets {\"source\": {\"$exists\": false}}"),

@@ -101,6 +101,16 @@ async def test_memories(server):
         assert "HH-2041" not in text_of(await client.call_tool("recall", {"query": "What is Ada's plate?"}))
 
 
+async def test_a_fact_of_a_document_is_not_remembered_again(tmp_path):
+    """For a fact that is a text of a document, ``remember`` says where it is, since ``recall`` does not find it."""
+    with HybridGraphStore(tmp_path / "index", "lsa") as store:
+        store.add_texts(["The gate code is 4711."], ids=["gate"])
+    server = create_server(lambda tenant: HybridGraphStore(tmp_path / "index"), Tokens([], None))
+    async with Client(server) as client:
+        answer = await client.call_tool("remember", {"text": "The gate code is 4711."})
+        assert text_of(answer) == "already in the document gate, which search finds"
+
+
 async def test_resources(server):
     """Documents can be listed and read as resources."""
     async with Client(server) as client:

@@ -44,6 +44,9 @@ def typed_queries(query):
         ("How do I install Chroma?", "install Chroma"),
         ("how to rotate API keys", "rotate API keys"),
         ("Hi, could you please tell me how we can merge two stores?", "merge two stores"),
+        ("What's the best way to split long texts?", "split long texts"),
+        ("configure persistence for Chroma", "configure persistence for Chroma"),
+        ("I want to migrate from FAISS", "migrate from FAISS"),
     ],
 )
 def test_how_to_questions_become_skill_queries(query, skill):
@@ -52,16 +55,19 @@ def test_how_to_questions_become_skill_queries(query, skill):
 
 
 @pytest.mark.parametrize(
-    ("query", "memory"),
+    ("query", "memory", "priority"),
     [
-        ("What is my favourite editor?", "user's favourite editor"),
-        ("Which of our services use gRPC?", "user's services use gRPC"),
-        ("if I remodel my house, do I pay for the debris?", "user's house"),
+        ("What is my favourite editor?", "user's favourite editor", 1),
+        ("Which of our services use gRPC?", "user's services use gRPC", 1),
+        ("if I remodel my house, do I pay for the debris?", "user's house", 1),
+        ("What did I say about pizza?", "user's pizza", 2),
+        ("what did we decide on the database", "user's database", 2),
+        ("What do you remember about me?", "What do you remember about me", 2),
     ],
 )
-def test_possessions_of_the_user_are_memories(query, memory):
+def test_possessions_of_the_user_are_memories(query, memory, priority):
     """A question about the user's possessions becomes a memory query, such as "user's favourite editor"."""
-    assert typed_queries(query) == [("memory", memory, 1)]
+    assert typed_queries(query) == [("memory", memory, priority)]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,7 @@ def test_a_follow_up_query_is_completed():
     query = "Which flour and salt does sourdough bread need?"
     assert planned(query) == planned(query, [])
     assert planned("How do I paint it?")[1:] == [
-        ("skill", "paint it cars red Tesla roadster", 1),
+        ("skill", "paint cars red Tesla roadster", 1),
         (None, "How do I paint it? cars red Tesla roadster", 2),
     ]
 
