@@ -188,10 +188,10 @@ def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
 
 
 def test_an_index_without_its_pointer_is_not_called_damaged(folder_index):
-    """Without the file that names the current generation, the error says that there is no index yet."""
+    """Without the file that names the current generation, the folder has no index yet, and the error says so."""
     texts = opened(notes(folder_index), folder_index).index.adapter.texts
     (folder_index / "index" / "current").unlink()
-    with pytest.raises(StoreError, match="^there is no index yet$"), texts.exclusive():
+    with pytest.raises(StoreError, match=r"^there is no index yet$"), texts.exclusive():
         pass
 
 
