@@ -20,7 +20,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.filters import by_source, has_labels
 from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
-from langchain_hybridgraph.ingestion.edges.llm import SimilarityEdges
+from langchain_hybridgraph.ingestion.edges.vectors import SimilarityEdges
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS

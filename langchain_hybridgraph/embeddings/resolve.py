@@ -157,6 +157,8 @@ _BUILT_IN = {"lsa": LSAEmbeddings, "minilm": OnnxMiniLMEmbeddings}
 _REASONS = {"lsa": "fitted to the texts themselves, as requested", "minilm": "all-MiniLM-L6-v2, as requested"}
 # Classes of LangChain's integrations, by the first letters of names that users pass instead.
 _PROVIDERS = {
+    "sentence-transformers/all-minilm-l6-v2": "minilm",  # before "sentence", of which it is a special case
+    "all-minilm-l6-v2": "minilm",
     "openai": "langchain_openai:OpenAIEmbeddings",
     "text-embedding": "langchain_openai:OpenAIEmbeddings",
     "huggingface": "langchain_huggingface:HuggingFaceEmbeddings",
@@ -181,7 +183,9 @@ def resolve_embedding(spec: Embeddings | str, *, language: str | None = "english
     """
     if isinstance(spec, Embeddings):
         if options:
-            raise ConfigurationError(f"options {sorted(options)} are for a factory, but an object was passed")
+            raise ConfigurationError(
+                f"options {sorted(options)} are for a factory, but an Embeddings object was passed"
+            )
         return spec
     if not isinstance(spec, str):
         kind = type(spec).__name__
@@ -216,7 +220,8 @@ def default_embedding(made_with: str | None, path: Path | None, *, is_needed: bo
     if not is_needed:
         return NoEmbeddings(made_with)
     raise EmbeddingMismatchError(
-        f"{path} was made with the embedding {made_with!r}, which has no name that creates it: pass it as embedding=…"
+        f"{path} was made with the embedding {made_with!r}, which cannot be created from its name: "
+        "pass it as embedding=…"
     )
 
 

@@ -1,4 +1,3 @@
-from langchain_hybridgraph.ingestion.code import read_python_docs as read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
 from langchain_hybridgraph.ingestion.edges.base import HierarchyEdges as HierarchyEdges
@@ -8,12 +7,13 @@ from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as Entity
 from langchain_hybridgraph.ingestion.edges.links import CitationEdges as CitationEdges
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges as LinkEdges
 from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
-from langchain_hybridgraph.ingestion.edges.llm import SimilarityEdges as SimilarityEdges
+from langchain_hybridgraph.ingestion.edges.vectors import SimilarityEdges as SimilarityEdges
 from langchain_hybridgraph.ingestion.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
 from langchain_hybridgraph.ingestion.files import FileError as FileError
 from langchain_hybridgraph.ingestion.files import read_files as read_files
 from langchain_hybridgraph.ingestion.pipeline import IngestReport as IngestReport
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest
+from langchain_hybridgraph.ingestion.python_docs import read_python_docs as read_python_docs
 from langchain_hybridgraph.ingestion.splitting import CutDocument as CutDocument
 from langchain_hybridgraph.ingestion.splitting import ParentChildSplitter as ParentChildSplitter
 from langchain_hybridgraph.ingestion.splitting import Piece as Piece

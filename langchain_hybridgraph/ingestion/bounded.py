@@ -163,6 +163,7 @@ def decode(raw: bytes, *, is_html: bool = False) -> str:
     UTF-8, then the one that an HTML file declares, or otherwise cp1252 if most bytes are ASCII.
     """
     encoding = next((encoding for encoding, marks in _BOMS.items() if raw.startswith(marks)), None)
+    declared = None
     if encoding is None and _CONTROLS.search(raw, 0, 1 << 16) is None:
         try:
             return raw.decode("utf-8")
@@ -177,7 +178,11 @@ def decode(raw: bytes, *, is_html: bool = False) -> str:
     try:
         return raw.decode(encoding)
     except (UnicodeError, LookupError) as error:
-        raise UnreadableError(f"it is not in the declared encoding {encoding} ({error}); save it as UTF-8") from error
+        if declared:
+            reason = f"it is not in the declared encoding {encoding}"
+        else:
+            reason = f"it begins like {encoding} but is not valid in this encoding"
+        raise UnreadableError(f"{reason} ({error}); save it as UTF-8") from error
 
 
 # -- PDF, Office and CSV files -------------------------------------------------------------------------------------
@@ -499,7 +504,13 @@ KINDS: Mapping[str, Callable[[Path, Note], Iterator[FilePart]]] = {
     **{f".{name}": read_code for name in _CODE.split()},
 }
 """Readers of the files that are read in another process, by suffix."""
-_WITHOUT_PARTS = "it has no text; if its pages were scanned, add a text layer, for example with ocrmypdf"
+_WITHOUT_ROWS = "it has no row with text below the column names"
+_WITHOUT_PARTS = {
+    ".pdf": "it has no text; if its pages were scanned, add a text layer, for example with ocrmypdf",
+    ".xlsx": _WITHOUT_ROWS,
+    ".csv": _WITHOUT_ROWS,
+    ".tsv": _WITHOUT_ROWS,
+}
 
 
 # -- the process that reads files -----------------------------------------------------------------------------------
@@ -525,7 +536,7 @@ def _answer_request(path: Path, send: Callable[[dict[str, Any]], None]) -> None:
         part = None
         for part in read(path, lambda message: send({"note": message})):
             send({"part": part})
-        send({"end": _WITHOUT_PARTS if part is None else None})
+        send({"end": _WITHOUT_PARTS.get(path.suffix.lower(), "it has no text") if part is None else None})
     except ImportError:
         send({"end": f"to read this kind of file, install the extra: {INSTALL}"})
     except Exception as error:  # noqa: BLE001 - a damaged file may make a library raise anything

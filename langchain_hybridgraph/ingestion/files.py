@@ -331,7 +331,10 @@ def read_files(
     every: Any = paths if several else [paths]
     patterns: Any = [as_text] if isinstance(as_text, str) or not isinstance(as_text, Iterable) else list(as_text)
     if not all(isinstance(pattern, str) and pattern.strip("/.") for pattern in patterns):
-        raise ConfigurationError(f"as_text must be a pattern or a list of patterns, got {as_text!r}; write {_PATTERNS}")
+        raise ConfigurationError(
+            f"as_text must be a pattern or a list of patterns, got {as_text!r}; a pattern is the end of a path, as in "
+            f"{_PATTERNS}"
+        )
     note = skipped or (lambda message: warnings.warn(message, stacklevel=2))
     return FileDocuments([as_path("path", path) for path in every], note, follow_links=follow_links, as_text=patterns)
 

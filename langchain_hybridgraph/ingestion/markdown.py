@@ -27,9 +27,8 @@ _FIELD = re.compile(r"^[A-Za-z_][\w-]*:(?:\s|$)", re.MULTILINE)
 
 def front_matter_end(text: str) -> int:
     """Return the offset at which the text after the front matter begins, or 0 if there is no front matter."""
-    match = _FRONT_MATTER.match(text)
-    is_valid = match and len(match["head"]) <= _LONGEST_FRONT_MATTER and _FIELD.search(match["head"])
-    return match.end() if match and is_valid else 0
+    match = _match(text)
+    return match.end() if match else 0
 
 
 def front_matter(text: str) -> dict[str, Any]:
@@ -40,13 +39,21 @@ def front_matter(text: str) -> dict[str, Any]:
     """
     import yaml
 
-    match = _FRONT_MATTER.match(text, 0, front_matter_end(text))
+    match = _match(text)
+    if match is None:
+        return {}
     try:
-        fields = yaml.load(match["head"] if match else "", Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        fields = yaml.load(match["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     plain = {str(name): _plain(value) for name, value in fields.items()} if isinstance(fields, dict) else {}
     return {name: value for name, value in plain.items() if value is not None}
+
+
+def _match(text: str) -> re.Match[str] | None:
+    match = _FRONT_MATTER.match(text)
+    is_short = match is not None and len(match["head"]) <= _LONGEST_FRONT_MATTER
+    return match if match and is_short and _FIELD.search(match["head"]) else None
 
 
 def _plain(value: Any) -> Any:

@@ -340,12 +340,16 @@ class _Vocabulary(dict[str, str]):
 def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -> _Vocabulary:
     keep: Callable[[str], object] = bool
     if without_stop_words and language == "english":
-        keep = lambda word: word not in ENGLISH_STOP_WORDS  # noqa: E731
+        keep = _is_not_english_stop_word
     elif without_stop_words and language in frozenset(_STEMMED.values()) - _WITHOUT_STOP_WORDS:
         keep = _tantivy_steps(stop_words=language) or bool
     stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
+
+
+def _is_not_english_stop_word(word: str) -> bool:
+    return word not in ENGLISH_STOP_WORDS
 
 
 @functools.cache

@@ -283,6 +283,20 @@ def test_html_is_read_in_its_declared_encoding(folder):
             one("b.html")
 
 
+def test_text_that_contradicts_its_byte_order_mark_is_refused(folder):
+    """The error says that the file begins like the encoding of the byte order mark; no encoding was declared."""
+    folder(a_DOT_txt=b"\xff\xfea")
+    with pytest.raises(FileError, match="it begins like utf-16 but is not valid in this encoding"):
+        one("a.txt")
+
+
+def test_a_table_without_rows_is_refused(folder):
+    """The error about a CSV file with only a header says so, and does not advise a text layer for scanned pages."""
+    folder(a_DOT_csv="name,price\n")
+    with pytest.raises(FileError, match=r"it has no row with text below the column names$"):
+        one("a.csv")
+
+
 def test_missing_files_are_errors(folder):
     """A path that does not exist raises FileError."""
     folder(docs__a_DOT_md="a")

@@ -199,10 +199,19 @@ def test_invalid_texts_are_refused(arguments, message):
         HybridRetriever.from_texts(*arguments)
 
 
-@pytest.mark.parametrize("name", ["openai", "openai:text-embedding-3-large"])
-def test_the_name_of_a_provider_is_answered_with_its_class(name):
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        ("openai", "langchain_openai:OpenAIEmbeddings"),
+        ("openai:text-embedding-3-large", "langchain_openai:OpenAIEmbeddings"),
+        ("sentence-transformers/all-mpnet-base-v2", "langchain_huggingface:HuggingFaceEmbeddings"),
+        ("sentence-transformers/all-MiniLM-L6-v2", "minilm"),
+        ("all-MiniLM-L6-v2", "minilm"),
+    ],
+)
+def test_the_name_of_a_provider_is_answered_with_its_class(name, accepted):
     """A provider or model as embedding is answered with the line that opens a store with it."""
-    line = 'HybridGraphStore(path, "langchain_openai:OpenAIEmbeddings")'
+    line = f'HybridGraphStore(path, "{accepted}")'
     with pytest.raises(ConfigurationError, match=re.escape(f"is unknown; write {line}")):
         HybridGraphStore(None, name)
 

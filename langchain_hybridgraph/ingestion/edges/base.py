@@ -29,7 +29,7 @@ BUILDERS = {
     "entities": "entities:EntityEdges",
     "metadata": "base:MetadataEdges",
     "citations": "links:CitationEdges",
-    "similarity": "llm:SimilarityEdges",
+    "similarity": "vectors:SimilarityEdges",
     "llm": "llm:LLMEdges",
 }
 """Module in this folder and class of each builder, by name. A module is imported when its builder is requested."""
@@ -100,7 +100,7 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
         check_name(relation, "a relation")
     fixed = {name for builder in builders if not builder.gives_way for name in builder.relations}
     for number, builder in enumerate(builders):
-        if builder.gives_way:
+        if builder.gives_way and not fixed.isdisjoint(builder.relations):
             builders[number] = copy(builder)
             builders[number].relations = [name for name in builder.relations if name not in fixed]
     for builder, other in combinations(builders, 2):

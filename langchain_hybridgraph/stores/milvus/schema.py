@@ -356,8 +356,16 @@ def edge_rows(edges: Iterable[Edge], tenant: str) -> list[dict[str, Any]]:
 
 def stored_edge(entity: Mapping[str, Any]) -> Edge:
     """Convert an entity returned by Milvus to an edge."""
-    values = {name: entity[name] for name in EDGE_FIELDS} | {"weight": min(1.0, entity["weight"])}
-    return Edge(**values | {name: None for name in ("valid_from", "valid_until") if abs(values[name]) >= ALWAYS})
+    begins, ends = entity["valid_from"], entity["valid_until"]
+    return Edge(
+        entity["source"],
+        entity["target"],
+        entity["relation"],
+        min(1.0, entity["weight"]),
+        entity["description"],
+        None if begins <= -ALWAYS else begins,
+        None if ends >= ALWAYS else ends,
+    )
 
 
 # Filters.

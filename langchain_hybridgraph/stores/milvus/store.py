@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -461,12 +461,14 @@ class MilvusChunkStore:
 
     def _write(self, collection: str, rows: Iterable[dict[str, Any]], *, partial_update: bool = False) -> None:
         """Write rows in batches; each batch is prepared while the previous one is being written."""
-        sender = ThreadPoolExecutor(1)
-        try:
-            for call in [sender.submit(self._send, collection, batch, partial_update) for batch in _batches(rows)]:
-                call.result()
-        finally:
-            sender.shutdown(cancel_futures=True)
+        running: Future[None] | None = None
+        with ThreadPoolExecutor(1) as sender:
+            for batch in _batches(rows):
+                if running is not None:
+                    running.result()
+                running = sender.submit(self._send, collection, batch, partial_update)
+            if running is not None:
+                running.result()
 
     def _send(self, collection: str, batch: list[dict[str, Any]], partial_update: bool) -> None:
         with self._turn():

@@ -285,6 +285,7 @@ def test_relations_of_other_builders_are_left_to_them(store):
     """
     alone, llm = LLMEdges(reader()), LLMEdges(reader())
     assert "references" in alone.relations
+    assert as_builders([alone, "sequence"])[0] is alone  # nothing is excluded, so the object itself is used
     with_links = as_builders([llm, LinkEdges()])[0]
     assert "references" not in with_links.relations
     assert "supports" in with_links.relations
