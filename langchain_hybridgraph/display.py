@@ -387,6 +387,7 @@ WIDTH, NARROWEST, ROW, NODES = 10.0, 4.0, 0.5, 25
 # Font sizes in points, and the width of an average letter as a share of the font size.
 HEADING, NAME, LABEL, LETTER = 12.0, 9.0, 7.5, 0.55
 KINDS = ("found by search", "1 hop away", "2 hops away", "3 hops away or more")
+SHAPES = ("o", "s", "^", "D")
 # Colour of lines and words on a transparent background, legible on white and on black, with contrasts of 4.4 and 4.7.
 INK = "#787878"
 
@@ -435,11 +436,19 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
         return textwrap.shorten(text, letters, placeholder=" …") or text[:letters]
 
     best = max((hit.score for hit in drawn_hits.values()), default=0.0) or 1.0
-    sizes = [30 + 90 * drawn_hits[id].score / best if id in drawn_hits else 30 for id in graph]
-    colours = [COLOURS[min(places[id][0], len(KINDS) - 1)] for id in graph]
-    nx.draw_networkx_nodes(graph, places, node_size=sizes, node_color=colours, ax=axes)
     for column in {column for column, _ in places.values()}:
-        write(column, -0.5 - 0.3 / ROW, KINDS[min(column, len(KINDS) - 1)], LABEL, weight="bold", ha="left")
+        kind = min(column, len(KINDS) - 1)
+        ids = [id for id in graph if places[id][0] == column]
+        nx.draw_networkx_nodes(
+            graph,
+            places,
+            nodelist=ids,
+            node_size=[30 + 90 * drawn_hits[id].score / best if id in drawn_hits else 30 for id in ids],
+            node_shape=SHAPES[kind],
+            node_color=COLOURS[kind],
+            ax=axes,
+        )
+        write(column, -0.5 - 0.3 / ROW, KINDS[kind], LABEL, weight="bold", ha="left")
     lines = partial(nx.draw_networkx_edges, graph, places, edge_color=INK, ax=axes, node_size=60, alpha=0.7, width=0.9)
     lines(edgelist=[pair for pair in graph.edges if graph.edges[pair]["is_arrow"]], arrowstyle="-|>", arrowsize=9)
     lines(edgelist=[pair for pair in graph.edges if not graph.edges[pair]["is_arrow"]], arrowstyle="-")

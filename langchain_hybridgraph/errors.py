@@ -74,11 +74,17 @@ class MissingExtraError(HybridGraphError, ImportError):
 
 @contextmanager
 def needs_extra(feature: str, library: str, extra: str) -> Iterator[None]:
-    """Raise MissingExtraError if an import in the ``with`` block fails."""
+    """Raise MissingExtraError, which names the module, if a module of another library is missing in the ``with`` block.
+
+    Other errors, such as that of a library that is installed but broken, are raised unchanged.
+    """
     try:
         yield
-    except ImportError as missing:
-        advice = f'which cannot be imported: pip install "langchain-hybridgraph[{extra}]"'
+    except ModuleNotFoundError as missing:
+        module = missing.name or str(missing)
+        if module.partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        advice = f'but the module {module} is missing: pip install "langchain-hybridgraph[{extra}]"'
         raise MissingExtraError(f"{feature} needs {library}, {advice}") from missing
 
 

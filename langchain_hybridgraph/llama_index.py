@@ -30,23 +30,27 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.vector_stores import NearestDocuments, StoreAdapter
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.errors import ConfigurationError, FilterError, MissingExtraError, quote_value
+from langchain_hybridgraph.errors import ConfigurationError, FilterError, needs_extra, quote_value
 from langchain_hybridgraph.execution.effects import Failure, Search, adrive, drive, offload
 from langchain_hybridgraph.execution.processes import Progress
 from langchain_hybridgraph.filters.expressions import Filter, compare, has_labels, parse_filter
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, join_key
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.options.arguments import HISTORY
+from langchain_hybridgraph.options.base import call_text, option_advice
 from langchain_hybridgraph.options.objects import as_reranker
 from langchain_hybridgraph.records import PART_OF, SEQUENCE, Edge, Hit, content_id, in_scope
 from langchain_hybridgraph.result import RetrievalResult
+from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever
 from langchain_hybridgraph.retrievers.base import PipelineRetriever
 from langchain_hybridgraph.retrievers.graph import GraphRetriever
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.rerankers import Reranker, ScoreReranker, apply_scores, rerank_call
 from langchain_hybridgraph.stores.vectors import unit
 
-try:
+with needs_extra("this module", "LlamaIndex", "llama-index"):
     from llama_index.core import Settings, VectorStoreIndex, schema
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -61,12 +65,6 @@ try:
     from llama_index.core.vector_stores.utils import metadata_dict_to_node
     from llama_index_instrumentation import get_dispatcher
     from llama_index_instrumentation.base import BaseEvent
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] != "llama_index":
-        raise
-    raise MissingExtraError(
-        'this module needs LlamaIndex, which cannot be imported: pip install "langchain-hybridgraph[llama-index]"'
-    ) from missing
 
 # LlamaIndex's own vector stores use these keys for a node, so their collections can be read as well.
 CONTENT, KIND = "_node_content", "_node_type"
@@ -254,7 +252,7 @@ def ingest_nodes(
     """Store LlamaIndex nodes as chunks and their relationships as edges, and return a report.
 
     Ids, texts, metadata and relationships are kept; a
-    :class:`~langchain_hybridgraph.llama_index.retriever.LlamaIndexRetriever` restores them. The source document becomes
+    :class:`~langchain_hybridgraph.llama_index.LlamaIndexRetriever` restores them. The source document becomes
     the chunk's document. Relationships to next and previous nodes become ``sequence`` edges, and relationships to
     parents and children become ``part_of`` edges. A node whose children are also among the ``nodes`` is stored as a
     parent, which is returned in place of its children but not searched. ``edges`` are additional edge builders, as in
@@ -593,7 +591,7 @@ class LlamaIndexRetriever(BaseRetriever):
             )
         super().__init__(callback_manager or Settings.callback_manager, object_map, objects, verbose)
         self.retriever = retriever
-        self.options = _native_options(options)
+        self.options = self._checked(options)
 
     @classmethod
     def from_index(
@@ -620,7 +618,7 @@ class LlamaIndexRetriever(BaseRetriever):
     def with_options(self, **options: Any) -> Self:
         """Return a copy of the retriever with these options, which override its own. Filters are combined."""
         other = copy(self)
-        other.options = _merged(self.options, _native_options(options))
+        other.options = _merged(self.options, self._checked(options))
         return other
 
     def retrieve_result(self, query: QueryType) -> RetrievalResult[NodeWithScore]:
@@ -653,11 +651,23 @@ class LlamaIndexRetriever(BaseRetriever):
                 f"the query is the image {bundle.image_path!r}, which no retriever of this package can search for: "
                 "pass its vector, QueryBundle(query_str, embedding=[…])"
             )
-        own = _native_options(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
+        own = self._checked(bundle.options) if isinstance(bundle, QueryWithOptions) else {}
         options = ({} if bundle.embedding is None else {"vector": bundle.embedding}) | _merged(self.options, own)
         has_vector = options.get("vector") is not None
         strings = [] if has_vector else bundle.custom_embedding_strs or []
         return bundle.query_str or (None if has_vector or strings else ""), options, strings
+
+    def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options under this package's names. Raise TypeError for one that the retriever does not take."""
+        native = _native_options(options)
+        names = _call_options(self.retriever)
+        unknown = {} if names is None else {name: value for name, value in native.items() if name not in names}
+        if names and unknown:
+            kind = type(self.retriever)
+            advice = [option_advice(kind, name, value, names, _example) for name, value in unknown.items()]
+            message = f"LlamaIndexRetriever({kind.__name__}) does not take {', '.join(unknown)}"
+            raise TypeError("; ".join([message, *dict.fromkeys(advice)]))
+        return native
 
     def _embeddings(self) -> Embeddings:
         inner = getattr(self.retriever, "retriever", self.retriever)
@@ -687,6 +697,20 @@ class LlamaIndexRetriever(BaseRetriever):
         return RetrievalResult(
             nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
         )
+
+
+def _call_options(retriever: Any) -> set[str] | None:
+    """Return the names of a retriever's options per call, or None if they are unknown."""
+    if isinstance(retriever, PipelineRetriever):
+        return {*retriever._call_options}
+    if isinstance(retriever, AdvancedRetriever) and (inner := AnyRetriever(retriever.retriever).pipeline) is not None:
+        return {*inner._call_options, HISTORY, "session_id"}
+    return None
+
+
+def _example(options: Mapping[str, Any]) -> str:
+    text = call_text(options)
+    return f"{call_text({'similarity_top_k': options['k']})} or {text}" if options.keys() == {"k"} else text
 
 
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:

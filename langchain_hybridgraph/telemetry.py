@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
+from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
@@ -554,10 +555,10 @@ class OpenTelemetrySink:
 
     def __init__(self, tracer: Tracer | None = None, *, text: bool = False) -> None:
         with needs_extra("OpenTelemetrySink", "the OpenTelemetry API", "otel"):
-            from opentelemetry import trace
+            trace: Any = import_module("opentelemetry.trace")  # "opentelemetry" alone may be another library's folder
         self.tracer = trace.get_tracer("langchain_hybridgraph") if tracer is None else tracer
         self.text = text
-        self._trace: Any = trace
+        self._trace = trace
         self._spans: WeakKeyDictionary[Search, Span] = WeakKeyDictionary()
 
     def __call__(self, event: Event) -> None:

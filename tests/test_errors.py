@@ -6,7 +6,7 @@ import pytest
 from langchain_core.documents import Document
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
-from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError
+from langchain_hybridgraph.errors import LONGEST_MESSAGE, ConfigurationError, MissingExtraError, needs_extra
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -66,3 +66,19 @@ def test_the_end_of_a_message_is_kept():
     assert len(str(error)) < 300
     assert len(str(ConfigurationError(HUGE))) <= LONGEST_MESSAGE
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (ModuleNotFoundError("", name="fastapi"), MissingExtraError, r"but the module fastapi is missing.*\[server\]"),
+        (ModuleNotFoundError("gone", name="langchain_hybridgraph.gone"), ModuleNotFoundError, "^gone$"),
+        (ImportError("DLL load failed", name="grpc"), ImportError, "^DLL load failed$"),
+    ],
+)
+def test_only_a_missing_library_is_a_missing_extra(error, raised, message):
+    """A missing module of a library is named with the extra to install; other import errors are raised unchanged."""
+    with pytest.raises(raised, match=message) as caught, needs_extra("serve", "FastAPI", "server"):
+        raise error
+    assert type(caught.value) is raised
+    assert error in (caught.value, caught.value.__cause__)

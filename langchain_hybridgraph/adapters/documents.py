@@ -361,17 +361,22 @@ class ScopedRows(Mapping[str, Chunk]):
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
-_DEFAULTS = {"batch_size": 1_000, "force_update": True}
+_DEFAULTS = {"force_update": True}
 
 
 def index(
-    documents: Iterable[Document] | BaseLoader, record_manager: RecordManager, store: VectorStore, **options: Any
+    documents: Iterable[Document] | BaseLoader,
+    record_manager: RecordManager,
+    store: VectorStore,
+    *,
+    batch_size: int = 1_000,
+    **options: Any,
 ) -> IndexingResult:
     """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
 
-    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …); the default batch has 1,000 Documents. A
-    changed Document is updated. For an unchanged Document, a HybridGraphStore does only one lookup in its catalog.
-    Raises ValueError for a Document without an id.
+    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
+    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
+    an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -380,14 +385,23 @@ def index(
     >>> index([Document(id="a", page_content="text")], manager, HybridGraphStore())["num_added"]
     1
     """
-    return langchain_index(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
+    return langchain_index(
+        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_DEFAULTS | options
+    )
 
 
 async def aindex(
-    documents: Iterable[Document] | BaseLoader, record_manager: RecordManager, store: VectorStore, **options: Any
+    documents: Iterable[Document] | BaseLoader,
+    record_manager: RecordManager,
+    store: VectorStore,
+    *,
+    batch_size: int = 1_000,
+    **options: Any,
 ) -> IndexingResult:
     """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
-    return await langchain_aindex(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
+    return await langchain_aindex(
+        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_DEFAULTS | options
+    )
 
 
 def kept_id(document: Document) -> str:

@@ -479,7 +479,11 @@ class KeptIndex(DocumentIndex):
 
     def _load(self) -> None:
         try:
-            folder = self.path / (self.path / _CURRENT).read_text("ascii", "replace").strip()
+            try:
+                current = (self.path / _CURRENT).read_text("ascii", "replace").strip()
+            except FileNotFoundError as error:
+                raise UnusableIndex("there is no index yet") from error
+            folder = self.path / current
             if self._is_loaded and folder == self._folder:
                 self.index.reload()
             else:

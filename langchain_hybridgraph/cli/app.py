@@ -508,7 +508,9 @@ def serve(
         read_only=read_only,
         limits=limits,
         grpc_port=grpc_port,
-        **{"config": config, "embedding": embedding, "tenant": tenant},
+        config=config,
+        embedding=embedding,
+        tenant=tenant,
     )
     run(served, host, port)
 

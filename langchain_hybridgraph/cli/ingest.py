@@ -47,8 +47,16 @@ class FilesReport(NamedTuple):
     error: Exception | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of :class:`IngestReport` with ``embedding``, ``pruned`` and ``layers``."""
-        return self.ingest.to_dict() | {"embedding": self.embedding, "pruned": self.pruned, "layers": self.layers}
+        """Return the fields of :class:`IngestReport` with ``embedding``, ``pruned`` and ``layers``.
+
+        Messages name options of the command line, as on stderr.
+        """
+        messages = {
+            "warnings": [as_commands(warning) for warning in self.ingest.warnings],
+            "unread": {path: as_commands(reason) for path, reason in self.ingest.unread.items()},
+        }
+        others = {"embedding": self.embedding, "pruned": self.pruned, "layers": self.layers}
+        return self.ingest.to_dict() | messages | others
 
     def __str__(self) -> str:
         lines = [as_commands(str(replace(self.ingest, skipped={}, unread={})))]  # they were reported on stderr

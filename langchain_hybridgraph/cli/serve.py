@@ -47,7 +47,9 @@ def make_app(
     read_only: bool,
     limits: Limits,
     grpc_port: int | None = None,
-    **options: Any,
+    config: Path | None = None,
+    embedding: str | None = None,
+    tenant: str | None = None,
 ) -> FastAPI:
     """Return the application for an index, which is opened with the ``config``, ``embedding`` and ``tenant``.
 
@@ -63,11 +65,11 @@ def make_app(
         )
 
     def open_store(tenant: str | None) -> DocumentStore:
-        return existing_store(index, **{**options, "tenant": tenant}, read_only=read_only)
+        return existing_store(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only)
 
     def update(folder: Path) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
-        store = partial(existing_or_new, index, **{**options, "embedding": options["embedding"] or "auto"}, quiet=True)
+        store = partial(existing_or_new, index, embedding or "auto", tenant=tenant, config=config, quiet=True)
         report = ingest_files([folder], store, split="flat", edges=as_builders("auto"), prune=True)
         LOGGER.info("indexed %s: %s", folder, report)
 
@@ -82,8 +84,14 @@ def make_app(
         background.append(
             lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
         )
-    served = {"tokens": tokens, "limits": limits, "background": background, "tenant": options["tenant"]}
-    app = create_app(open_store, settings=configured(options["config"]), **served)
+    app = create_app(
+        open_store,
+        settings=configured(config),
+        tokens=tokens,
+        limits=limits,
+        background=background,
+        tenant=tenant,
+    )
     app.state.service.check()  # report an index that cannot be opened before serving
     if not tokens:  # otherwise, another website could reach the service by DNS rebinding
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*LOCAL_HOSTS, "[::1]"])

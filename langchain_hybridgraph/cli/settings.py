@@ -240,11 +240,19 @@ def existing(
     return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
 
 
-def existing_store(index: Path, *, read_only: bool = False, **options: Any) -> HybridGraphStore | MilvusStore:
+def existing_store(
+    index: Path,
+    *,
+    embedding: str | None = None,
+    tenant: str | None = None,
+    read_only: bool = False,
+    config: Path | None = None,
+    embeds: bool = True,
+) -> HybridGraphStore | MilvusStore:
     """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
     if uri := milvus_uri(index):
-        return _open_milvus(uri, **options)
-    return existing(index, read_only=read_only, **options)
+        return _open_milvus(uri, embedding, tenant, config, embeds=embeds)
+    return existing(index, embedding=embedding, tenant=tenant, read_only=read_only, config=config, embeds=embeds)
 
 
 def existing_or_new(

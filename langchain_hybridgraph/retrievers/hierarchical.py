@@ -213,14 +213,13 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         return await adrive(self._answer(prepared_search), prepared_search.deadline, self._lane)
 
     def _answer(self, prepared_search: PreparedSearch) -> Search[hierarchy.FindResult]:
-        query, trace, search = (
-            prepared_search.query,
-            prepared_search.trace,
-            hierarchy.answer_call(prepared_search.tree_call),
-        )
-        return (
-            yield from self._observed(search, trace, query.text, query.k, lambda each: [(c.uri, c.score) for c in each])
-        )
+        def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
+            return [(context.uri, context.score) for context in answer]
+
+        query = prepared_search.query
+        trace = prepared_search.trace
+        search = hierarchy.answer_call(prepared_search.tree_call)
+        return (yield from self._observed(search, trace, query.text, query.k, scores))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace, prefix = prepared_search.query, prepared_search.trace, self.metadata_prefix

@@ -19,7 +19,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
-from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, ReadOnlyError
+from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, ReadOnlyError, StoreError
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import STORES, TEXTS, close
 
@@ -185,6 +185,14 @@ def test_a_damaged_index_is_built_again(folder_index, caplog, file, damage):
     assert "damaged" in caplog.text
     assert (len(ask(retriever, "pump")), ask(retriever, "code4")) == (20, ["p4"])
     assert retriever.index.adapter.texts._is_loaded
+
+
+def test_an_index_without_its_pointer_is_not_called_damaged(folder_index):
+    """Without the file that names the current generation, the folder has no index yet, and the error says so."""
+    texts = opened(notes(folder_index), folder_index).index.adapter.texts
+    (folder_index / "index" / "current").unlink()
+    with pytest.raises(StoreError, match=r"^there is no index yet$"), texts.exclusive():
+        pass
 
 
 def build_slowly(folder):

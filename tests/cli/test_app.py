@@ -140,7 +140,10 @@ def test_skipped_files_are_counted(docs, index):
     for name in ("a.bin", "b.bin", "c.dat"):
         (docs / name).write_bytes(b"\0")
     done = hybridgraph("ingest", docs, "--index", index, "--json")
-    assert json.loads(done.stdout)["skipped"] == {".bin": 2, ".dat": 1}
+    report = json.loads(done.stdout)
+    assert report["skipped"] == {".bin": 2, ".dat": 1}
+    assert any("--as-text '*.conf'" in warning for warning in report["warnings"])
+    assert not any("as_text=" in warning for warning in report["warnings"])
     message = (
         "hybridgraph: skipped 2 .bin, 1 .dat: files of this kind are not read; to read them as text, pass "
         "a pattern, such as --as-text '*.conf'\n"

@@ -5,6 +5,7 @@ from io import BytesIO
 from itertools import combinations
 
 import pytest
+from matplotlib.collections import PathCollection
 
 from langchain_hybridgraph.display import draw
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError
@@ -71,6 +72,14 @@ def test_an_arrow_points_as_the_edge_is_stored():
         (start, _), (end, _) = patch._posA_posB
         styles[how] = type(patch.get_arrowstyle()).__name__, float(start), float(end)
     assert styles == {"cites": ("CurveFilledB", 0, 1), "<cites": ("CurveFilledB", 1, 0), "entity:e": ("Curve", 0, 1)}
+
+
+def test_each_distance_has_its_own_shape():
+    """Chunks at different distances have different shapes, so that a picture without colours shows the distance."""
+    hits = [search_hit("a", 0.9), graph_hit(("a", "y"), 0.5, ("cites", 0.6))]
+    nodes = draw(answer(*hits)).axes[0].collections
+    shapes = {each.get_paths()[0].vertices.tobytes() for each in nodes if isinstance(each, PathCollection)}
+    assert len(shapes) == 2
 
 
 def test_only_some_hits_are_drawn():

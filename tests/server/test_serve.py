@@ -184,8 +184,7 @@ async def test_files_written_during_the_start_are_indexed(index, tmp_path):
     files = tmp_path / "files"
     files.mkdir()
     (files / "whale.md").write_text("Whales sing long songs.\n")
-    options = dict.fromkeys(("config", "embedding", "tenant", "tokens_file"))
-    served = serve.make_app(index, host="localhost", watch=files, read_only=False, limits=Limits(), **options)
+    served = serve.make_app(index, host="localhost", tokens_file=None, watch=files, read_only=False, limits=Limits())
     (files / "owl.md").write_text("Owls hoot at night.\n")
     transport = httpx.ASGITransport(served)
     async with (
