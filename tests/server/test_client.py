@@ -229,6 +229,7 @@ FOREIGN = {
     "nothing": (200, "application/json", b"", RetrievalError),
     "other JSON": (200, "application/json", b'{"results": []}', RetrievalError),
     "a list": (200, "application/json", b"[1]", RetrievalError),
+    "an invalid request of another service": (400, "text/plain", b"Bad Request", ConfigurationError),
     "problems of another service": (422, "application/json", b'{"detail": [{"msg": "no"}]}', ConfigurationError),
     "a redirection": (302, "text/html", b"", RetrievalError),
     "events of another service": (200, "text/event-stream", b"event: hit\ndata: {}\n\n", RetrievalError),
