@@ -161,6 +161,10 @@ class _Verifier:
         return None if access is None else AccessToken(token=token, client_id=access.name, scopes=sorted(access.rights))
 
 
+def _is_memory(store: Any, id: str) -> bool:
+    return any(MEMORY_TYPE in chunk.metadata for chunk in store.get([id]))
+
+
 class _Tools:
     """The functions of the tools; their docstrings and signatures are what a model reads."""
 
@@ -205,8 +209,8 @@ class _Tools:
             options = {"labels": labels, "valid_from": valid_from}
             metadata = {MEMORY_TYPE: "semantic", **{name: value for name, value in options.items() if value}}
             [admission] = store.memory.remember([Document(text, metadata=metadata)], contradictions=False)
-            if not any(MEMORY_TYPE in chunk.metadata for chunk in store.get([admission.id])):
-                return f"already in the document {admission.id}, which search finds"
+            if admission.outcome == "joined" and not _is_memory(store, admission.id):
+                return f"already in the text {admission.id}, which search finds"
             return f"{admission.outcome}: {admission.id}"
 
         return await self._run("write", add)
@@ -215,7 +219,7 @@ class _Tools:
         """Delete a memory permanently."""
 
         def delete(store: Any, access: Access) -> str:
-            if not any(MEMORY_TYPE in chunk.metadata for chunk in store.get([id])):
+            if not _is_memory(store, id):
                 raise ToolError(f"no memory has the id {quote_value(id)}; use an id that recall returned")
             store.delete([id])
             return f"deleted: {id}"

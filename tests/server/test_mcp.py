@@ -108,7 +108,7 @@ async def test_a_fact_of_a_document_is_not_remembered_again(tmp_path):
     server = create_server(lambda tenant: HybridGraphStore(tmp_path / "index"), Tokens([], None))
     async with Client(server) as client:
         answer = await client.call_tool("remember", {"text": "The gate code is 4711."})
-        assert text_of(answer) == "already in the document gate, which search finds"
+        assert text_of(answer) == "already in the text gate, which search finds"
 
 
 async def test_resources(server):
