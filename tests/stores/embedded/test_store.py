@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -22,8 +23,9 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores import access, catalog_writes, index, vectors
+from langchain_hybridgraph.stores import generations as packing
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.suite import HashedWords, StoreSuite
@@ -543,7 +545,7 @@ def replace_many(store, rounds):
 @pytest.mark.parametrize("kind", ["words", "fitted"])
 def test_the_space_of_deleted_vectors_is_used_again(opened, folder, monkeypatch, kind):
     """The folder grows by less than 10 %, and an open reader continues to find exactly the present texts."""
-    for module, name in ((vectors, "MOST_DEAD"), (index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+    for module, name in ((packing, "MOST_DEAD"), (index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
         monkeypatch.setattr(module, name, 10)
     options = {"embedding": FittedWords(), "name": "fitted", "load": FittedWords.load} if kind == "fitted" else {}
     store = opened(**options)
@@ -563,9 +565,63 @@ def test_the_space_of_deleted_vectors_is_used_again(opened, folder, monkeypatch,
     assert store.admin.check().problems == ()
 
 
+def state_of(store, ids, scope):
+    """Return everything that a store answers from its tables in memory, in a form that can be compared."""
+    query, columns = Query("text round", 300, scope), store.memory.columns(ids, scope)
+    keywords, tree = store.keyword_search(query, 300), store.scoped_tree(scope)
+    graph = store.scoped_graph(scope, EdgeFilter())
+    nodes = graph.nodes(ids)
+    links = graph.links(nodes[nodes >= 0])
+    return {
+        "vectors": store.vector_search(query, 300).entries,
+        "cosines": store.vector_scores(store.vectors(["c0"])[0], ids),
+        "keywords": (keywords.entries, keywords.exact, store.keyword_scores("text of", ids)),
+        "chunks": store.find(scope),
+        "memories": [[str(value) for value in column] for column in (columns.confidence, columns.updated_at)],
+        "tree": [(tree.uri(node), tree.state(node), tree.chunks(node)) for node in tree.top()],
+        "links": sorted(zip(links.origin.tolist(), graph.ids(links.node), links.weight.tolist(), strict=True)),
+    }
+
+
+@pytest.mark.parametrize("is_on_disk", [True, False])
+def test_a_store_that_stays_open_answers_like_a_new_one(opened, folder, monkeypatch, is_on_disk):
+    """While rows are packed many times, the tables in memory stay equal to those of a store opened at the end."""
+    for module, name in ((packing, "MOST_DEAD"), (index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+        monkeypatch.setattr(module, name, 5)
+    rng, place = random.Random(7), folder if is_on_disk else None
+    store = opened(place)
+    reader = opened(place, read_only=True) if is_on_disk else store
+    later, past = opened(place) if is_on_disk else store, []
+    ids, scopes = [f"c{n}" for n in range(60)], [Scope(), Scope(filter=parse_filter({"part": {"$gte": 1}}))]
+    for round in range(40):
+        fill(
+            store,
+            *(
+                chunk(id, f"text of {id} # {round}", part=rng.randrange(3), round=round, confidence=rng.random())
+                for id in rng.sample(ids, 12)
+            ),
+            edges=[Edge(*rng.sample(ids, 2), "r", rng.random()) for _ in range(4)],
+        )
+        store.remove(rng.sample(ids, 4))
+        if living := store.find(Scope()):
+            store.memory.feedback(living[:2], "useful")
+            store.memory.retract(living[-1])
+        past.append(Scope(known_at=store.clock()))
+        if round % 7 == 6 and is_on_disk:
+            each, fresh = [*scopes, past[round // 2], past[-1]], opened(place)
+            expected = [state_of(fresh, ids, scope) for scope in each]
+            assert [state_of(reader, ids, scope) for scope in each] == expected
+            assert [state_of(store, ids, scope) for scope in each] == expected
+    assert len(store._index.rows) <= 60 + 2 * 12
+    assert store._index.generation.packing.number > 5
+    assert [state_of(later, ids, scope)["chunks"] for scope in scopes] == [store.find(scope) for scope in scopes]
+    assert store.admin.check().problems == ()
+    assert everywhere(store, ids) == set(store.find(Scope()))
+
+
 def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
     """After many replacements, an index in memory has the vectors of exactly the present texts."""
-    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     store = opened(None)
     fill(store, *(chunk(f"c{n}") for n in range(200)))
     replace_many(store, range(10))
@@ -575,7 +631,7 @@ def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
 
 def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, monkeypatch):
     """Without the numbers of packed rows, searches say so, new texts work, and repair() embeds the others again."""
-    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(200)))
     replace_many(store, range(3))
@@ -597,7 +653,7 @@ def test_a_full_disk_only_delays_the_use_of_free_space(opened, folder, monkeypat
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     monkeypatch.setattr(vectors.VectorMatrix, "sync", fail)
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(200)))
