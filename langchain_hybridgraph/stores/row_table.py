@@ -82,10 +82,15 @@ class RowNumbers:
         return is_allowed
 
     def still_present(self, earlier: RowNumbers, end: int) -> Mask:
-        """Return a mask of the first ``end`` rows of an earlier numbering that have not disappeared since."""
+        """Return a mask of the first ``end`` rows of an earlier numbering that have not disappeared since.
+
+        In the same order, they are the first rows now. If they are not, because the catalog is older than the earlier
+        numbering, the mask is empty, so that everything is read again.
+        """
         numbers = earlier.of(np.arange(end))
         is_present: Mask = (self.rows(numbers) >= 0) & (numbers < _NOWHERE)
-        return is_present
+        is_in_order = np.array_equal(numbers[is_present], self.of(np.arange(np.count_nonzero(is_present))))
+        return is_present if is_in_order else np.zeros(end, np.bool_)
 
 
 UNPACKED = RowNumbers([], 0, 0)
@@ -166,7 +171,8 @@ class Rows:
         """Return the same table after a packing; ``read`` reads the metadata of the rows with the new numbers."""
         is_present = numbers.still_present(self.numbers, self._end)
         table = type(self)(self.tenant, numbers, self.columns.compressed(is_present, read))
-        table.version, table.has_parents, table._timed = self.version, self.has_parents, self._timed
+        table.version = self.version if is_present.any() else -1
+        table.has_parents, table._timed = self.has_parents, self._timed
         table._grow(int(np.count_nonzero(is_present)))
         for name in ("_alive", "_visible"):
             setattr(table, name, getattr(self, name)[: self._end][is_present])

@@ -117,7 +117,7 @@ class VectorMatrix:
     """Matrix of unit vectors, in a memory-mapped file or in memory.
 
     Vectors never move within a file, so a reader's memory map stays valid. A row that was never written contains zeros.
-    The first ``lost`` rows are missing.
+    Rows before ``first_row`` are missing, although the file has a place for them.
 
     Two files contain checksums of each vector, alone (:func:`checksums`) to reveal damage, and with its text
     (:func:`owners`) to reveal a vector of another text. A search verifies up to ``VERIFIED`` of its results, the first
