@@ -44,7 +44,7 @@ from langchain_hybridgraph.stores.generations import (
     remove_others,
 )
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
-from langchain_hybridgraph.stores.vectors import VectorMatrix, background, unit
+from langchain_hybridgraph.stores.vectors import background, unit
 
 if TYPE_CHECKING:
     import sqlite3
@@ -97,13 +97,13 @@ class Reader:
         return (*reasons, "texts-damaged") if self._index.catalog.has_undecodable_texts else reasons
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
-        rows = self._index.rows.rows(ids)
-        stored_rows = self._index.catalog.read_rows(rows, known_at)
-        while len(stored_rows) < len(rows):
+        numbers = self._index.rows.numbers_of(ids)
+        stored_rows = self._index.catalog.read_rows(numbers, known_at)
+        while len(stored_rows) < len(numbers):
             # The index has changed in the meantime. A replaced chunk has a new row, a deleted chunk has none.
             snapshot = self._index.snapshot()
-            rows = snapshot.rows.rows(ids)
-            stored_rows = self._index.catalog.read_rows(rows, known_at)
+            numbers = snapshot.rows.numbers_of(ids)
+            stored_rows = self._index.catalog.read_rows(numbers, known_at)
             if self._index.catalog.version() == snapshot.rows.version:
                 break  # the index did not change between look-up and read, so the missing chunks have been deleted
         return stored_rows
@@ -220,8 +220,8 @@ class Reader:
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
         with self._index.guard:
-            table, matrix = self._index.rows, self._index.generation.matrix
-            if matrix is None:
+            table, generation = self._index.present
+            if (matrix := generation.matrix) is None:
                 return {}
             rows = table.rows(ids)
             present = ids if len(rows) == len(ids) else table.ids(rows)
@@ -230,7 +230,8 @@ class Reader:
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
         with self._index.guard:
-            matrix, rows = self._index.generation.matrix, np.array(self._index.rows.places(ids), np.int64)
+            table, generation = self._index.present
+            matrix, rows = generation.matrix, np.array(table.places(ids), np.int64)
             vectors = np.zeros((len(ids), 1 if matrix is None else matrix.dimension), np.float32)
             if matrix is not None and (rows >= 0).any():
                 vectors[rows >= 0] = matrix.take(rows[rows >= 0])
@@ -265,7 +266,7 @@ class Reader:
                     reason = "no-keyword-index"
                 elif reason is None and index.applied_version < rows.version:
                     reason = "keyword-behind" if self._index.catalog.age() > BEHIND_SECONDS else None
-                return index.result(text, n, allowed_rows, rows.ids, reason)
+                return index.result(text, n, allowed_rows, rows.ids, reason, numbers=rows.numbers)
 
             return self._index.keywords.query(search)
 
@@ -273,8 +274,8 @@ class Reader:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""
         with self._index.guard:
             table = self._index.rows
-            scores = self._index.keywords.query(lambda index: index.scores(text, table.rows(ids)))
-            return dict(zip(table.ids(scores), scores.values(), strict=True))
+            scores = self._index.keywords.query(lambda index: index.scores(text, table.numbers_of(ids)))
+            return dict(zip(table.ids(table.numbers.rows(list(scores)).tolist()), scores.values(), strict=True))
 
 
 class Writer(Reader):
@@ -417,7 +418,7 @@ class Writer(Reader):
                 return -1, {}, 0
             stored = self._index.catalog.stored_hashes(self._index.rows.tenant, (entry.id for entry in batch))
             changed = [entry for entry in batch if entry.kind == CHUNK and _changes(entry, stored.get(entry.id))]
-            vectors = _vectors_of_same_texts(generation.matrix, changed, stored)
+            vectors = _vectors_of_same_texts(generation, changed, stored)
             texts = list(dict.fromkeys(entry.text for entry in changed if entry.text not in vectors))
             if texts:
                 vectors |= zip(texts, self._index.embed(texts, generation), strict=True)
@@ -448,7 +449,8 @@ class Writer(Reader):
             matrix = index.generation.create_matrix(len(vectors_by_id[new[0].id]))
         for vector in vectors_by_id.values():
             index.check_width(len(vector))
-        matrix.write(start, np.stack([vectors_by_id[e.id] for e in new]), texts=[entry.text_hash for entry in new])
+        [row] = index.generation.numbers.rows([start]).tolist()
+        matrix.write(row, np.stack([vectors_by_id[e.id] for e in new]), texts=[entry.text_hash for entry in new])
         return rows, embedded
 
     def _commit(
@@ -490,7 +492,7 @@ class Writer(Reader):
         index = self._index
         if not new or index.generation.matrix is None or "probe_text" in index.catalog.facts():
             return {}
-        facts = probe_facts(index.settings.name, index.generation.matrix, rows[0], new[0].text)
+        facts = probe_facts(index.settings.name, index.generation, rows[0], new[0].text)
         if has_own_vectors:
             try:
                 own = index.embed([new[0].text], index.generation)[0]
@@ -503,10 +505,10 @@ class Writer(Reader):
     # -- the engines ----------------------------------------------------------------------------------------
 
     def _update_engines(self) -> None:
-        """Bring the keyword index up to date, and pack the vectors if many belong to deleted or replaced texts."""
+        """Bring the keyword index up to date, and pack the rows if many belong to deleted or replaced texts."""
         self._index.sync_keywords()
-        matrix, end = self._index.generation.matrix, int(self._index.catalog.facts()["next_row"])
-        if matrix is not None and matrix.is_full_of_dead(end, len(self._index.keywords.index)):
+        end = int(self._index.catalog.facts()["next_row"])
+        if self._index.generation.is_full_of_dead(end, len(self._index.keywords.index)):
             self.pack()
             self._index.sync_keywords()
 
@@ -516,10 +518,9 @@ class Writer(Reader):
         Without enough space on the disk, the old files stay in use. The caller must hold the write lock.
         """
         index, catalog, old = self._index, self._index.catalog, self._index.generation
-        rows = [row for (row,) in catalog.query("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
         remove_others(old)
         try:
-            fresh = old.packed(int(catalog.facts()["next_row"]), np.array(rows, np.int64))
+            fresh = old.packed(int(catalog.facts()["next_row"]), catalog.row_numbers())
             self._switch_to(fresh, packing=json.dumps(fresh.packing))
         except (OSError, StoreError):
             logger.warning("the space of deleted vectors in %s was not freed", index.settings.path, exc_info=True)
@@ -591,7 +592,10 @@ class Writer(Reader):
         del texts
         old = index.generation
         remove_others(old)
+        end = int(catalog.facts()["next_row"])
         fresh = Generation(index.settings.path, old.number + 1, None, fitted)
+        if chunks < end:
+            fresh = old.next_packing(fresh.number, end, catalog.row_numbers(), fitted)
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
@@ -599,9 +603,10 @@ class Writer(Reader):
         self._switch_to(
             fresh,
             generation=fresh.number,
-            fitted_row=int(catalog.facts()["next_row"]),
+            fitted_row=end,
             fitted_texts=chunks,
-            **probe_facts(index.settings.name, fresh.matrix, first.row or 0, first.text),
+            **probe_facts(index.settings.name, fresh, first.row or 0, first.text),
+            **({} if fresh.packing is None else {"packing": json.dumps(fresh.packing)}),
         )
         self._leave_others(fresh)
         return chunks
@@ -623,19 +628,21 @@ EarlyVectors = tuple[int, dict[str, "Vector"], int]
 
 
 def _vectors_of_same_texts(
-    matrix: VectorMatrix | None, changed: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]
+    generation: Generation, changed: Sequence[ChunkRow], stored: Mapping[str, StoredHashes]
 ) -> dict[str, Vector]:
-    rows = {
+    matrix = generation.matrix
+    numbers = {
         entry.text: (row, entry.text_hash)
         for entry in changed
         if entry.id in stored
         and (row := stored[entry.id].row) is not None
         and stored[entry.id].text_hash == entry.text_hash
     }
-    if matrix is None or not rows:
+    if matrix is None or not numbers:
         return {}
-    places, hashes = map(list, zip(*rows.values(), strict=True))
-    each = zip(rows, matrix.take(places), matrix.intact(places, hashes).tolist(), strict=True)
+    number_list, hashes = map(list, zip(*numbers.values(), strict=True))
+    rows = generation.numbers.rows(number_list)
+    each = zip(numbers, matrix.take(rows), matrix.intact(rows, hashes).tolist(), strict=True)
     return {text: vector for text, vector, is_intact in each if is_intact}
 
 

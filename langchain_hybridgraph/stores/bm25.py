@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -16,6 +16,7 @@ import numpy as np
 from typing_extensions import override
 
 from langchain_hybridgraph.records import BEST_HITS, QuestionWords, ScoredId, SourceResult
+from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, RowsWith, compounds, exact_matches, forms, name_of
 
@@ -131,10 +132,13 @@ class KeywordIndex(ABC):
         """Return the words of a question with their statistics in this index."""
 
     @abstractmethod
-    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
+    def search(
+        self, text: str, n: int, allowed_rows: Mask | None = None, numbers: RowNumbers = UNPACKED
+    ) -> list[tuple[int, float]]:
         """Return the ``n`` best rows with their BM25 scores (> 0), best first, ties by row.
 
-        Only rows whose entry in ``allowed_rows`` is True are returned. A larger ``n`` only appends rows to the result.
+        Only rows whose entry in ``allowed_rows`` is True are returned; ``numbers`` are the numbers of its entries. A
+        larger ``n`` only appends rows to the result.
         """
 
     @abstractmethod
@@ -178,7 +182,9 @@ class KeywordIndex(ABC):
             scores = self.scores(text, list(scores), headings=False)
         return question.words(max(scores.values(), default=0.0), len(self))
 
-    def exact_matches(self, text: str, allowed_rows: Mask | None = None) -> dict[int, float]:
+    def exact_matches(
+        self, text: str, allowed_rows: Mask | None = None, numbers: RowNumbers = UNPACKED
+    ) -> dict[int, float]:
         """Return, by row, the estimated probability in (0, 1) that the question refers to the row.
 
         Only rows that share an identifier or a rare word with it are included; see
@@ -194,8 +200,8 @@ class KeywordIndex(ABC):
 
         def rows_with(field: Field, term: str) -> Sequence[int]:
             rows = postings.get((field, term), ())
-            if allowed_rows is not None:
-                rows = [row for row in rows if row < len(allowed_rows) and allowed_rows[row]]
+            if allowed_rows is not None and len(rows):
+                rows = list(compress(rows, numbers.are_allowed(np.array(rows), allowed_rows).tolist()))
             return rows if len(rows) <= FEW else ()
 
         return question.exact_matches(rows_with)
@@ -207,19 +213,24 @@ class KeywordIndex(ABC):
         allowed_rows: Mask | None,
         ids_of: Callable[[Iterable[int]], Sequence[str]],
         reason: str | None,
+        *,
+        numbers: RowNumbers = UNPACKED,
     ) -> SourceResult:
-        """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs."""
-        question, hits = self.question(text), self.search(text, n, allowed_rows)
-        exact = self.exact_matches(text, allowed_rows)
-        ids = ids_of(row for row, _ in hits)
-        entries = [ScoredId(id, score) for id, (_, score) in zip(ids, hits, strict=True)]
+        """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs.
+
+        ``ids_of`` returns the ids of rows of ``allowed_rows``.
+        """
+        question, hits = self.question(text), self.search(text, n, allowed_rows, numbers)
+        exact = self.exact_matches(text, allowed_rows, numbers)
+        ids = ids_of(numbers.rows([*(number for number, _ in hits), *exact]).tolist())
+        entries = [ScoredId(id, score) for id, (_, score) in zip(ids[: len(hits)], hits, strict=True)]
         entries.sort(key=itemgetter(0))
         entries.sort(key=itemgetter(1), reverse=True)  # a stable sort
         return SourceResult(
             entries,
             bound=question.bound,
             reason=reason,
-            exact=dict(zip(ids_of(exact), exact.values(), strict=True)),
+            exact=dict(zip(ids[len(hits) :], exact.values(), strict=True)),
             words=self.query_words(text, hits[:BEST_HITS]),
         )
 
@@ -250,13 +261,14 @@ class RankBM25Index(KeywordIndex):
         return self._question(self._count(), text)
 
     @override
-    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
+    def search(
+        self, text: str, n: int, allowed_rows: Mask | None = None, numbers: RowNumbers = UNPACKED
+    ) -> list[tuple[int, float]]:
         statistics = self._count()
         question = self._question(statistics, text)
         places = statistics.sharing(question.terms)
         if allowed_rows is not None:
-            places = places[statistics.rows[places] < len(allowed_rows)]
-            places = places[allowed_rows[statistics.rows[places]]]
+            places = places[numbers.are_allowed(statistics.rows[places], allowed_rows)]
         if n < 1 or not len(places):
             return []
         scores = statistics.scores(question.terms, places, question.headings_weight)

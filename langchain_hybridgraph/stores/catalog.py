@@ -470,6 +470,10 @@ class Catalog:
                 rows_of_page, ids, *times_of_page = map(json.loads, page)
                 yield rows_of_page, ids, times_of_page
 
+    def row_numbers(self) -> list[int]:
+        """Return the row number of every chunk, ascending."""
+        return [row for (row,) in self.query("SELECT row FROM nodes WHERE row NOT NULL ORDER BY row")]
+
     def text_hashes(self) -> dict[int, bytes]:
         """Return the text hash of every chunk, as a dict keyed by row in ascending order."""
         return dict(self.query("SELECT row, text_hash FROM nodes WHERE row NOT NULL ORDER BY row"))

@@ -213,8 +213,7 @@ class Maintenance:
                 deleted, now = [each.node for each in undecodable], self._index.clock()
                 rows += catalog_writes.repair(connection, deleted, accepted, now, accept_values=bool(faults))
                 catalog_writes.log_changes(connection, rows)
-            matrix = self._index.snapshot().generation.matrix
-            if matrix is not None and not matrix.is_readable:
+            if not self._index.snapshot().generation.has_numbers:
                 self._writer.pack()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._index.keywords.rebuild(self._index.rows.version)
@@ -349,24 +348,26 @@ class Maintenance:
         return faults
 
     def _without_vector(self, texts: Mapping[int, bytes]) -> list[int]:
-        """Return the rows whose vector is missing, damaged or not that of the text with this hash."""
-        matrix = self._index.generation.matrix
-        if self._index.is_unfitted(self._index.generation) or matrix is None or not texts:
+        """Return the numbers of the rows whose vector is missing, damaged or not that of the text with this hash."""
+        generation = self._index.generation
+        if self._index.is_unfitted(generation) or generation.matrix is None or not texts:
             return []
-        intact = matrix.intact(list(texts), list(texts.values())).tolist()
-        return [row for row, is_intact in zip(texts, intact, strict=True) if not is_intact]
+        intact = generation.matrix.intact(generation.numbers.rows(list(texts)), list(texts.values())).tolist()
+        return [number for number, is_intact in zip(texts, intact, strict=True) if not is_intact]
 
-    def _embed_again(self, rows: Sequence[int]) -> None:
-        for start in range(0, len(rows), EMBEDDED_AT_ONCE):
-            stored_rows = self._index.catalog.read_rows(rows[start : start + EMBEDDED_AT_ONCE])
-            vectors = self._index.embed([entry.text for entry in stored_rows], self._index.generation)
+    def _embed_again(self, numbers: Sequence[int]) -> None:
+        generation = self._index.generation
+        for start in range(0, len(numbers), EMBEDDED_AT_ONCE):
+            stored_rows = self._index.catalog.read_rows(numbers[start : start + EMBEDDED_AT_ONCE])
+            vectors = self._index.embed([entry.text for entry in stored_rows], generation)
             self._index.check_width(vectors.shape[1])
-            matrix = self._index.generation.matrix
+            matrix = generation.matrix
             assert matrix is not None, "rows without a usable vector are rows of a matrix"
-            for entry, vector in zip(stored_rows, vectors, strict=True):
-                matrix.write(entry.row or 0, vector[np.newaxis], texts=[text_hash(entry.text)], sync=False)
+            rows = generation.numbers.rows([entry.row or 0 for entry in stored_rows]).tolist()
+            for row, entry, vector in zip(rows, stored_rows, vectors, strict=True):
+                matrix.write(row, vector[np.newaxis], texts=[text_hash(entry.text)], sync=False)
             matrix.sync()
-        if rows:
+        if numbers:
             with self._index.catalog.writing() as connection:
                 catalog_writes.log_changes(connection, [])  # makes other processes read the vectors again
             self._index.snapshot()

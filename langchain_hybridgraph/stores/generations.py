@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from langchain_hybridgraph.errors import EmbeddingMismatchError
-from langchain_hybridgraph.stores.vectors import Packing, VectorMatrix, checksums, owners, packed_rows, unit
+from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
+from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums, owners, sync_path, unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,14 +72,15 @@ class TransformsFitted(FittedEmbedding, Protocol):
         """Fit the embedding to the texts and return their vectors."""
 
 
-def probe_facts(name: str, matrix: VectorMatrix | None, row: int, text: str) -> dict[str, Any]:
+def probe_facts(name: str, generation: Generation, number: int, text: str) -> dict[str, Any]:
     """Return the facts that identify an embedding: its name, its dimension, and a probe (text of a row, vector)."""
+    matrix = generation.matrix
     assert matrix is not None, "rows with vectors belong to a matrix"
     return {
         "embedding": name,
         "dimension": matrix.dimension,
         "probe_text": text,
-        "probe_vector": matrix.take([row])[0].tobytes(),
+        "probe_vector": matrix.take(generation.numbers.rows([number]))[0].tobytes(),
     }
 
 
@@ -112,17 +116,34 @@ def _similar(one: Vector, other: Vector) -> bool:
 logger = logging.getLogger(__name__)
 
 BATCH = 8_192
+# An index is packed when more than this share of its rows, and more than this number of them, belong to deleted or
+# replaced texts. Vectors then take at most a seventh more space than necessary, and each deletion pays for copying
+# seven vectors: 11 kB with 384 dimensions, written sequentially, where a commit waits for the disk several times.
+DEAD_SHARE, MOST_DEAD = 1 / 8, 1_000
 # Number of vectors used to estimate the mean cosine with an arbitrary chunk, to within a hundredth.
 SAMPLE = 128
 FEWEST_SAMPLED = 50
 
 
+class Packing(NamedTuple):
+    """The ``number``-th packing of an index: of the rows with numbers below ``end``, only ``size`` still exist.
+
+    A file contains their numbers, ascending; ``checksum`` is its CRC-32.
+    """
+
+    number: int
+    end: int
+    size: int
+    checksum: int
+
+
 class Generation:
-    """Vectors of an index, with the fitted model that computed them, if any.
+    """Vectors of an index, with the fitted model that computed them, if any, and the ``numbers`` of their rows.
 
     Generation N has the files ``vectors-N.f32`` (with checksums ``.crc`` and ``.own``) and ``model-N.npz``; one commit
-    of the catalog switches to N + 1, or to ``vectors-N.P.f32`` (and ``.rows``), the P-th packing of the vectors.
-    ``folder`` None means in memory. ``unusable_files`` names missing or damaged ones.
+    of the catalog switches to N + 1, or to ``vectors-N.P.f32`` (and ``.rows``), the P-th packing of the index.
+    ``folder`` None means in memory. ``unusable_files`` names missing or damaged ones. If the file with the numbers is
+    damaged, the packed vectors are lost, and ``living`` returns the numbers of the rows that exist.
     """
 
     def __init__(
@@ -132,6 +153,8 @@ class Generation:
         dimension: int | None,
         embedding: Embedding,
         packing: Packing | None = None,
+        *,
+        living: Callable[[], Sequence[int]] = list,
     ) -> None:
         self.folder = folder
         self.number = number
@@ -140,6 +163,9 @@ class Generation:
         self._unread: tuple[BinaryIO, Callable[[BinaryIO], Embedding]] | None = None
         self._reading = threading.Lock()
         self.packing = packing
+        self.numbers, self.has_numbers = UNPACKED, True
+        if packing is not None:
+            self.numbers, self.has_numbers = _read_numbers(self.matrix_file, packing, living)
         self.matrix = None if dimension is None else self._open_matrix(dimension)
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
@@ -207,12 +233,27 @@ class Generation:
         self.matrix = VectorMatrix(self.matrix_file, dimension)
         return self.matrix
 
-    def packed(self, end: int, rows: NDArray[np.int64]) -> Generation:
-        """Return a copy that has, of the rows below ``end``, only the vectors of ``rows``; write its files to disk."""
+    def is_full_of_dead(self, end: int, living: int) -> bool:
+        """Return whether to pack the index, if ``end`` is the next row number and ``living`` rows still exist."""
+        used = self.numbers.count(end)
+        return self.matrix is not None and used - living > max(MOST_DEAD, DEAD_SHARE * used)
+
+    def packed(self, end: int, numbers: Sequence[int]) -> Generation:
+        """Return a copy that has, of the row numbers below ``end``, only these; write its files to disk."""
         assert self.matrix is not None, "only vectors are packed"
-        matrix = self.matrix.packed(end, rows)
-        fresh = Generation(self.folder, self.number, None, self.embedding, matrix.packing)
-        fresh.matrix = matrix
+        fresh = self.next_packing(self.number, end, numbers, self.embedding)
+        fresh.matrix = self.matrix.copied(fresh.matrix_file, self.numbers.rows(numbers))
+        return fresh
+
+    def next_packing(self, number: int, end: int, numbers: Sequence[int], embedding: Embedding) -> Generation:
+        """Return generation ``number`` without vectors, with only these numbers of rows below ``end``."""
+        each = np.array(numbers, "<i8")
+        packing = Packing(self.packing.number + 1 if self.packing else 1, end, len(each), zlib.crc32(each.tobytes()))
+        fresh = Generation(self.folder, number, None, embedding)
+        fresh.packing, fresh.numbers = packing, RowNumbers(each.astype(np.int64), len(each), end)
+        if fresh.matrix_file is not None:
+            packed_numbers(fresh.matrix_file).write_bytes(each.tobytes())
+            sync_path(packed_numbers(fresh.matrix_file))
         return fresh
 
     def close(self) -> None:
@@ -224,10 +265,11 @@ class Generation:
             self.matrix.close()
 
     def fill(self, pages: Iterator[tuple[Sequence[int], NDArray[np.float32], Sequence[bytes]]]) -> None:
-        """Fill the matrix from pages (ascending rows, their vectors, hashes of their texts), and write it to disk."""
+        """Fill the matrix from pages (ascending numbers, their vectors, hashes of texts), and write it to disk."""
         matrix = self.matrix
-        for rows, vectors, texts in pages:
+        for numbers, vectors, texts in pages:
             matrix = self.create_matrix(vectors.shape[1]) if matrix is None else matrix
+            rows = self.numbers.rows(numbers).tolist()
             for start, stop in runs(rows):
                 matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
         if matrix is not None:
@@ -235,10 +277,27 @@ class Generation:
 
     def _open_matrix(self, dimension: int) -> VectorMatrix:
         file = self.matrix_file
-        matrix = VectorMatrix(file, dimension, self.packing)
-        if file is not None and not (file.exists() and matrix.is_readable):
+        matrix = VectorMatrix(file, dimension, 0 if self.has_numbers else self.numbers.size)
+        if file is not None and not (file.exists() and self.has_numbers):
             self.unusable_files += ("vectors",)
         return matrix
+
+
+def packed_numbers(path: Path) -> Path:
+    """Return the path of the numbers of the packed rows of the matrix at ``path``."""
+    return path.with_suffix(".rows")
+
+
+def _read_numbers(path: Path | None, packing: Packing, living: Callable[[], Sequence[int]]) -> tuple[RowNumbers, bool]:
+    """Return the numbers of the packed rows and True, or those of the living rows, which are fewer, and False."""
+    raw = b""
+    if path is not None:
+        with suppress(OSError):
+            raw = packed_numbers(path).read_bytes()
+    if zlib.crc32(raw) == packing.checksum:
+        return RowNumbers(np.frombuffer(raw, "<i8").astype(np.int64), packing.size, packing.end), True
+    present = [number for number in living() if number < packing.end]
+    return RowNumbers(present[: packing.size], packing.size, packing.end), False
 
 
 def remove_others(current: Generation) -> None:
@@ -246,7 +305,7 @@ def remove_others(current: Generation) -> None:
     matrix, model = current.matrix_file, current.model_file
     if matrix is None or model is None:
         return
-    present = {matrix, checksums(matrix), owners(matrix), packed_rows(matrix), model}
+    present = {matrix, checksums(matrix), owners(matrix), packed_numbers(matrix), model}
     for pattern in ("vectors-[0-9]*", "model-[0-9]*"):
         for file in matrix.parent.glob(pattern):
             if file not in present:

@@ -15,6 +15,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import is_valid
 from langchain_hybridgraph.records import FAN, MENTIONS, Edge, checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
+from langchain_hybridgraph.stores.row_table import RowNumbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +39,7 @@ MENTIONS_CODE = 0
 # Sorting takes 50 ms for 300,000 edges and half a second for 3,000,000; adding a change without it takes one or two ms.
 RECENT_EDGES, RECENT_SHARE = 5_000, 0.05
 _TARGET = (1 << 32) - 1  # bits of a key that contain the target
+_NO_NODE = np.int32(-1)
 
 # numpy reads rows of this type twice as fast as separate columns.
 _ROW = np.dtype(
@@ -125,6 +127,16 @@ class GraphState:
         empty = cls({MENTIONS: MENTIONS_CODE}, np.zeros(1, np.int64), none, zero > 0, zero, none, nothing, nothing)
         no_nodes = np.zeros(0, np.int64)
         return empty.updated(no_nodes, nodes, no_nodes, edges, codes)
+
+    def renumbered(self, earlier: RowNumbers, numbers: RowNumbers) -> GraphState:
+        """Return the same graph after a packing of the rows."""
+        is_present = numbers.still_present(earlier, len(self.node_of_row) - 1)
+        row_of = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
+        return replace(
+            self,
+            row=row_of[self.row].astype(np.int32),
+            node_of_row=np.append(self.node_of_row[:-1][is_present], _NO_NODE),
+        )
 
     def updated(
         self,

@@ -22,6 +22,7 @@ from langchain_hybridgraph.stores.graph import (
     concatenate,
 )
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
+from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, UriNumbers
 
 if TYPE_CHECKING:
@@ -180,15 +181,19 @@ class GraphView:
             snapshot = self._index.snapshot()
             _, position = catalog.graph_position()
             if last is None or last[2] < int(catalog.facts()["graph_floor"]):
-                graph = self._read_all(snapshot)
-            else:
-                graph = last[1] if last[2] == position else self._follow(*last[1:])
+                return snapshot, self._read_all(snapshot), position
+            graph, earlier, numbers = last[1], last[0].rows.numbers, snapshot.rows.numbers
+            if earlier is not numbers:
+                graph = graph.renumbered(earlier, numbers)
+            if last[2] != position:
+                graph = self._follow(graph, last[2], numbers)
         return snapshot, graph, position
 
     def _read_all(self, snapshot: Snapshot) -> GraphState:
         tenant, catalog, codes = snapshot.rows.tenant, self._index.catalog, {MENTIONS: MENTIONS_CODE}
         chunks = catalog.query("SELECT row, node FROM nodes WHERE row NOT NULL ORDER BY row")
         rows = np.array(chunks, np.int64).reshape(-1, 2)
+        rows[:, 0] = snapshot.rows.numbers.rows(rows[:, 0])
         rows = rows[snapshot.rows.alive()[rows[:, 0]]]
         source = "nodes CROSS JOIN edges e ON e.source = node WHERE tenant = ?1" if tenant else "edges e"
         parts = [EdgeColumns.of([], codes)]
@@ -210,7 +215,7 @@ class GraphView:
         )
         return GraphState.of(nodes, edges, codes)
 
-    def _follow(self, last: GraphState, position: int) -> GraphState:
+    def _follow(self, last: GraphState, position: int, numbers: RowNumbers) -> GraphState:
         """Return the graph after the changes since ``position``; a changed node is logged as a pair with itself."""
         index, codes = self._index, dict(last.codes)
         changed_nodes = index.query(
@@ -229,9 +234,12 @@ class GraphView:
             position,
         )
         edge_ends = touched[touched[:, 0] != touched[:, 1]]
+        nodes = np.array(changed_nodes, np.int64).reshape(-1, 3)
+        is_chunk = nodes[:, 1] >= 0
+        nodes[is_chunk, 1] = numbers.rows(nodes[is_chunk, 1])
         return last.updated(
             np.unique(touched),
-            np.array(changed_nodes, np.int64).reshape(-1, 3),
+            nodes,
             edge_ends[:, 0] << 32 | edge_ends[:, 1],
             EdgeColumns.of(changed_arcs, codes),
             codes,
@@ -243,6 +251,7 @@ class _TreeMirror:
     """The tree positions of all rows read so far, and the tree of the latest commit read."""
 
     places: UriNumbers | None = None
+    numbers: RowNumbers = UNPACKED
     state: tuple[Snapshot, TreeState] | None = None
 
 
@@ -268,14 +277,20 @@ class DirectoryTree:
         if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
             return present
         with self._index.refresh_lock:  # otherwise another thread could add places of rows that this state lacks
-            snapshot, places = self._index.snapshot(), mirror.places
-            if places is None or len(places.of_row) > len(snapshot.rows):
-                places = mirror.places = UriNumbers()
-            start, end = len(places.of_row), len(snapshot.rows)
+            snapshot = self._index.snapshot()
+            places, rows, numbers = mirror.places, snapshot.rows, snapshot.rows.numbers
+            if places is not None and mirror.numbers is not numbers:
+                places = places.compressed(numbers.still_present(mirror.numbers, len(places.of_row)))
+            if places is None or len(places.of_row) > len(rows):
+                places = UriNumbers()
+            mirror.places, mirror.numbers = places, numbers
+            span = numbers.of([len(places.of_row), len(rows)]).tolist()
             # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
             sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
-            places.grow(end, self._index.query(sql, start, end))
-            mirror.state = snapshot, TreeState(places, snapshot.rows.alive())
+            positions = self._index.query(sql, *span)
+            new_rows = numbers.rows([number for number, _, _ in positions]).tolist()
+            places.grow(len(rows), ((row, *rest) for row, (_, *rest) in zip(new_rows, positions, strict=True)))
+            mirror.state = snapshot, TreeState(places, rows.alive(), numbers)
             return mirror.state
 
 

@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,13 +28,14 @@ from langchain_hybridgraph.stores.generations import (
     Embedding,
     FittedEmbedding,
     Generation,
+    Packing,
     is_embedding_of,
     remove_others,
 )
 from langchain_hybridgraph.stores.keyword_engine import KeywordEngine
 from langchain_hybridgraph.stores.protocols import implements
-from langchain_hybridgraph.stores.row_table import MetadataColumns, Rows
-from langchain_hybridgraph.stores.vectors import Packing, sync_path, unit
+from langchain_hybridgraph.stores.row_table import UNPACKED, MetadataColumns, RowNumbers, Rows
+from langchain_hybridgraph.stores.vectors import sync_path, unit
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT, WriterLock, check_locks
 
 if TYPE_CHECKING:
@@ -259,7 +260,6 @@ class _OpenParts:
 
     folder: OpenFolder
     snapshot: Snapshot
-    columns: MetadataColumns
     release: weakref.finalize[[], IndexFolder]
     refresh_lock: threading.RLock = field(default_factory=threading.RLock)
     guard: CallGate = field(default_factory=lambda: CallGate(_calls))
@@ -311,14 +311,14 @@ class IndexFolder:
         return self._state.refresh_lock
 
     @property
-    def columns(self) -> MetadataColumns:
-        """Metadata of the tenant's chunks, by row, for filters."""
-        return self._state.columns
-
-    @property
     def language(self) -> str:
         """Language of the keyword index."""
         return self._state.folder.language
+
+    @property
+    def present(self) -> Snapshot:
+        """The last :meth:`snapshot`."""
+        return self._state.snapshot
 
     @property
     def rows(self) -> Rows:
@@ -344,14 +344,16 @@ class IndexFolder:
         if state.guard.shut():
             state.snapshot.generation.close()
             # Stores are part of reference cycles, so they are freed much later than they are closed.
-            state.snapshot = self._empty_snapshot()
-            state.columns.clear()
+            state.snapshot = self._empty_snapshot(state.folder)
             state.mirrors.clear()
             state.release()
 
-    def _empty_snapshot(self) -> Snapshot:
+    def _empty_snapshot(self, folder: OpenFolder) -> Snapshot:
         settings = self.settings
-        return Snapshot(Rows(settings.tenant or ""), Generation(settings.path, -1, None, settings.embedding))
+        tenant = settings.tenant or ""
+        columns = MetadataColumns(partial(_metadata, folder.catalog, tenant, UNPACKED))
+        generation = Generation(settings.path, -1, None, settings.embedding)
+        return Snapshot(Rows(tenant, UNPACKED, columns), generation)
 
     @property
     def _state(self) -> _OpenParts:
@@ -366,8 +368,7 @@ class IndexFolder:
             folder, settings = self._open_folder(), self.settings
             parts = self._opened = _OpenParts(
                 folder,
-                self._empty_snapshot(),
-                MetadataColumns(partial(_metadata, folder.catalog, settings.tenant or "")),
+                self._empty_snapshot(folder),
                 weakref.finalize(self, folder.release),
                 is_known_embedding=not settings.check_embedding,
             )
@@ -484,20 +485,20 @@ class IndexFolder:
 
     def use_generation(self, generation: Generation) -> None:
         """Switch to another generation of vectors; the caller holds ``refresh_lock`` and has committed the change."""
-        self._state.snapshot = Snapshot(self.rows, generation)
+        self._state.snapshot = Snapshot(self._renumbered(generation.numbers), generation)
 
     def allowed_rows(self, rows: Rows, scope: Scope) -> Mask:
         """Return a mask of the rows in a scope: known and valid at the scope's times, and matching its filter."""
         mask = rows.valid_rows(scope.as_of, scope.known_at)
         if scope.filter is not None:
-            mask &= self.columns.mask(scope.filter, len(mask))
+            mask &= rows.columns.mask(scope.filter, len(mask))
         return mask
 
     def _latest(self) -> tuple[Snapshot, dict[str, Any]]:
         with self.catalog.snapshot():
             facts = self.catalog.facts()
             generation = self._latest_generation(facts)
-            return Snapshot(self._latest_rows(facts), generation), facts
+            return Snapshot(self._latest_rows(facts, generation.numbers), generation), facts
 
     def _latest_generation(self, facts: Mapping[str, Any]) -> Generation:
         number, dimension = int(facts["generation"]), facts.get("dimension")
@@ -509,16 +510,24 @@ class IndexFolder:
                 present.matrix.remap()
             return present
         settings = self.settings
-        generation = Generation(settings.path, number, dimension, settings.embedding, packing)
+        generation = Generation(
+            settings.path, number, dimension, settings.embedding, packing, living=self.catalog.row_numbers
+        )
         if settings.load is not None and settings.path is not None and number > 0:
             generation.load(settings.load)
         return generation
 
-    def _latest_rows(self, facts: Mapping[str, Any]) -> Rows:
-        rows, catalog, end = self.rows, self.catalog, int(facts["next_row"])
+    def _renumbered(self, numbers: RowNumbers) -> Rows:
+        rows = self.rows
+        if rows.numbers is numbers:
+            return rows
+        return rows.renumbered(numbers, partial(_metadata, self.catalog, rows.tenant, numbers))
+
+    def _latest_rows(self, facts: Mapping[str, Any], numbers: RowNumbers) -> Rows:
+        rows, catalog, end = self._renumbered(numbers), self.catalog, int(facts["next_row"])
         touched: list[int] | None = None
         if rows.version < max(int(facts["floor"]), 0):
-            rows = Rows(rows.tenant)
+            rows = Rows(rows.tenant, numbers, rows.columns)
         else:
             touched = catalog.changed_rows(rows.version)
         return rows.updated(
@@ -606,10 +615,14 @@ class IndexFolder:
             )
 
 
-def _metadata(catalog: Catalog, tenant: str, start: int, stop: int) -> Iterable[tuple[int, Mapping[str, Any]]]:
-    for entry in catalog.iterate(start, stop):
-        if entry.tenant == tenant and entry.row is not None:
-            yield entry.row, filterable(entry.chunk())
+def _metadata(
+    catalog: Catalog, tenant: str, numbers: RowNumbers, start: int, stop: int
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for page in catalog.pages(*numbers.of([start, stop]).tolist()):
+        rows = numbers.rows([entry.row or 0 for entry in page]).tolist()
+        for row, entry in zip(rows, page, strict=True):
+            if entry.tenant == tenant:
+                yield row, filterable(entry.chunk())
 
 
 # -- forks --------------------------------------------------------------------------------------------------------

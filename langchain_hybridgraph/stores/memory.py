@@ -20,6 +20,7 @@ from langchain_hybridgraph.stores.catalog_writes import StoredMemory
 from langchain_hybridgraph.stores.chunk_rows import catalog_rows, json_list
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.row_table import UNPACKED
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.times import iso_time, parse_time
 
@@ -45,16 +46,21 @@ class MemoryMirror:
 
     def __init__(self, catalog: Catalog, tenant: str) -> None:
         self._catalog, self._tenant = catalog, tenant
+        self._numbers = UNPACKED
         self._lock = Lock()
         self._position = -1
         self._end = 0
         self._values = np.zeros((0, _COLUMNS))
         self._kinds: dict[str, int] = {}
 
-    def at(self, rows: Sequence[int]) -> MemoryColumns:
-        """Return the states of these rows. For a negative row or another tenant's row, all values are unset."""
-        places = np.array(rows, np.int64)
+    def of(self, ids: Sequence[str], index: IndexFolder) -> MemoryColumns:
+        """Return the states of these chunks of the index. For an unknown id, all values are unset."""
         with self._lock:
+            rows = index.snapshot().rows
+            places = np.array(rows.places(ids), np.int64)
+            if rows.numbers is not self._numbers:
+                values = self._values[: self._end][rows.numbers.still_present(self._numbers, self._end)]
+                self._values, self._end, self._numbers = values, len(values), rows.numbers
             self._follow(int(places.max(initial=-1)) + 1)
             values = self._values[places]
             kinds = list(self._kinds)
@@ -74,8 +80,9 @@ class MemoryMirror:
                 self._end = 0
             elif position > self._position:
                 self._take(catalog.query(catalog_writes.CHANGED, (self._tenant, self._position)))
-            stop = int(catalog.facts()["next_row"])
-            for start in range(self._end, stop, _AT_ONCE):
+            next_number = int(catalog.facts()["next_row"])
+            stop, [first_number] = self._numbers.count(next_number), self._numbers.of([self._end]).tolist()
+            for start in range(first_number, next_number, _AT_ONCE):
                 self._take(catalog.query(catalog_writes.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
             self._grow(max(stop, 1))  # at least one row, since missing rows are looked up at position -1
             self._end, self._position = stop, position
@@ -83,7 +90,7 @@ class MemoryMirror:
     def _take(self, records: Sequence[catalog_writes.ByRow]) -> None:
         if not records:
             return
-        rows = np.array([one[0] for one in records], np.int64)
+        rows = self._numbers.rows([one[0] for one in records])
         kinds = [-1 if one[-1] is None else self._kinds.setdefault(one[-1], len(self._kinds)) for one in records]
         self._grow(int(rows.max()) + 1)
         self._values[rows, :-1] = np.array([one[1:-1] for one in records], np.float64)  # None becomes NaN
@@ -134,7 +141,7 @@ class EmbeddedMemory:
             mirror = self._index.mirror(
                 MemoryMirror, lambda: MemoryMirror(self._index.catalog, self._index.rows.tenant)
             )
-            return mirror.at(self._index.snapshot().rows.places(ids))
+            return mirror.of(ids, self._index)
 
     # -- feedback --------------------------------------------------------------------------------------------
 
@@ -355,7 +362,7 @@ class MemoryIntake(Reader):
                 return []
             allowed_rows = snapshot.rows.overlapping(*period)
             if filter is not None:
-                allowed_rows &= self._index.columns.mask(filter, len(allowed_rows))
+                allowed_rows &= snapshot.rows.columns.mask(filter, len(allowed_rows))
             rows, scores = matrix.search(vector, n, allowed_rows[: len(matrix)])
             return [(entry.id, entry.score) for entry in snapshot.rows.scored_ids(rows.tolist(), scores.tolist())]
 

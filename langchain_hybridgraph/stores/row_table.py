@@ -6,6 +6,7 @@ import math
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -30,15 +31,80 @@ if TYPE_CHECKING:
     from langchain_hybridgraph.stores.chunk_rows import RowStates
 
 
+ReadsMetadata = Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]
+_NOWHERE = int(np.iinfo(np.int64).max)
+
+
+class RowNumbers:
+    """The permanent number of each row, by which the catalog and the keyword index identify a version of a chunk.
+
+    Tables in memory and the file of vectors have a place for each row. At a packing, the rows of deleted and replaced
+    texts disappear: the rows below ``size`` get the ``packed`` numbers, ascending, and the following rows the numbers
+    from ``end``. Until the first packing, numbers and rows are equal.
+
+    Of the packed numbers, the last may be unknown; those of rows that exist never are.
+
+    >>> numbers = RowNumbers([1, 4], 2, 6)
+    >>> numbers.of([0, 1, 2]).tolist(), numbers.rows([1, 2, 4, 7]).tolist()
+    ([1, 4, 6], [0, -1, 1, 3])
+    """
+
+    def __init__(self, packed: Sequence[int] | NDArray[np.int64], size: int, end: int) -> None:
+        self.size, self._end = size, end
+        self._packed = np.full(size + 1, _NOWHERE)
+        self._packed[: len(packed)] = packed
+
+    def of(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of these rows."""
+        each, size = np.asarray(rows, np.int64), self.size
+        if not self._end:
+            return each
+        return np.where(each < size, self._packed[np.minimum(each, size)], each - size + self._end)
+
+    def rows(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows with these numbers, or -1 for numbers of rows that have disappeared."""
+        each = np.asarray(numbers, np.int64)
+        if not self._end:
+            return each
+        places = np.searchsorted(self._packed, each)
+        packed = np.where(self._packed[places] == each, places, -1)
+        return np.where(each < self._end, packed, each - self._end + self.size)
+
+    def count(self, end: int) -> int:
+        """Return the number of rows if ``end`` is the next number to be given to a row."""
+        return end - self._end + self.size
+
+    def are_allowed(self, numbers: NDArray[np.int64], allowed_rows: Mask) -> Mask:
+        """Return a mask of the numbers whose rows are allowed."""
+        rows = self.rows(numbers)
+        is_allowed: Mask = (rows >= 0) & (rows < len(allowed_rows))
+        is_allowed[is_allowed] = allowed_rows[rows[is_allowed]]
+        return is_allowed
+
+    def still_present(self, earlier: RowNumbers, end: int) -> Mask:
+        """Return a mask of the first ``end`` rows of an earlier numbering that have not disappeared since.
+
+        In the same order, they are the first rows now. If they are not, because the catalog is older than the earlier
+        numbering, the mask is empty, so that everything is read again.
+        """
+        numbers = earlier.of(np.arange(end))
+        is_present: Mask = (self.rows(numbers) >= 0) & (numbers < _NOWHERE)
+        is_in_order = np.array_equal(numbers[is_present], self.of(np.arange(np.count_nonzero(is_present))))
+        return is_present if is_in_order else np.zeros(end, np.bool_)
+
+
+UNPACKED = RowNumbers([], 0, 0)
+
+
 class Rows:
     """Maps ids to rows, and records which rows exist and when each is valid and known, for one tenant.
 
     A change creates a new table, so a search can use one throughout; but :meth:`rows` and :meth:`places` always return
-    the latest row of an id.
+    the latest row of an id with these ``numbers``. ``columns`` has the metadata of the rows.
     """
 
-    def __init__(self, tenant: str) -> None:
-        self.tenant = tenant
+    def __init__(self, tenant: str, numbers: RowNumbers, columns: MetadataColumns) -> None:
+        self.tenant, self.numbers, self.columns = tenant, numbers, columns
         self.version = -1
         self.living = 0
         self.has_parents = False
@@ -60,7 +126,7 @@ class Rows:
 
     @property
     def full(self) -> bool:
-        """Whether every row ever used exists, belongs to this tenant, is not retracted and is valid at all times."""
+        """Whether every row exists, belongs to this tenant, is not retracted and is valid at all times."""
         return not self._timed and int(np.count_nonzero(self._visible)) == self._end
 
     def updated(
@@ -75,25 +141,49 @@ class Rows:
     ) -> Self:
         """Return the table after a change of ``touched`` rows, which no longer exist unless ``row_states`` has them.
 
-        ``end`` is the last row ever used, plus one; ``past`` has (row, known until, valid from, valid until).
+        Rows are given by their numbers: ``end`` is the last number ever used, plus one; ``past`` has (number, known
+        until, valid from, valid until).
         """
-        touched = list(touched)
-        table = type(self)(self.tenant)
+        numbers = self.numbers
+        touched_rows = numbers.rows(list(touched))
+        table = type(self)(self.tenant, numbers, self.columns)
         table.version, table.has_parents, table._timed = version, has_parents, self._timed
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
-        table._grow(max(end, self._end))
-        dead = {row for row in touched if row < self._end and table._alive[row]}
-        for states in row_states:
-            table._take(*states)
-            dead.difference_update(states[0])
+        table._grow(max(numbers.count(end), self._end))
+        dead = {row for row in touched_rows.tolist() if 0 <= row < self._end and table._alive[row]}
+        for row_numbers, ids, times in row_states:
+            rows = numbers.rows(row_numbers).tolist()
+            table._take(rows, ids, times)
+            dead.difference_update(rows)
         for row in dead:
             table._drop(row)
         table.living = int(np.count_nonzero(table._alive))
         table._visible = table._alive & (table._times[3] == np.inf)
-        unchanged = self._past[~np.isin(self._past[:, 0], touched)]
-        entries = np.concatenate([unchanged, np.array(list(past), np.float64).reshape(-1, 4)])
+        unchanged = self._past[~np.isin(self._past[:, 0], touched_rows)]
+        changed = np.array(list(past), np.float64).reshape(-1, 4)
+        changed[:, 0] = numbers.rows(changed[:, 0].astype(np.int64))
+        entries = np.concatenate([unchanged, changed])
         table._past = entries[np.argsort(-entries[:, 1], kind="stable")]
+        return table
+
+    def renumbered(self, numbers: RowNumbers, read: ReadsMetadata) -> Self:
+        """Return the same table after a packing; ``read`` reads the metadata of the rows with the new numbers."""
+        is_present = numbers.still_present(self.numbers, self._end)
+        table = type(self)(self.tenant, numbers, self.columns.compressed(is_present, read))
+        table.version = self.version if is_present.any() else -1
+        table.has_parents, table._timed = self.has_parents, self._timed
+        table._grow(int(np.count_nonzero(is_present)))
+        for name in ("_alive", "_visible"):
+            setattr(table, name, getattr(self, name)[: self._end][is_present])
+        table._times = self._times[:, : self._end][:, is_present]
+        table._ids = list(compress(self._ids, is_present.tolist()))
+        alive = table._alive.tolist()
+        table._row_of = {id: row for row, id in enumerate(table._ids) if alive[row]}
+        table.living = len(table._row_of)
+        past_rows = self._past[:, 0].astype(np.int64)
+        table._past = self._past[is_present[past_rows]]
+        table._past[:, 0] = (np.cumsum(is_present) - 1)[past_rows[is_present[past_rows]]]
         return table
 
     def alive(self) -> Mask:
@@ -136,6 +226,11 @@ class Rows:
     def ids(self, rows: Iterable[int]) -> list[str]:
         """Return the ids of these rows."""
         return list(map(self._ids.__getitem__, rows))
+
+    def numbers_of(self, ids: Iterable[str]) -> list[int]:
+        """Return the numbers of the rows that :meth:`rows` returns."""
+        rows = self.rows(ids)
+        return rows if self.numbers is UNPACKED else cast("list[int]", self.numbers.of(rows).tolist())
 
     def scored_ids(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
         """Return the ids of these rows with their scores, best first, ties by id."""
@@ -188,7 +283,7 @@ class MetadataColumns:
     """Columns of metadata values, from which boolean masks of rows are computed for any filter.
 
     ``read(start, stop)`` yields ``(row, metadata)`` for rows with start ≤ row < stop, in any order; other rows have no
-    metadata. Values are kept until :meth:`clear`. Several threads may use the columns.
+    metadata. Several threads may use the columns.
 
     A column is built when a filter first refers to its key, and extended for new rows. For 63,666 rows, a mask takes
     0.01 to 0.2 ms; SQLite's ``json_extract`` takes 33 to 101 ms. ``$contains`` on distinct strings takes 4 ms, and a
@@ -203,7 +298,7 @@ class MetadataColumns:
     array([False, False,  True])
     """
 
-    def __init__(self, read: Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]) -> None:
+    def __init__(self, read: ReadsMetadata) -> None:
         self._read = read
         self._grow_lock = Lock()
         self._columns: dict[Path, _Column] = {}
@@ -221,11 +316,13 @@ class MetadataColumns:
             self._masks[filter, rows] = mask
         return mask
 
-    def clear(self) -> None:
-        """Drop all columns and masks."""
+    def compressed(self, is_present: Mask, read: ReadsMetadata) -> MetadataColumns:
+        """Return columns of the rows that are present, and of the following ones; ``read`` as in the constructor."""
+        fresh = MetadataColumns(read)
         with self._grow_lock:
-            self._columns.clear()
-            self._masks.clear()
+            for path, column in self._columns.items():
+                fresh._columns[path] = column.compressed(path, is_present)
+        return fresh
 
     def _grow(self, paths: Iterable[Path], rows: int) -> None:
         columns = self._columns
@@ -283,6 +380,13 @@ class _Column:
                 self._codes = codes
             self._codes[rows] = [self._code(value) for value in values]
             self.rows = stop
+
+    def compressed(self, path: Path, is_present: Mask) -> _Column:
+        """Return a column of the rows that are present, without the values of other rows."""
+        column, codes = _Column(path), self._codes[: self.rows][is_present[: self.rows]]
+        rows = np.flatnonzero(codes)
+        column.extend(rows.tolist(), list(map(self._values.__getitem__, codes[rows].tolist())), len(codes))
+        return column
 
     def _code(self, value: Any) -> int:
         key = _NAN if type(value) is float and math.isnan(value) else value

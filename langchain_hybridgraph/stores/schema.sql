@@ -10,8 +10,8 @@ CREATE TABLE about (
 CREATE INDEX fact_values ON about (value);
 
 -- Everything that has an id. Chunks are searched, parents are pointed to, other nodes are only joined by edges.
--- A chunk's row is its position in the engines; every accepted version of a chunk gets a new row. Neither rows nor
--- node numbers are ever reused.
+-- A chunk's row is its number in the keyword index; every accepted version of a chunk gets a new one. Neither row
+-- numbers nor node numbers are ever reused.
 CREATE TABLE nodes (
     node INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant TEXT NOT NULL,

@@ -24,6 +24,7 @@ from typing_extensions import override
 from langchain_hybridgraph.errors import HybridGraphError, ReadOnlyError, StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import ordered_map
 from langchain_hybridgraph.stores.bm25 import Field, KeywordIndex, Question, Term, idf
+from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.text.analyzer import Analyzer
 from langchain_hybridgraph.text.identifiers import AROUND, FEW, compounds, name_of
 
@@ -66,7 +67,13 @@ def link_files(original: Path, folder: Path) -> None:
 
 
 def best_rows(
-    searcher: tantivy.Searcher, query: tantivy.Query, n: int, fetch: int, allowed_rows: Mask | None
+    searcher: tantivy.Searcher,
+    query: tantivy.Query,
+    n: int,
+    fetch: int,
+    allowed_rows: Mask | None,
+    *,
+    numbers: RowNumbers = UNPACKED,
 ) -> list[tuple[int, float]]:
     """Return the ``n`` best allowed rows with their scores, best first, ties by row.
 
@@ -78,9 +85,8 @@ def best_rows(
         worst = scores[-1] if len(scores) else 0.0
         is_all = len(rows) < fetch or fetch == searcher.num_docs
         if allowed_rows is not None:
-            within = rows < len(allowed_rows)
-            within[within] = allowed_rows[rows[within]]
-            rows, scores = rows[within], scores[within]
+            is_allowed = numbers.are_allowed(rows, allowed_rows)
+            rows, scores = rows[is_allowed], scores[is_allowed]
         if is_all or (len(rows) >= n and scores[n - 1] > worst):
             break
         fetch *= 4
@@ -283,7 +289,9 @@ class TantivyIndex(KeywordIndex):
             return self._question(text)
 
     @override
-    def search(self, text: str, n: int, allowed_rows: Mask | None = None) -> list[tuple[int, float]]:
+    def search(
+        self, text: str, n: int, allowed_rows: Mask | None = None, numbers: RowNumbers = UNPACKED
+    ) -> list[tuple[int, float]]:
         question, searcher = self.question(text), self._open_searcher()
         with tantivy_errors("the keyword search failed"):
             query = self._query_of(question)
@@ -294,9 +302,9 @@ class TantivyIndex(KeywordIndex):
                 admitted = int(np.count_nonzero(allowed_rows))
                 fetch = math.ceil(1.25 * n * len(allowed_rows) / max(1, admitted)) + _SPARE
                 if _ROW_COST * admitted <= fetch:
-                    query = self._among(query, np.flatnonzero(allowed_rows).tolist())
+                    query = self._among(query, numbers.of(np.flatnonzero(allowed_rows)).tolist())
                     fetch, allowed_rows = admitted + 1, None
-            return best_rows(searcher, query, n, fetch, allowed_rows)
+            return best_rows(searcher, query, n, fetch, allowed_rows, numbers=numbers)
 
     @override
     def scores(self, text: str, rows: Sequence[int], *, headings: bool = True) -> dict[int, float]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import directory_of, plain_uri, reference
 from langchain_hybridgraph.stores.chunk_rows import TreePosition
+from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +61,13 @@ class UriNumbers:
             if context_type is not None:
                 self.types[place] = context_type
 
+    def compressed(self, is_present: Mask) -> UriNumbers:
+        """Return the numbers of the uris of the rows that are present."""
+        fresh, places = UriNumbers(), list(compress(self.of_row, is_present.tolist()))
+        entries = ((row, self.uris[place], self.types.get(place)) for row, place in enumerate(places) if place >= 0)
+        fresh.grow(len(places), entries)
+        return fresh
+
     def _place(self, uri: str) -> int:
         missing = []
         while uri and uri not in self.number:
@@ -93,8 +101,8 @@ class TreeState:
     first, with the directories that contain them; ``living`` has the number of living rows at and below each place.
     """
 
-    def __init__(self, places: UriNumbers, alive: Mask) -> None:
-        self.places, self.alive = places, alive.copy()
+    def __init__(self, places: UriNumbers, alive: Mask, numbers: RowNumbers = UNPACKED) -> None:
+        self.places, self.alive, self.numbers = places, alive.copy(), numbers
         self.size, self.rows = len(places.uris), int(np.count_nonzero(alive))
         self.of_row = np.array(places.of_row, np.int64)
         depth, above = np.array(places.depth, np.int64), np.array(places.above, np.int64)
@@ -122,7 +130,7 @@ class TreeState:
         """Return, for each place, the sum of the hashes of the allowed rows at and below it."""
         rows = np.flatnonzero(allowed_rows[: len(self.of_row)] & (self.of_row >= 0))
         sums = np.zeros(self.size, np.uint64)
-        np.add.at(sums, self.of_row[rows], _hash(rows))
+        np.add.at(sums, self.of_row[rows], _hash(self.numbers.of(rows)))
         for places, above in self.depths:
             np.add.at(sums, above, sums[places])
         return sums
@@ -239,7 +247,7 @@ class Tree:
     def state(self, node: int) -> str:
         """Return a string that changes whenever a visible chunk at or below the node is added, deleted or changed.
 
-        It is a sum of 64-bit hashes of rows, which never change (Clarke et al. 2003, "AdHash").
+        It is a sum of 64-bit hashes of row numbers, which never change (Clarke et al. 2003, "AdHash").
         """
         return f"{int(self._states[node]):016x}"
 

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -111,123 +111,59 @@ VERIFIED, SAMPLED = 32, 64
 ROUNDING = 1e-6
 # Largest plausible cosine of two unit vectors with rounding errors; a larger one reveals a damaged row.
 LARGEST = 1.001
-# A matrix is packed when more than this share of its vectors, and more than this number of them, belong to deleted or
-# replaced texts. Vectors then take at most a seventh more space than necessary, and each deletion pays for copying
-# seven vectors: 11 kB with 384 dimensions, written sequentially, where a commit waits for the disk several times.
-DEAD_SHARE, MOST_DEAD = 1 / 8, 1_000
-
-
-class Packing(NamedTuple):
-    """The ``number``-th packing of a matrix: of the rows below ``end``, only ``size`` still have vectors.
-
-    They are stored next to each other, followed by the rows from ``end``. A file contains their numbers, ascending;
-    ``checksum`` is its CRC-32.
-    """
-
-    number: int
-    end: int
-    size: int
-    checksum: int
 
 
 class VectorMatrix:
     """Matrix of unit vectors, in a memory-mapped file or in memory.
 
     Vectors never move within a file, so a reader's memory map stays valid. A row that was never written contains zeros.
-    After a ``packing``, row numbers stay the same, but the vectors are in other places, called slots; if the file with
-    the numbers is damaged, all packed rows are missing.
+    Rows before ``first_row`` are missing, although the file has a place for them.
 
     Two files contain checksums of each vector, alone (:func:`checksums`) to reveal damage, and with its text
     (:func:`owners`) to reveal a vector of another text. A search verifies up to ``VERIFIED`` of its results, the first
     one also a sample; if one is damaged, all rows are verified. Damaged rows are left out and read as zeros.
     """
 
-    def __init__(self, path: Path | None, dimension: int, packing: Packing | None = None) -> None:
+    def __init__(self, path: Path | None, dimension: int, first_row: int = 0) -> None:
         self.dimension = dimension
-        self.packing = packing
         self._path = path
-        self._packed_rows = _NO_ROWS if packing is None else _read_packed(path, packing)
+        self._no_vectors = np.arange(first_row)
         self._file: tuple[int, int] | None = None  # inode and number of rows of the mapped file
         self._matrix: NDArray[np.float32] = np.zeros((0, dimension), np.float32)
         self._checksums = np.zeros(0, "<u4")  # read when needed, since rows not yet verified may still be overwritten
         self._verified: Mask = np.zeros(0, np.bool_)
-        self._damaged = _NO_ROWS
+        self._damaged = self._no_vectors
         self._is_sampled = False
         self._signs = BinaryQuantizer()
         self.remap()
 
     def __len__(self) -> int:
         """Return the number of the last row that may have a vector, plus one."""
-        if self.packing is None:
-            return len(self._matrix)
-        return max(self.packing.end, len(self._matrix) - self.packing.size + self.packing.end)
+        return len(self._matrix)
 
-    @property
-    def is_readable(self) -> bool:
-        """Whether the numbers of the packed rows can be read."""
-        return self.packing is None or self.packing.size == 0 or self._packed_rows[0] != _NOWHERE
-
-    def is_full_of_dead(self, end: int, living: int) -> bool:
-        """Return whether to pack the matrix, if ``living`` of the rows below ``end`` still exist."""
-        used = end if self.packing is None else end - self.packing.end + self.packing.size
-        return used - living > max(MOST_DEAD, DEAD_SHARE * used)
-
-    def packed(self, end: int, rows: NDArray[np.int64]) -> VectorMatrix:
-        """Return a copy that has only these rows, ascending, of those below ``end``, in new files, which are on disk.
+    def copied(self, path: Path | None, rows: NDArray[np.int64]) -> VectorMatrix:
+        """Return a matrix with only these rows, in new files, which are on disk.
 
         Checksums are copied as well, so damaged vectors stay damaged.
         """
-        number = 1 if self.packing is None else self.packing.number + 1
-        packing = Packing(number, end, len(rows), zlib.crc32(rows.astype("<i8").tobytes()))
         self.remap()
-        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-        if self._path is None:
+        if self._path is None or path is None:
             copy = VectorMatrix(None, self.dimension)
             copy.write(0, self.take(rows))
-            copy.packing, copy._packed_rows = packing, np.append(rows, _NOWHERE)
             return copy
-        path = self._path.with_name(f"{self._path.name.partition('.')[0]}.{number}.f32")
-        for place, part in enumerate(parts):
-            slots, start = self._slots(part), place * BATCH
+        for start in range(0, len(rows), BATCH):
+            part = rows[start : start + BATCH]
             vectors = np.zeros((len(part), self.dimension), np.float32)
-            is_stored = slots < len(self._matrix)
-            vectors[is_stored] = self._matrix[slots[is_stored]]
+            is_stored = (part < len(self._matrix)) & (part >= len(self._no_vectors))
+            vectors[is_stored] = self._matrix[part[is_stored]]
             _write(path, vectors, start * self.dimension * 4, sync=False)
             for file in (checksums, owners):
                 sums = np.zeros(len(part), "<u4")
-                sums[is_stored] = _read(file(self._path), slots[is_stored])
+                sums[is_stored] = _read(file(self._path), part[is_stored])
                 _write(file(path), sums, start * 4, sync=False)
-        _write(packed_rows(path), rows.astype("<i8"), 0, sync=True)
-        copy = VectorMatrix(path, self.dimension, packing)
+        copy = VectorMatrix(path, self.dimension)
         copy.sync()
         return copy
-
-    def _slots(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of these rows in the file; a large number for rows without a place."""
-        if self.packing is None:
-            return rows
-        slots = rows - self.packing.end + self.packing.size
-        is_packed = rows < self.packing.end
-        places = np.searchsorted(self._packed_rows, rows[is_packed])
-        is_stored = self._packed_rows[places] == rows[is_packed]
-        slots[is_packed] = np.where(is_stored, places, _NOWHERE)
-        return slots
-
-    def _rows(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows whose vectors are in these places."""
-        if self.packing is None:
-            return slots
-        count = self.packing.size
-        return np.where(slots < count, self._packed_rows[np.minimum(slots, count)], slots - count + self.packing.end)
-
-    def _slot_mask(self, allowed_rows: Mask) -> Mask:
-        if self.packing is None:
-            return allowed_rows
-        rows = self._packed_rows[self._packed_rows < min(len(allowed_rows), self.packing.end)]
-        mask = np.zeros(self.packing.size + len(allowed_rows[self.packing.end :]), np.bool_)
-        mask[: len(rows)] = allowed_rows[rows]
-        mask[self.packing.size :] = allowed_rows[self.packing.end :]
-        return mask
 
     def write(
         self,
@@ -242,11 +178,6 @@ class VectorMatrix:
         ``texts`` are hashes of the embedded texts. Everything is then on disk, unless ``sync=False``: call :meth:`sync`
         later. Raises StoreError if a file cannot be written.
         """
-        start = int(self._slots(np.array([start]))[0])
-        if start == _NOWHERE:
-            raise StoreError(
-                f"{self._path} has no place for this vector, because its packed rows cannot be read: repair()"
-            )
         if self._path is None:
             stop = start + len(vectors)
             if stop > len(self._matrix):
@@ -279,7 +210,7 @@ class VectorMatrix:
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return copies of the vectors of these rows, n × dimension; zeros for missing or damaged rows."""
         self._keep_within_file()
-        return self._take(self._slots(np.asarray(rows, np.int64)))
+        return self._take(np.asarray(rows, np.int64))
 
     def _take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         if not len(self._matrix):
@@ -296,13 +227,13 @@ class VectorMatrix:
 
         With ``texts`` (one hash per row), a vector must also belong to its text, if that was recorded.
         """
-        row_array = self._slots(np.asarray(rows, np.int64))
+        row_array = np.asarray(rows, np.int64)
         if self._path is None:
             return np.ones(len(row_array), np.bool_)
         self._keep_within_file()
         if not self._path.exists():  # the mapping can still be searched, but is lost when the process ends
             return np.zeros(len(row_array), np.bool_)
-        is_intact: Mask = (row_array >= 0) & (row_array < len(self._matrix))
+        is_intact: Mask = (row_array >= len(self._no_vectors)) & (row_array < len(self._matrix))
         is_intact[is_intact] = _sums(self._matrix, row_array[is_intact]) == _read(
             checksums(self._path), row_array[is_intact]
         )
@@ -315,22 +246,18 @@ class VectorMatrix:
 
     def lacks(self, allowed_rows: Mask) -> bool:
         """Return whether any allowed row is known to be damaged or is beyond the end of the matrix."""
-        slot_mask = self._slot_mask(allowed_rows)
-        return (
-            not self.is_readable
-            or bool(slot_mask[len(self._matrix) :].any())
-            or bool(slot_mask[self._damaged[self._damaged < len(slot_mask)]].any())
-        )
+        damaged = self._damaged[self._damaged < len(allowed_rows)]
+        return bool(allowed_rows[len(self._matrix) :].any()) or bool(allowed_rows[damaged].any())
 
     def scores(self, vector: Vector, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the cosine of a unit vector with each of these rows; 0 for missing or damaged rows."""
         self._keep_within_file()
-        slots = self._slots(np.asarray(rows, np.int64))
-        results = self._cosines(vector, slots)
-        if self._path is None or (self._verify(slots) and bool((np.abs(results) <= LARGEST).all())):
+        row_array = np.asarray(rows, np.int64)
+        results = self._cosines(vector, row_array)
+        if self._path is None or (self._verify(row_array) and bool((np.abs(results) <= LARGEST).all())):
             return results
         self._verify_all(len(self._matrix))
-        return self._cosines(vector, slots)
+        return self._cosines(vector, row_array)
 
     def search(
         self, vector: Vector, n: int, allowed_rows: Mask, *, approximate: bool = False
@@ -341,22 +268,21 @@ class VectorMatrix:
         """
         find = self._near if approximate else self._search
         self._keep_within_file()
-        slot_mask = self._slot_mask(allowed_rows)
-        readable = self._readable(slot_mask)
-        slots, scores = find(vector, n, readable)
+        readable = self._readable(allowed_rows)
+        rows, scores = find(vector, n, readable)
         if self._path is None:
-            return self._rows(slots), scores
+            return rows, scores
         is_sound = True
         if not self._is_sampled:
-            self._is_sampled, rows = True, np.flatnonzero(readable)
-            places = np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(np.int64)
-            is_sound = self._verify(rows[places], SAMPLED)
-        is_sound = is_sound and self._verify(slots)
+            self._is_sampled, sample = True, np.flatnonzero(readable)
+            places = np.linspace(0, len(sample) - 1, min(SAMPLED, len(sample))).astype(np.int64)
+            is_sound = self._verify(sample[places], SAMPLED)
+        is_sound = is_sound and self._verify(rows)
         # A NaN among the cosines, caused by a damaged row, can exclude other rows from the result.
-        if not is_sound or len(slots) < min(n, int(np.count_nonzero(readable))):
-            self._verify_all(len(slot_mask))
-            slots, scores = find(vector, n, self._readable(slot_mask))
-        return self._rows(slots), scores
+        if not is_sound or len(rows) < min(n, int(np.count_nonzero(readable))):
+            self._verify_all(len(allowed_rows))
+            rows, scores = find(vector, n, self._readable(allowed_rows))
+        return rows, scores
 
     def _readable(self, allowed_rows: Mask) -> Mask:
         within = allowed_rows[: len(self._matrix)]
@@ -391,7 +317,7 @@ class VectorMatrix:
         return bool(is_intact.all())
 
     def _forget_verified(self) -> None:
-        self._checksums, self._damaged, self._is_sampled = self._checksums[:0], _NO_ROWS, False
+        self._checksums, self._damaged, self._is_sampled = self._checksums[:0], self._no_vectors, False
         self._verified = np.zeros(len(self._matrix), np.bool_)
         self._signs = BinaryQuantizer()
 
@@ -452,7 +378,7 @@ class VectorMatrix:
                 self._verified = np.concatenate([self._verified, more])
             else:
                 self._forget_verified()
-        if len(self._damaged):  # another process may have repaired them
+        if len(self._damaged) > len(self._no_vectors):  # another process may have repaired them
             self._forget_verified()
 
     def _keep_within_file(self) -> None:
@@ -509,21 +435,6 @@ def owners(path: Path) -> Path:
 def packed_rows(path: Path) -> Path:
     """Return the path of the numbers of the packed rows."""
     return path.with_suffix(".rows")
-
-
-_NO_ROWS = np.zeros(0, np.int64)
-_NOWHERE = int(np.iinfo(np.int64).max)
-
-
-def _read_packed(path: Path | None, packing: Packing) -> NDArray[np.int64]:
-    """Return the numbers of the packed rows and _NOWHERE; if they cannot be read, only _NOWHERE."""
-    raw = b""
-    if path is not None:
-        with suppress(OSError):
-            raw = packed_rows(path).read_bytes()
-    if zlib.crc32(raw) != packing.checksum:
-        raw = np.full(packing.size, _NOWHERE, "<i8").tobytes()
-    return np.append(np.frombuffer(raw, "<i8").astype(np.int64), _NOWHERE)
 
 
 def _sums(

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.stores import access, index, vectors
+from langchain_hybridgraph.stores import access, generations, index
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.words import open_named, open_words
 
@@ -44,7 +44,7 @@ def say(line):
 
 def main(folder, seed, kind, steps=None, *, ids=IDS, say=say):
     # Small limits make index steps between flushes, a trimmed outbox and packed vectors frequent.
-    access.STEP_ROWS, index.KEPT_VERSIONS, vectors.MOST_DEAD = 150, 6, 30
+    access.STEP_ROWS, index.KEPT_VERSIONS, generations.MOST_DEAD = 150, 6, 30
     dice = random.Random(seed)
     store = open_store(Path(folder), kind)
     say({"opened": True})

@@ -11,7 +11,7 @@ import pytest
 from langchain_hybridgraph import HierarchicalRetriever, HybridRetriever, build_layers
 from langchain_hybridgraph.errors import HybridGraphError, StoreError
 from langchain_hybridgraph.records import Edge, FileRecord, Scope
-from langchain_hybridgraph.stores import vectors
+from langchain_hybridgraph.stores import generations
 from tests.support.stores.words import open_words
 
 TEXTS = {f"c{number}": f"word{number} common topic{number % 7} A-{number}x" for number in range(60)}
@@ -188,7 +188,7 @@ def damage_values(tmp_path, count, seed):
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch):
     """Suppress the warnings about damage, and pack vectors soon."""
-    monkeypatch.setattr(vectors, "MOST_DEAD", 1)
+    monkeypatch.setattr(generations, "MOST_DEAD", 1)
     logging.disable(logging.WARNING)
     yield
     logging.disable(logging.NOTSET)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.stores.row_table import MetadataColumns
+from langchain_hybridgraph.stores.row_table import UNPACKED, MetadataColumns, RowNumbers
 from tests.support.samples.filter_strategies import filters, metadatas
 
 
@@ -71,3 +71,22 @@ def test_values_that_are_easily_confused(operator, operand):
     metadata = [{"k": value} for value in CLOSE]
     filter = parse_filter({"k": {operator: operand}})
     assert columns_of(metadata).mask(filter, len(CLOSE)).tolist() == [filter.matches(each) for each in metadata]
+
+
+@given(lives=st.lists(st.booleans(), min_size=1, max_size=30), later=st.data())
+def test_numbers_stay_with_their_rows(lives, later):
+    """After each packing, a number leads to its row and back, or nowhere; the remaining rows stay in order."""
+    end, earlier = len(lives) // 2, UNPACKED
+    first = [number for number in range(end) if lives[number]]
+    numbers = RowNumbers(first, len(first), end)
+    for packed, before, last in ((first, earlier, end), (first + list(range(end, len(lives))), numbers, len(lives))):
+        remaining = [number for number in packed if lives[number] or later.draw(st.booleans())]
+        after = RowNumbers(remaining, len(remaining), last)
+        size = before.count(last)
+        assert after.of(after.rows(remaining)).tolist() == remaining
+        assert set(after.rows(sorted({*range(last)} - {*remaining})).tolist()) <= {-1}
+        assert after.rows([last + 3]).tolist() == [len(remaining) + 3]
+        expected = [int(number) in remaining for number in before.of(range(size))]
+        assert after.still_present(before, size).tolist() == expected
+    if first and len(first) < end:
+        assert not UNPACKED.still_present(numbers, len(first)).any() or first == list(range(len(first)))

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.stores import vectors as vector_matrix
+from langchain_hybridgraph.stores.generations import Generation, NoEmbedding
 from langchain_hybridgraph.stores.vectors import GATHER_SHARE, GATHERED, VectorMatrix, unit
 
 
@@ -83,18 +84,21 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(place, large):
     assert matrix.search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_), approximate=True)[0].tolist() == [*range(5)]
 
 
-def test_a_packed_matrix_has_the_remaining_rows(place):
-    """After each packing, the remaining and new rows have their vectors and cosines, and the other rows have none."""
-    matrix, vectors = VectorMatrix(place, 8), random_units(0, 12)
-    matrix.write(0, vectors[:6])
-    packed = matrix.packed(6, np.array([1, 2, 4]))
-    packed.write(6, vectors[6:9])
-    packed = packed.packed(9, np.array([1, 4, 7]))
-    packed.write(9, vectors[9:])
-    alive = np.isin(np.arange(12), [1, 4, 7, 9, 10, 11])
-    assert packed.take(range(12)).tolist() == np.where(alive[:, None], vectors, 0).tolist()
-    assert packed.search(vectors[4], 1, alive)[0].tolist() == [4]
-    assert not packed.lacks(alive)
+def test_a_packed_generation_has_the_remaining_rows(tmp_path, place):
+    """After each packing, the remaining and new rows have their vectors and cosines under their numbers."""
+    vectors, folder = random_units(0, 12), None if place is None else tmp_path
+    generation = Generation(folder, 0, 8, NoEmbedding("words"))
+    generation.matrix.write(0, vectors[:6])
+    for end, numbers in ((6, [1, 2, 4]), (9, [1, 4, 7])):
+        generation = generation.packed(end, numbers)
+        generation.matrix.write(3, vectors[end : end + 3])
+    alive = [1, 4, 7, 9, 10, 11]
+    rows = generation.numbers.rows(range(12))
+    assert rows.tolist() == [-1, 0, -1, -1, 1, -1, -1, 2, -1, 3, 4, 5]
+    assert generation.numbers.of(range(6)).tolist() == alive
+    assert generation.matrix.take(rows[alive]).tolist() == vectors[alive].tolist()
+    assert generation.matrix.search(vectors[4], 1, np.ones(6, np.bool_))[0].tolist() == [1]
+    assert not generation.matrix.lacks(np.ones(6, np.bool_))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -22,12 +23,13 @@ from langchain_hybridgraph.errors import (
     TenantError,
 )
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.records import Edge, Query, Scope
+from langchain_hybridgraph.records import Edge, EdgeFilter, Query, Scope
 from langchain_hybridgraph.stores import access, catalog_writes, index, vectors
+from langchain_hybridgraph.stores import generations as packing
 from langchain_hybridgraph.stores.tantivy_index import TantivyIndex
 from tests.support.models.fitted_words import FittedWords
 from tests.support.stores.suite import HashedWords, StoreSuite
-from tests.support.stores.words import chunk, everywhere, ids_by_vector, ids_by_word, open_named
+from tests.support.stores.words import chunk, everywhere, has_own_vectors, ids_by_vector, ids_by_word, open_named
 
 FITTED = {"embedding": FittedWords(), "name": "fitted", "load": FittedWords.load}
 
@@ -543,7 +545,7 @@ def replace_many(store, rounds):
 @pytest.mark.parametrize("kind", ["words", "fitted"])
 def test_the_space_of_deleted_vectors_is_used_again(opened, folder, monkeypatch, kind):
     """The folder grows by less than 10 %, and an open reader continues to find exactly the present texts."""
-    for module, name in ((vectors, "MOST_DEAD"), (index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
+    for module, name in ((packing, "MOST_DEAD"), (index, "KEPT_VERSIONS"), (catalog_writes, "_KEPT_CHANGES")):
         monkeypatch.setattr(module, name, 10)
     options = {"embedding": FittedWords(), "name": "fitted", "load": FittedWords.load} if kind == "fitted" else {}
     store = opened(**options)
@@ -563,9 +565,74 @@ def test_the_space_of_deleted_vectors_is_used_again(opened, folder, monkeypatch,
     assert store.admin.check().problems == ()
 
 
+NOW = 1_800_000_000
+
+
+def state_of(store, ids, scope):
+    """Return everything that a store answers from its tables in memory, in a form that can be compared."""
+    query, columns = Query("text of c3 or c5", 300, scope), store.memory.columns(ids, scope)
+    keywords, tree = store.keyword_search(query, 300), store.scoped_tree(scope)
+    scores = {entry.id: entry.score for entry in keywords.entries}
+    assert store.keyword_scores(query.text, list(scores)) == pytest.approx(scores)
+    assert keywords.exact.keys() <= scores.keys() == set(store.find(scope))
+    graph = store.scoped_graph(scope, EdgeFilter())
+    nodes = graph.nodes(ids)
+    assert graph.ids(nodes[nodes >= 0]) == [id for id, node in zip(ids, nodes.tolist(), strict=True) if node >= 0]
+    links = graph.links(nodes[nodes >= 0])
+    return {
+        "vectors": store.vector_search(query, 300).entries,
+        "keywords": (keywords.entries, keywords.exact),
+        "chunks": store.find(scope),
+        "memories": [[str(value) for value in column] for column in (columns.confidence, columns.valid_until)],
+        "tree": [(tree.uri(node), tree.state(node), tree.chunks(node)) for node in tree.top()],
+        "links": sorted(zip(links.origin.tolist(), graph.ids(links.node), links.weight.tolist(), strict=True)),
+    }
+
+
+@pytest.mark.parametrize("seldom", [True, False])
+def test_a_store_that_stays_open_answers_like_a_new_one(opened, monkeypatch, seldom):
+    """While rows are packed many times, the tables in memory stay equal to those of a newly opened store.
+
+    If a reader searches seldom, it reads the whole state again, otherwise only the changes.
+    """
+    monkeypatch.setattr(packing, "MOST_DEAD", 5)
+    if seldom:
+        monkeypatch.setattr(index, "KEPT_VERSIONS", 5)
+        monkeypatch.setattr(catalog_writes, "_KEPT_CHANGES", 5)
+    rng, store, reader = random.Random(7), opened(), opened(read_only=True)
+    ids, texts = [f"c{n}" for n in range(60)], {"stays": "text of stays"}
+    scopes = [Scope(), Scope(filter=parse_filter({"part": {"$gte": 1}})), Scope(as_of=NOW)]
+    fill(store, chunk("leaves"), chunk("stays"))
+    store.remove(["leaves"])
+    first_state = store.scoped_tree(Scope()).state(store.scoped_tree(Scope()).node("stays"))
+    for round in range(24):
+        later = {id: f"text of {id}" + f" # {round}" * rng.randrange(2) for id in rng.sample(ids, 12)}
+        metadata = {"confidence": rng.random(), "part": rng.randrange(3), "valid_until": NOW + rng.randrange(-5, 5)}
+        edges = [Edge(*rng.sample(ids, 2), "r", rng.random()) for _ in range(4)]
+        fill(store, *(chunk(id, text, **metadata) for id, text in later.items()), edges=edges)
+        deleted = rng.sample(ids, 4)
+        store.remove(deleted)
+        texts = {id: text for id, text in (texts | later).items() if id not in deleted}
+        chosen = rng.sample(sorted(texts.keys() - {"stays"}), 5)
+        store.memory.feedback(chosen[:4], "useful" if round % 2 else "stale")
+        store.memory.retract(chosen[4])
+        scopes.append(Scope(known_at=store.clock(), as_of=NOW))
+        if round % (7 if seldom else 3) == 2:
+            each, fresh = [*scopes[:3], scopes[-round // 2], scopes[-1]], opened()
+            expected = [state_of(fresh, ids, scope) for scope in each]
+            assert [state_of(reader, ids, scope) for scope in each] == expected
+            assert [state_of(store, ids, scope) for scope in each] == expected
+            assert {entry.id: entry.text for entry in reader.get([*ids, "stays"])} == texts
+            assert has_own_vectors(reader, texts)
+    tree = reader.scoped_tree(Scope())
+    assert tree.state(tree.node("stays")) == first_state
+    assert (len(store._index.rows) <= 90, store._index.generation.packing.number > 5) == (True, True)
+    assert store.admin.check().problems == ()
+
+
 def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
     """After many replacements, an index in memory has the vectors of exactly the present texts."""
-    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     store = opened(None)
     fill(store, *(chunk(f"c{n}") for n in range(200)))
     replace_many(store, range(10))
@@ -575,7 +642,7 @@ def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
 
 def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, monkeypatch):
     """Without the numbers of packed rows, searches say so, new texts work, and repair() embeds the others again."""
-    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(200)))
     replace_many(store, range(3))
@@ -597,7 +664,7 @@ def test_a_full_disk_only_delays_the_use_of_free_space(opened, folder, monkeypat
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(vectors, "MOST_DEAD", 10)
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     monkeypatch.setattr(vectors.VectorMatrix, "sync", fail)
     store = opened()
     fill(store, *(chunk(f"c{n}") for n in range(200)))
