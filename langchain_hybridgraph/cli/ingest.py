@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from langchain_hybridgraph.cli.console import as_commands, say
-from langchain_hybridgraph.cli.settings import existing, existing_or_new
+from langchain_hybridgraph.cli.settings import IndexLocation
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
@@ -215,9 +215,9 @@ def run_demo(index: Path, embedding: str) -> None:
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     typer.secho(f"The documentation of Python {platform.python_version()}'s standard library", bold=True)
-    with closing(existing_or_new(index, embedding)) as store:
+    with closing(IndexLocation(index, embedding=embedding).open_or_create()) as store:
         typer.echo(str(ingest_documents(list(read_python_docs()), store, progress=True)))
-    with existing(index, embedding=None if embedding == "auto" else embedding) as store:
+    with IndexLocation(index, embedding=None if embedding == "auto" else embedding).open_folder() as store:
         retriever = HybridRetriever(store, k=3)
         for question in QUESTIONS:
             typer.secho(f"\n> {question}", fg="cyan", bold=True)
