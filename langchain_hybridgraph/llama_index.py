@@ -36,7 +36,7 @@ from langchain_hybridgraph.execution.processes import Progress
 from langchain_hybridgraph.filters.expressions import Filter, compare, has_labels, parse_filter
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, join_key
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.options.arguments import HISTORY
 from langchain_hybridgraph.options.base import call_text, option_advice
 from langchain_hybridgraph.options.objects import as_reranker
@@ -286,19 +286,15 @@ def ingest_nodes(
     documents = _cut_documents(full)
     counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
+    warnings = report.warnings
+    if textless:
+        sample = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
+        warnings = (*warnings, f"{len(textless)} nodes have no text: {sample}")
     # Nodes that were written with their vectors exist already when ingest receives them, so it counts them as
     # unchanged.
-    written_count = counts["added"] + counts["updated"]
-    report = replace(
-        report,
-        added=report.added + counts["added"],
-        updated=report.updated + counts["updated"],
-        unchanged=report.unchanged - written_count,
-    )
-    if not textless:
-        return report
-    sample = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
-    return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {sample}"))
+    added, updated = counts["added"], counts["updated"]
+    totals: dict[str, Any] = {"added": report.added + added, "updated": report.updated + updated}
+    return replace(report, warnings=warnings, unchanged=report.unchanged - added - updated, **totals)
 
 
 def _cut_documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
@@ -328,8 +324,7 @@ def _write_embedded(
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
         return counts
     chunks = [chunk for document in documents for chunk in document.chunks if chunk.id in vectors]
-    for start in range(0, len(chunks), batch_size):
-        batch = chunks[start : start + batch_size]
+    for batch in slices(chunks, batch_size):
         counts.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
     return counts
 

@@ -108,8 +108,7 @@ def migrate(
                     )
                 if isinstance(writer, EmbeddedStore):
                     problems += writer.admin.check().problems
-    seconds = time.monotonic() - started_at
-    return MigrationReport(str(old), str(new), dict(copied), seconds, tuple(problems))
+    return MigrationReport(str(old), str(new), dict(copied), time.monotonic() - started_at, tuple(problems))
 
 
 class _Location:

@@ -32,17 +32,15 @@ if TYPE_CHECKING:
 
 # Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
 # not in use are not imported.
-_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], vector_stores.StoreAdapter]] = MappingProxyType(
-    {
-        ("Chroma", "_collection"): ChromaAdapter,
-        ("QdrantVectorStore", "client"): vector_stores.QdrantAdapter,
-        ("Milvus", "client"): vector_stores.MilvusAdapter,
-        ("PGVector", "create_collection"): vector_stores.PGVectorAdapter,
-        ("FAISS", "merge_from"): vector_stores.FAISSAdapter,
-        ("InMemoryVectorStore", "load"): vector_stores.InMemoryAdapter,
-        ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
-    }
-)
+_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], vector_stores.StoreAdapter]] = {
+    ("Chroma", "_collection"): ChromaAdapter,
+    ("QdrantVectorStore", "client"): vector_stores.QdrantAdapter,
+    ("Milvus", "client"): vector_stores.MilvusAdapter,
+    ("PGVector", "create_collection"): vector_stores.PGVectorAdapter,
+    ("FAISS", "merge_from"): vector_stores.FAISSAdapter,
+    ("InMemoryVectorStore", "load"): vector_stores.InMemoryAdapter,
+    ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
+}
 
 
 def adapter_of(store: VectorStore) -> vector_stores.StoreAdapter:
@@ -248,10 +246,8 @@ class VectorStoreAdapter:
         Chunks whose vectors the store does not return are left out.
         """
         ids_by_stored_id = {self._stored_id(id): id for id in ids}
-        return {
-            ids_by_stored_id[theirs]: score
-            for theirs, score in self._adapter.scores(vector, list(ids_by_stored_id)).items()
-        }
+        scores = self._adapter.scores(vector, list(ids_by_stored_id))
+        return {ids_by_stored_id[theirs]: score for theirs, score in scores.items()}
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks in the query's scope with the best BM25 scores, best first, ties by id."""

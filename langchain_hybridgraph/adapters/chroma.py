@@ -142,8 +142,7 @@ class ChromaAdapter(vector_stores.StoreAdapter):
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
-        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
-        self._space = space
+        self._space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
         self._memory = CollectionMemory()
         self._reads = 0
         self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl

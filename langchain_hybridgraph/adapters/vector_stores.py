@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import islice
@@ -25,8 +25,6 @@ from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
 from langchain_hybridgraph.stores.vectors import background, cosines, unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from langchain_hybridgraph.chunks import Vector
     from langchain_hybridgraph.filters.operators import Path
     from langchain_hybridgraph.records import Query
@@ -339,22 +337,13 @@ class FAISSAdapter(InMemoryAdapter):
         scores = self.scores(vector, nearest)
         return scores if len(scores) == len(nearest) else None
 
-    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        ids, units = self._units(ids)
-        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
-
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        return dict(zip(*self._units(ids), strict=True))
-
-    def _units(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32]]:
-        """Return the ids in the store with their unit vectors, or none if FAISS cannot return vectors."""
         rows = {id: row for id in ids if (row := self._row(id)) is not None}
-        if not rows:
-            return [], np.zeros((0, 0), np.float32)
         try:
-            return list(rows), unit(self._store.index.reconstruct_batch(list(rows.values())))
+            units = unit(self._store.index.reconstruct_batch(list(rows.values()))) if rows else ()
         except RuntimeError:  # FAISS raises this for an index without direct access
-            return [], np.zeros((0, 0), np.float32)
+            return {}
+        return dict(zip(rows, units, strict=True))
 
     def count(self) -> int:
         return len(self._store.index_to_docstore_id)
@@ -452,11 +441,9 @@ class MilvusAdapter(StoreAdapter):
         if self._store.col is None:
             return
         pages = self._store.client.query_iterator(self._store.collection_name, batch_size=PAGE, output_fields=fields)
-        try:
+        with closing(pages):
             while page := pages.next():
                 yield from page
-        finally:
-            pages.close()
 
 
 _DAY = timedelta(days=1)
@@ -669,12 +656,8 @@ class QdrantDialect(Dialect[Any]):
         Values that Qdrant cannot parse match, too, unless they are numbers: they may be times in another format.
         """
         try:
-            bound = datetime.fromtimestamp(seconds, UTC)
-            outside = (
-                {"lt": bound - timedelta(seconds=1)}
-                if ORDERINGS[operator].is_lower_bound
-                else {"gt": bound + timedelta(seconds=1)}
-            )
+            bound, second = datetime.fromtimestamp(seconds, UTC), timedelta(seconds=1)
+            outside = {"lt": bound - second} if ORDERINGS[operator].is_lower_bound else {"gt": bound + second}
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
         certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))

@@ -30,7 +30,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings=options.HELP_OPTIONS,
-    help="Index documents and search them by meaning and by keywords.",
 )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from langchain_hybridgraph.cli.settings import IndexLocation
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders, slices
 from langchain_hybridgraph.ingestion.files import LINES, source_of
 from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
 from langchain_hybridgraph.ingestion.summaries import build_layers
@@ -169,8 +168,7 @@ class DeletedFiles:
     def _sources(self) -> dict[str, str]:
         """Map the id of each document whose file is below ``paths`` to the document's source."""
         sources: dict[str, str] = {}
-        documents = iter(self._store.document_ids())
-        while batch := list(islice(documents, 1_000)):
+        for batch in slices(list(self._store.document_ids()), 1_000):
             first = {min(ids): id for id, ids in self._store.document_chunks(batch).items() if ids}
             for chunk in self._store.get(list(first)):
                 source = chunk.metadata.get("source")
@@ -191,10 +189,8 @@ def _inside(source: str, base: str) -> str | None:
 def _is_there(file: Path) -> bool:
     try:
         file.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # it cannot be checked
-        return True
+    except OSError as error:  # another error: it cannot be checked
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
     return True
 
 

@@ -46,8 +46,7 @@ def source_of(root: Path, file: Path) -> str:
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:
         base = root.resolve()
-        inside = file.relative_to(root)
-        source = (Path(base.name) / inside).as_posix() if file != root else base.name
+        source = (Path(base.name) / file.relative_to(root)).as_posix() if file != root else base.name
     return source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -185,7 +184,7 @@ class FileDocuments(Iterator["Document"]):
             before = self._unsuitable.copy()
             files = [path] if is_named else list(self._scan(path))
             # A folder that was searched before yields no file.
-            if not files and not any(_is_inside(self._roots[number], other) for other in self._roots[:number]):
+            if not files and not any(map(Path(self._roots[number]).is_relative_to, self._roots[:number])):
                 contents = listed_suffixes(self._unsuitable - before) or "no files"
                 if str(path) not in self.unread:
                     self._leave_out(path, f"found {contents}; folders are searched for {_SEARCHED}{_AS_TEXT}")
@@ -262,14 +261,10 @@ class FileDocuments(Iterator["Document"]):
     def _may_follow(self, link: Path) -> bool:
         real = os.path.realpath(link)
         # Reading reports a broken link.
-        if self._follow_links or not os.path.exists(real) or any(_is_inside(real, root) for root in self._roots):
+        if self._follow_links or not os.path.exists(real) or any(map(Path(real).is_relative_to, self._roots)):
             return True
         self._leave_out(link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it")
         return False
-
-
-def _is_inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def read_text_file(file: File) -> Document | None:

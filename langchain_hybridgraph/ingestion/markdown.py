@@ -242,18 +242,16 @@ def without_heading_ids(text: str) -> str:
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
-    """Yield the Markdown, HTML and wiki links of a text, ignoring images and code.
+    """Return the Markdown, HTML and wiki links of a text, ignoring images and code.
 
     ``definitions`` are link definitions in other parts of the document, as returned by :func:`find_definitions`.
 
     >>> list(find_links("See [the guide](a.md#use) and [[Ada Lovelace|Ada]]."))
     [Link(kind='path', target='a.md#use'), Link(kind='wiki', target='Ada Lovelace')]
     """
-    if not definitions:
-        yield from (link for _, link in outline(text).links)
-        return
-    references = {"references": dict(definitions)}
-    yield from (link for _, link in _BlockReader(text, references).outline(headings=False).links)
+    references = {"references": dict(definitions or {})}
+    structure = _BlockReader(text, references).outline(headings=False) if definitions else outline(text)
+    return (link for _, link in structure.links)
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:

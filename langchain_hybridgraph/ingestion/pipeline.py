@@ -430,8 +430,7 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 def _transactions(batch: Sequence[splitting.CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
     """Yield the batch as (at most ``size`` chunks, their parents), each parent once; parents of parents come last."""
     parents = {parent.id: parent for document in batch for parent in document.parents}
-    chunks = [chunk for document in batch for chunk in document.chunks]
-    for batch_chunks in slices(chunks, size):
+    for batch_chunks in slices([chunk for document in batch for chunk in document.chunks], size):
         parent_ids = dict.fromkeys(chunk.parent_id for chunk in batch_chunks)
         yield batch_chunks, [parents.pop(id) for id in parent_ids if id is not None and id in parents]
     if parents:

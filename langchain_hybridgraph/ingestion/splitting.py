@@ -34,7 +34,6 @@ _HASH_COMMENTS = re.compile(
     r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
     re.IGNORECASE,
 )
-_SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,8 +370,7 @@ def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the range without leading blank lines and trailing white space. The indent of its first line is kept."""
     end = start + len(text[start:end].rstrip())
-    blank = _SPACE.match(text, start, end)
-    first = blank.end() if blank else start
+    first = end - len(text[start:end].lstrip())
     return max(text.rfind("\n", start, first) + 1, start), end
 
 
@@ -512,7 +510,7 @@ class Cutter:
             return False
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
-        hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
+        hashed = [(chunk.id, f"{cut.id}#{kind}{_hash(chunk.text)}") for kind, chunk in pieces]
         self._latest, self._hash_counts = cut.id, Counter(name for id, name in hashed if id.startswith(name))
         return True
 
@@ -571,7 +569,7 @@ class Cutter:
         return CutDocument(id, metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
-        name = _hashed_name(id, kind, piece.text)
+        name = f"{id}#{kind}{_hash(piece.text)}"
         count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
         return name if count == 1 else f"{name}-{count}"
 
@@ -601,10 +599,6 @@ def _identity(document: Document) -> tuple[str, bool]:
     if part_of is not None:
         return replace_surrogates(str(part_of)), False
     return _content_id(document) if document.id is None else replace_surrogates(document.id), True
-
-
-def _hashed_name(id: str, kind: str, text: str) -> str:
-    return f"{id}#{kind}{_hash(text)}"
 
 
 def _content_id(document: Document) -> str:

@@ -279,8 +279,7 @@ class _SummaryRun:
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
         tree = self._tree
         own = self._texts([node]).get(node, [])
-        documents = [child for child in children if tree.chunks(child)]
-        chunks_by_document = self._texts(documents)
+        chunks_by_document = self._texts([child for child in children if tree.chunks(child)])
         parts = []
         for child in children:
             uri, chunks = tree.uri(child), chunks_by_document.get(child, [])
@@ -334,5 +333,4 @@ def _title(chunks: Sequence[Chunk]) -> str:
 
 
 def _digest(*material: Any) -> str:
-    raw = json.dumps(material, default=str, ensure_ascii=True).encode()
-    return blake2b(raw, digest_size=12).hexdigest()
+    return blake2b(json.dumps(material, default=str, ensure_ascii=True).encode(), digest_size=12).hexdigest()
