@@ -135,7 +135,7 @@ class VectorStoreAdapter:
 
         Ids of texts that were never seen in the store are left out. The result is {} if the store cannot look up ids.
         """
-        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
+        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id_of.get(id)) is not None}
         if not stored:
             return {}
         try:
@@ -203,11 +203,11 @@ class VectorStoreAdapter:
 
         If several texts of the store have one id, the nearest counts.
         """
-        ids = list(map(self.identity.id_of, cosines))
+        ids = list(map(self.identity.id_of.get, cosines))
         if None in ids:
             for document in self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None]):
                 self._chunk(document)
-            ids = list(map(self.identity.id_of, cosines))
+            ids = list(map(self.identity.id_of.get, cosines))
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
         pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
@@ -316,7 +316,7 @@ class VectorStoreAdapter:
         return vector_stores.translate(scope.filter, self._adapter.dialect)
 
     def _stored_id(self, id: str) -> str:
-        return self.identity.stored_id(id) or id
+        return self.identity.stored_id_of.get(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]], scope: Scope) -> Iterator[ScoredId]:
         ids: set[str] = set()

@@ -17,8 +17,8 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters import vector_stores
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.filters.expressions import And, Comparison, compare
-from langchain_hybridgraph.filters.operators import ORDERINGS
+from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, compare
+from langchain_hybridgraph.filters.operators import ORDERINGS, Path
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from langchain_hybridgraph.adapters.documents import ScopedRows
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
-    from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.filters.operators import Path
 
 
 # Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).

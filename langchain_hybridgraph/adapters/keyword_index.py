@@ -24,14 +24,13 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import errors
 from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, chunk_of, with_user_metadata
-from langchain_hybridgraph.adapters.vector_stores import in_pages
+from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
     from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 
 Refresh = Literal["auto", "never"] | float
@@ -376,7 +375,7 @@ class Freshness:
         return RefreshReport(len(added), len(other), len(removed))
 
     def _is_indexed(self, stored_id: str) -> bool:
-        return self.texts.identity.id_of(stored_id) in self.texts.chunks
+        return self.texts.identity.id_of.get(stored_id) in self.texts.chunks
 
     def _first_copies(self, contents: Mapping[str, int] | None) -> dict[int | str, str]:
         """Return the stored id of a copy of each text, in the index if possible, by content or, if each counts, id."""
@@ -394,7 +393,7 @@ class Freshness:
             return
         identity, counts = self.texts.identity, Counter((self.texts.contents or {}).values())
         copied = (content for content, count in counts.items() if count > 1 and content in first)
-        self._ids_of_copies = {content: identity.id_of(first[content]) or first[content] for content in copied}
+        self._ids_of_copies = {content: identity.id_of.get(first[content]) or first[content] for content in copied}
 
     def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
         contents = store_contents.hashes if contents is None else contents
@@ -575,7 +574,7 @@ class KeptIndex(DocumentIndex):
             "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in change.add],
             "removed": list(change.remove),
             "stored": dict(change.stored),
-            "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in change.stored},
+            "pairs": {} if self.id_key is None else {id: self.identity.id_of.get(id) for id in change.stored},
             "deleted": list(change.deleted),
         }
         is_loaded, self._is_loaded = self._is_loaded, False

@@ -20,13 +20,12 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.documents import metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
-from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
+from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, Path, canonical_to_seconds
 from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
 from langchain_hybridgraph.stores.vectors import background, cosines, unit
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.filters.operators import Path
     from langchain_hybridgraph.records import Query
 
 FilterArgument = Literal["document", "metadata"]

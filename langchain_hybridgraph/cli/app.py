@@ -257,9 +257,8 @@ def delete(
         say(f"no {kind} has the id {one}")
     deleted = before - chunks_left
     text = f"deleted {counted(deleted, 'chunk', 'chunks')}, {chunks_left:,} left"
-    print_answer({"deleted": deleted, "chunks": chunks_left, "unknown": list(unknown)}, text, as_json)
-    if unknown:
-        raise typer.Exit(PROBLEM)
+    answer = {"deleted": deleted, "chunks": chunks_left, "unknown": list(unknown)}
+    print_answer(answer, text, as_json, is_ok=not unknown)
 
 
 @app.command()
@@ -405,9 +404,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
     no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
     problems = [as_commands(problem) for problem in report.problems]
     answer = {"ok": report.ok, **report.to_dict(), "problems": problems}
-    print_answer(answer, "\n".join(problems) or no_problems, as_json)
-    if not report.ok:
-        raise typer.Exit(PROBLEM)
+    print_answer(answer, "\n".join(problems) or no_problems, as_json, is_ok=report.ok)
 
 
 def _parse_filter(where: str | None) -> Filter | None:

@@ -21,13 +21,11 @@ from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders, slices
 from langchain_hybridgraph.ingestion.files import LINES, source_of
-from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.summaries import build_layers
+from langchain_hybridgraph.ingestion.pipeline import IngestReport, ingest
+from langchain_hybridgraph.ingestion.summaries import LayersReport, build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.ingestion.pipeline import IngestReport
-    from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -93,7 +91,7 @@ def ingest_files(
         before = len(store)
         deleted = DeletedFiles(paths, store, documents.unread)
         try:
-            report = ingest_documents(
+            report = ingest(
                 documents, store, split=split, edges=edges, progress=progress, prune_documents=prune and deleted
             )
             layers = None
@@ -212,7 +210,7 @@ def run_demo(index: Path, embedding: str) -> None:
 
     typer.secho(f"The documentation of Python {platform.python_version()}'s standard library", bold=True)
     with closing(IndexLocation(index, embedding=embedding).open_or_create()) as store:
-        typer.echo(str(ingest_documents(list(read_python_docs()), store, progress=True)))
+        typer.echo(str(ingest(list(read_python_docs()), store, progress=True)))
     with IndexLocation(index, embedding=None if embedding == "auto" else embedding).open_folder() as store:
         retriever = HybridRetriever(store, k=3)
         for question in QUESTIONS:

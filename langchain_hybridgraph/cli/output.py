@@ -14,13 +14,12 @@ from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.display import excerpt, explain_result, headings
 from langchain_hybridgraph.ingestion.summaries import name_of
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.search.hierarchy import target_nodes
+from langchain_hybridgraph.search.hierarchy import FindResult, target_nodes
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_hybridgraph.result import RetrievalResult
-    from langchain_hybridgraph.search.hierarchy import FindResult
     from langchain_hybridgraph.stores.tree import Tree
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 

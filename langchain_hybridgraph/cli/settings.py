@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from langchain_hybridgraph.chunks import replace_surrogates
-from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json, say
+from langchain_hybridgraph.cli.console import print_answer, print_json, say
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, quote_value
-from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, has_settings
+from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, Origin, Problem, has_settings
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from langchain_hybridgraph.settings import HybridGraphSettings
-    from langchain_hybridgraph.settings_file import Origin, Problem
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -413,9 +412,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     ]
     place = f"the environment; there is no {FILE} in the current folder" if path is None else path
     text = "\n".join(problem.message for problem in problems) or f"no problems in {count} settings of {place}"
-    print_answer({"file": path, "ok": not problems, "problems": fields}, text, as_json)
-    if problems:
-        raise typer.Exit(PROBLEM)
+    print_answer({"file": path, "ok": not problems, "problems": fields}, text, as_json, is_ok=not problems)
 
 
 @config_app.command("schema")

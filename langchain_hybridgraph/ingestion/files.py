@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import io
 import json
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache, cached_property, partial
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib import metadata as package_metadata
 from itertools import islice
 from operator import attrgetter
@@ -608,5 +607,5 @@ def _digest_of(path: Path) -> bytes:
     with suppress(OSError):  # reading the file reports the reason
         if path.is_file():
             with path.open("rb") as file:
-                return hashlib.file_digest(file, partial(blake2b, digest_size=16)).digest()
+                return file_digest(file, partial(blake2b, digest_size=16)).digest()
     return b""
