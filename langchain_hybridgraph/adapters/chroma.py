@@ -23,8 +23,6 @@ from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from langchain_hybridgraph.adapters.documents import ScopedRows
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
 
@@ -123,7 +121,7 @@ class ChromaDialect(vector_stores.MongoDialect):
         return None
 
 
-class ChromaAdapter(vector_stores.StoreAdapter):
+class ChromaAdapter(vector_stores.ReadableAdapter):
     """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
 
     Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
@@ -133,8 +131,6 @@ class ChromaAdapter(vector_stores.StoreAdapter):
     """
 
     searches_by_vector = True
-    gives_vectors = True
-    can_list = True
     dialect = ChromaDialect()
 
     def __init__(self, store: Any) -> None:
@@ -326,7 +322,7 @@ def _with_lengths(page: Mapping[str, Any]) -> dict[str, tuple[Vector, float]]:
     return dict(zip(page["ids"], zip(unit(matrix), np.linalg.norm(matrix, axis=1).tolist(), strict=True), strict=True))
 
 
-def _cosines(vectors: Mapping[str, tuple[Vector, float]], vector: Vector) -> NDArray[np.float32]:
+def _cosines(vectors: Mapping[str, tuple[Vector, float]], vector: Vector) -> Vector:
     matrix = np.concatenate([each for each, _ in vectors.values()]).reshape(len(vectors), -1)  # faster than np.stack
     return cosines(matrix, unit(vector))
 

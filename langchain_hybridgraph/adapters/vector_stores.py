@@ -278,12 +278,17 @@ def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
         yield page
 
 
-class InMemoryAdapter(StoreAdapter):
+class ReadableAdapter(StoreAdapter):
+    """Adapter for a store that can list its texts and return its vectors."""
+
+    gives_vectors = True
+    can_list = True
+
+
+class InMemoryAdapter(ReadableAdapter):
     """Adapter for InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
 
     searches_by_vector = True
-    gives_vectors = True
-    can_list = True
     is_in_memory = True
     filter_argument: ClassVar[FilterArgument | None] = "document"
 
@@ -364,15 +369,13 @@ class FAISSAdapter(InMemoryAdapter):
 INT64 = 5
 
 
-class MilvusAdapter(StoreAdapter):
+class MilvusAdapter(ReadableAdapter):
     """Adapter for a Milvus collection.
 
     Ids are read from the metadata, because langchain-milvus returns primary keys only there. A store with several
     vectors per text, or with sparse vectors, is searched by text and returns no cosines.
     """
 
-    gives_vectors = True
-    can_list = True
     is_local = False
 
     def __init__(self, store: Any) -> None:
@@ -525,7 +528,7 @@ class PGVectorDialect(MongoDialect):
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class QdrantAdapter(StoreAdapter):
+class QdrantAdapter(ReadableAdapter):
     """Adapter for a Qdrant collection.
 
     A search by a vector calls the client directly, which saves langchain-qdrant's request for the configuration. A
@@ -534,8 +537,6 @@ class QdrantAdapter(StoreAdapter):
     """
 
     id_keys = ("_id",)
-    gives_vectors = True
-    can_list = True
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)

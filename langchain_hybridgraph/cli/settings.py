@@ -72,20 +72,16 @@ NewModel = Annotated[
     ),
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help=TENANT)]
-Model = Annotated[
-    str | None,
-    typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, unless it is lsa or minilm."),
-]
+Model = Annotated[str | None, option("MODEL", "Embedding of the index, unless it is lsa or minilm.")]
 Where = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 2020}}\'.')
 ]
 History = Annotated[
     Path | None,
-    typer.Option(
-        "--history",
-        metavar="FILE",
+    option(
+        "FILE",
+        'File with the conversation so far: lines such as "User: …", or JSON; - reads standard input.',
         allow_dash=True,
-        help='File with the conversation so far: lines such as "User: …", or JSON; - reads standard input.',
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -130,10 +126,9 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
 
 Config = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Settings file; default: hybridgraph.yaml in the current folder, if it exists.",
+    option(
+        "FILE",
+        "Settings file; default: hybridgraph.yaml in the current folder, if it exists.",
         callback=_set_defaults,
         is_eager=True,
     ),

@@ -245,7 +245,7 @@ class LSAModel:
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
         for start in range(0, counts.shape[0], _BATCH):
-            result[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ word_vectors)
+            result[start : start + _BATCH] = unit_rows(_sublinear(counts[start : start + _BATCH]) @ word_vectors)
         return result
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
@@ -266,7 +266,7 @@ class LSAModel:
         vectors = np.zeros((len(counts), DIMENSIONS), np.float32)  # model.vectors would convert the rows of all words
         is_known = columns < len(model.halves)
         vectors[is_known] = model.halves[columns[is_known]]
-        vector: list[float] = _unit((weights @ vectors)[np.newaxis])[0].tolist()
+        vector: list[float] = unit_rows((weights @ vectors)[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
 
     def coverage(self, text: str) -> float:
@@ -478,6 +478,7 @@ def _damped(counts: Floats) -> Floats:
     return np.minimum(counts, 1) + np.log(np.maximum(counts, 1))
 
 
-def _unit(vectors: Floats) -> Floats:
+def unit_rows(vectors: Floats) -> Floats:
+    """Return the rows scaled to length 1; a row of zeros is not scaled."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

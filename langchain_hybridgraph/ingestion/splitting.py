@@ -273,11 +273,12 @@ class SemanticSplitter:
     def _breaks(self, text: str, spans: Sequence[tuple[int, int]]) -> set[int]:
         import numpy as np
 
+        from langchain_hybridgraph.embeddings.lsa import unit_rows
+
         if len(spans) < 2:
             return set()
         vectors = np.asarray(self.embedding.embed_documents([text[s:e].strip() for s, e in spans]), dtype=np.float32)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        units = vectors / np.where(norms > 0, norms, 1.0)
+        units = unit_rows(vectors)
         cosines = np.einsum("ij,ij->i", units[:-1], units[1:])
         if not np.isfinite(cosines).all():
             raise ValueError("the embedding returned vectors that are not finite")

@@ -268,7 +268,7 @@ class Analyzer:
     @property
     def stems(self) -> bool:
         """Whether words are reduced to their stems."""
-        return self.language in _STEMMED.values() and _stemmer(self.language) is not None
+        return self.language in _STEMMED.values() and _tantivy_filter("stemmer", self.language) is not None
 
     def unstemmed_words(self, text: str) -> str:
         """Return the words of :meth:`all_words` before stemming, separated by spaces."""
@@ -351,7 +351,8 @@ def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -
         keep = _is_not_english_stop_word
     elif without_stop_words and language in frozenset(_STEMMED.values()) - _WITHOUT_STOP_WORDS:
         keep = _tantivy_filter("stopword", language) or bool
-    stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
+    has_stemmer = stemmed and language in _STEMMED.values()
+    stem = (_tantivy_filter("stemmer", language) if has_stemmer else None) or (lambda word: [word])
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
 
@@ -361,10 +362,6 @@ def _is_not_english_stop_word(word: str) -> bool:
 
 
 @functools.cache
-def _stemmer(language: str) -> Reduce | None:
-    return _tantivy_filter("stemmer", language) if language in _STEMMED.values() else None
-
-
 def _tantivy_filter(kind: str, language: str) -> Reduce | None:
     try:
         import tantivy
