@@ -283,7 +283,7 @@ def ingest_nodes(
     textless = frozenset(_node_id(node) for node in node_list if not _text_of(node).strip())
     full = [node for node in node_list if _node_id(node) not in textless]
     builders = [RelationshipEdges(full, textless), *as_builders(DEFAULT_EDGES if edges == "auto" else edges)]
-    documents = _cut_documents(full)
+    documents = list(_cut_documents(full))
     counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
     warnings = report.warnings
@@ -297,7 +297,7 @@ def ingest_nodes(
     return replace(report, warnings=warnings, unchanged=report.unchanged - added - updated, **totals)
 
 
-def _cut_documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
+def _cut_documents(nodes: Sequence[BaseNode]) -> Iterator[CutDocument]:
     ids = {_node_id(node) for node in nodes}
     part_of = (edge for node in nodes for edge in _relationship_edges(node) if edge.relation == PART_OF)
     parent_ids = {edge.target for edge in part_of if edge.source in ids and edge.target in ids}
@@ -308,11 +308,9 @@ def _cut_documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
         parent_id = None if parent is None or isinstance(parent, list) else parent.node_id
         chunk = _to_chunk(node, parent_id if parent_id in parent_ids else None)
         (parents if id in parent_ids else chunks).setdefault(chunk.document, []).append(chunk)
-    documents = []
     for name in dict.fromkeys((*chunks, *parents)):
         own = tuple(chunks.get(name, ()))
-        documents.append(CutDocument(name, own[0].metadata if own else {}, own, tuple(parents.get(name, ()))))
-    return documents
+        yield CutDocument(name, own[0].metadata if own else {}, own, tuple(parents.get(name, ())))
 
 
 def _write_embedded(
@@ -399,9 +397,8 @@ class LlamaIndexChatModel(Runnable[Any, str]):
 
 def _messages(turns: str | Iterable[tuple[str, str]]) -> list[ChatMessage]:
     roles = {"human": "user", "ai": "assistant"}
-    if isinstance(turns, str):
-        turns = [("user", turns)]
-    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in turns]
+    pairs = [("user", turns)] if isinstance(turns, str) else turns
+    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in pairs]
 
 
 class LlamaIndexVectorStore(VectorStore):

@@ -181,9 +181,7 @@ class VectorStoreAdapter:
         More ids are requested if most of them belong to copies of a text.
         """
         texts, scope = self.texts, query.scope
-        if texts is None:
-            return None
-        if self._filtered is None and (texts.is_given or texts.chunks.mask(scope) is not None):
+        if texts is None or (self._filtered is None and (texts.is_given or texts.chunks.mask(scope) is not None)):
             return None
         fetched = n
         while True:

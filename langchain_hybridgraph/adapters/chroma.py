@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -349,6 +350,7 @@ MOST_REQUESTED = 1_500
 _SPARE = 16
 
 
+@dataclass(eq=False)
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
@@ -357,17 +359,13 @@ class FilteredSearch:
     Document is read again. Thread-safe.
     """
 
-    def __init__(
-        self,
-        adapter: ChromaAdapter,
-        chunk_of: Callable[[Document], Chunk],
-        rows: ScopedRows,
-        documents: Iterable[Document],
-    ) -> None:
-        self._adapter = adapter
-        self._chunk_of = chunk_of
-        self._changing = ForkSafeLock()
-        self._rows = rows
+    _adapter: ChromaAdapter
+    _chunk_of: Callable[[Document], Chunk]
+    _rows: ScopedRows
+    documents: InitVar[Iterable[Document]]
+    _changing: ForkSafeLock = field(default_factory=ForkSafeLock)
+
+    def __post_init__(self, documents: Iterable[Document]) -> None:
         self._change(documents)
 
     def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:

@@ -298,9 +298,6 @@ class ScopedRows(Mapping[str, Chunk]):
     def __getitem__(self, id: str) -> Chunk:
         return self._chunks[self.row_of[id]]
 
-    def __contains__(self, id: object) -> bool:
-        return id in self.row_of
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.row_of)
 

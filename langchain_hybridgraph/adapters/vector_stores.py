@@ -423,9 +423,8 @@ class MilvusAdapter(ReadableAdapter):
         return (str(entity[key]) for entity in self._all([key]))
 
     def _document(self, entity: dict[str, Any]) -> Document:
-        id = str(entity[self._store._primary_field])
         document: Document = self._store._parse_document(dict(entity))
-        document.id = id
+        document.id = str(entity[self._store._primary_field])
         return document
 
     def _entities(self, ids: Sequence[str], fields: list[str]) -> list[dict[str, Any]]:
@@ -558,11 +557,9 @@ class QdrantAdapter(ReadableAdapter):
             limit=n,
             with_payload=True,
         )
-        documents = [self._document(point) for point in answer.points]
-        if not self._is_cosine:
-            return self.by_vectors(documents, vector)
-        scores = [float(point.score) for point in answer.points]
-        return NearestDocuments(list(zip(documents, scores, strict=True)))
+        if self._is_cosine:
+            return NearestDocuments([(self._document(point), float(point.score)) for point in answer.points])
+        return self.by_vectors([self._document(point) for point in answer.points], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
         return [self._document(point) for point in self._points(ids, with_payload=True)]

@@ -218,7 +218,7 @@ def tree(
                 say(str(build_layers(store, progress=True)))
             except (EmbeddingMismatchError, ReadOnlyError, StoreLockedError) as error:
                 say(f"not summarised: {error}")
-        listing = branches(store, None if under is None else replace_surrogates(under), depth)
+        listing = list(branches(store, None if under is None else replace_surrogates(under), depth))
     print_branches(listing, as_json)
 
 

@@ -67,17 +67,17 @@ def ingest_files(
     paths: Sequence[Path],
     open_store: Callable[[], EmbeddedStore | MilvusStore],
     *,
-    split: str | None,
-    edges: list[EdgeBuilder],
     prune: bool,
+    progress: bool = False,
     follow_links: bool = False,
     as_text: Sequence[str] = (),
-    progress: bool = False,
+    **options: Any,
 ) -> FilesReport:
     """Write the documents in files to a store, and update the summaries of directories if the store has them.
 
-    With ``prune``, documents whose files no longer exist are deleted. Files that cannot be read are reported on stderr.
-    Raises an error for a path that does not exist and, unless ``prune`` is set, for a folder without files to read.
+    ``options`` are those of ``ingest``. With ``prune``, documents whose files no longer exist are deleted. Files that
+    cannot be read are reported on stderr. Raises an error for a path that does not exist and, unless ``prune`` is set,
+    for a folder without files to read.
     """
     for path in paths:
         if not path.exists():
@@ -91,9 +91,7 @@ def ingest_files(
         before = len(store)
         deleted = DeletedFiles(paths, store, documents.unread)
         try:
-            report = ingest(
-                documents, store, split=split, edges=edges, progress=progress, prune_documents=prune and deleted
-            )
+            report = ingest(documents, store, progress=progress, prune_documents=prune and deleted, **options)
             layers = None
             has_summaries = hasattr(store, "summaries") and (
                 store.summaries.index() is not None or any(path.is_dir() for path in paths)

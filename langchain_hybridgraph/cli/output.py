@@ -90,8 +90,8 @@ class Branch(NamedTuple):
     abstract: str
 
 
-def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """List ``depth`` levels of a tree, from the URI ``under`` or the top; each directory is before its contents.
+def branches(store: HybridGraphStore, under: str | None, depth: int) -> Iterator[Branch]:
+    """Yield ``depth`` levels of a tree, from the URI ``under`` or the top; each directory is before its contents.
 
     Raises ConfigurationError if there is nothing at the URI.
     """
@@ -103,13 +103,11 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     summaries = store.summaries.current()
     directories = [tree.uri(node) for node, _, contains in lines if contains]
     chunks = {} if summaries is None else summaries.get(directories)
-    listing = []
     for node, level, contains in lines:
         uri = tree.uri(node)
         abstract = str(chunks[uri].metadata["abstract"]) if uri in chunks else ""
         without_name = abstract.partition(": ")[2] or abstract
-        listing.append(Branch(uri, name_of(uri) if level else uri, level, contains, without_name))
-    return listing
+        yield Branch(uri, name_of(uri) if level else uri, level, contains, without_name)
 
 
 def _branches_below(tree: Tree, node: int, depth: int, deepest: int) -> Iterator[tuple[int, int, int]]:

@@ -21,7 +21,6 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from langchain_hybridgraph.cli.ingest import ingest_files
 from langchain_hybridgraph.cli.settings import IndexLocation, configured, milvus_uri
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.service import Service
@@ -71,7 +70,7 @@ def make_app(
     def update(folder: Path) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
         store = partial(IndexLocation(index, config, embedding or "auto", tenant).open_or_create, quiet=True)
-        report = ingest_files([folder], store, split="flat", edges=as_builders("auto"), prune=True)
+        report = ingest_files([folder], store, prune=True)
         LOGGER.info("indexed %s: %s", folder, report)
 
     background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []

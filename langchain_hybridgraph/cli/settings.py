@@ -107,8 +107,7 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
         return config
     settings = configured(config)
     embedding = settings.store_embedding
-    if isinstance(embedding, Mapping):
-        embedding = json.dumps(embedding)
+    embedding = json.dumps(embedding) if isinstance(embedding, Mapping) else embedding
     embeds_nothing = context.info_name in ("backup", "check", "delete", "stats")
     if embeds_nothing or (context.info_name != "ingest" and ":" not in (embedding or "")):
         embedding = None  # an index records the built-in model that it uses

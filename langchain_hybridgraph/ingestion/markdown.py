@@ -283,7 +283,6 @@ class _BlockReader:
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
         self._env = env
-        self._parser = parser()
         self._headings: list[_Heading] = []
         self._anchors: list[tuple[int, str]] = []
         self._fences: list[tuple[int, int]] = []
@@ -300,7 +299,7 @@ class _BlockReader:
             text = self._text[start : self._offset(last)]
             tokens: list[Token] = []
             content = _NEWLINE.sub("\n", text).replace("\0", "\ufffd")
-            self._parser.block.parse(content, self._parser, self._env, tokens)
+            parser().block.parse(content, parser(), self._env, tokens)
             tops = [at for at, token in enumerate(tokens) if token.map and token.level == 0]
             if last < len(self._lines) and len(tops) > 1:  # the last block may continue
                 last = first + (tokens[tops[-1]].map or [0])[0]
@@ -357,7 +356,7 @@ class _BlockReader:
         attributes = _ATTRIBUTES.search(markup)
         if attributes:
             markup = markup[: attributes.start()]
-        text = _plain_markdown(self._inlines(markup)) if _MARKUP.search(markup) else markup
+        text = "".join(_plain_texts(self._inlines(markup))) if _MARKUP.search(markup) else markup
         text = " ".join(text.split())
         id = _ID.search(attributes["attributes"]) if attributes else None
         self._anchors.append((start, id[1] if id else slug(text)))
@@ -378,7 +377,7 @@ class _BlockReader:
 
     def _inlines(self, content: str) -> list[Token]:
         tokens: list[Token] = []
-        self._parser.inline.parse(content, self._parser, self._env, tokens)
+        parser().inline.parse(content, parser(), self._env, tokens)
         return tokens
 
     def _tags(self, content: str, base: int, place: Callable[[int], int]) -> None:
@@ -401,13 +400,11 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
         start = end
 
 
-def _plain_markdown(tokens: Iterable[Token]) -> str:
-    parts = []
+def _plain_texts(tokens: Iterable[Token]) -> Iterator[str]:
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):
-            parts.append(" ")
+            yield " "
         elif token.type in ("text", "code_inline", "text_special"):
-            parts.append(token.content)
+            yield token.content
         elif token.type == "link":
-            parts.append(token.meta["text"])
-    return "".join(parts)
+            yield token.meta["text"]

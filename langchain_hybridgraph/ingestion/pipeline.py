@@ -262,10 +262,8 @@ class _IngestRun:
             self._start()
         files.save()
         for _, record in files.unread.values():
-            self._counts["documents"] += len(record.documents)
-            self._counts["chunks"] += record.chunks
-            self._counts["parents"] += record.parents
-            self._counts["unchanged"] += record.chunks + record.parents
+            sizes = {"documents": len(record.documents), "chunks": record.chunks, "parents": record.parents}
+            self._counts.update(sizes, unchanged=record.chunks + record.parents)
             self._empty.update(dict.fromkeys(() if record.chunks else record.documents))
         documents.check(self._counts["documents"])
 

@@ -50,9 +50,7 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     certain = {word for run in chain.from_iterable(runs) for word in run.words[run.at_start :]}
     readings = []
     for text, text_pieces, text_runs in zip(texts, pieces, runs, strict=True):
-        names = list(_quoted(text))
-        for run in text_runs:
-            names += run.names(vocabulary, certain, language)
+        names = [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
         readings.append(TextNames(names, _words(text_pieces), language))
     return readings
 

@@ -144,8 +144,7 @@ class LinkEdges(EdgeBuilder):
             parsed = {chunk.id: list(markdown.find_links(chunk.text, definitions)) for chunk in document.chunks}
         links = {chunk.id: list(dict.fromkeys(parsed.get(chunk.id, ()))) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
-        if isinstance(targets, str):
-            targets = [targets]
+        targets = [targets] if isinstance(targets, str) else targets
         if isinstance(targets, Iterable):
             links[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
         return {chunk: links_of_chunk for chunk, links_of_chunk in links.items() if links_of_chunk}
