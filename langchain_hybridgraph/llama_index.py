@@ -423,8 +423,7 @@ class LlamaIndexVectorStore(VectorStore):
     def nodes(self) -> list[BaseNode]:
         """Return the nodes that the index searches, from the docstore or the vector store; [] if neither lists them."""
         ids = list(self.index.index_struct.nodes_dict.values())
-        vectors = self.stored_vectors
-        if vectors is not None:
+        if (vectors := self.stored_vectors) is not None:
             # LlamaIndex's delete_nodes leaves a node in the index's structure and in the docstore.
             ids = [id for id in ids if id in vectors]
         if ids:

@@ -296,9 +296,7 @@ class VectorStoreAdapter:
         is_derived, extra_keys = "document_id" in keys, self.identity.extra_keys
 
         def admits(document: Document) -> bool:
-            if document.id is None:
-                return admits_metadata(document.metadata)
-            return in_scope(self._chunk(document), scope)
+            return admits_metadata(document.metadata) if document.id is None else in_scope(self._chunk(document), scope)
 
         def admits_metadata(metadata: dict[str, Any]) -> bool:
             if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:

@@ -278,8 +278,7 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
         distance_of = dict(distances)
         if self._current()[1]:
             return self.scores(vector, list(distance_of))
-        vectors = self._vectors(list(distance_of))
-        if not vectors:
+        if not (vectors := self._vectors(list(distance_of))):
             return {}
         length, lengths = float(np.linalg.norm(vector)), np.array([length for _, length in vectors.values()])
         products = _cosines(vectors, vector)
@@ -385,8 +384,7 @@ class FilteredSearch:
     def note(self, documents: Iterable[Document]) -> None:
         """Update the metadata from Documents that were just read."""
         with self._changing:
-            changed = [each for each in documents if self._is_changed(each)]
-            if changed:
+            if changed := [each for each in documents if self._is_changed(each)]:
                 self._change(changed)
                 self._adapter.forget_vectors(str(each.id) for each in changed)
 
@@ -426,8 +424,7 @@ class FilteredSearch:
             return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
         requested = math.ceil(1.5 * n * len(self._rows) / matches) + _SPARE
         if requested <= MOST_REQUESTED:
-            candidates = self._adapter.nearest(vector, requested)
-            matching = [each for each in candidates if self._is_in(each[0], mask)]
+            matching = [each for each in self._adapter.nearest(vector, requested) if self._is_in(each[0], mask)]
             if len(matching) >= n:
                 return self._adapter.cosines(vector, matching[:n])
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self._ids_in(mask)))
@@ -441,8 +438,7 @@ class FilteredSearch:
         for comparison, mask in sorted(masks, key=lambda pair: np.count_nonzero(pair[1])):
             if np.count_nonzero(mask) > FEW:
                 return
-            there = self._adapter.ids_where(comparison, 2 * FEW)
-            if there is not None:
+            if (there := self._adapter.ids_where(comparison, 2 * FEW)) is not None:
                 self.note(self._adapter.get([id for id in there if not self._is_in(id, mask)]))
                 return
 
@@ -458,8 +454,7 @@ class FilteredSearch:
         return row < len(mask) and bool(mask[row])
 
     def _is_changed(self, document: Document) -> bool:
-        chunk = self._rows.get(document.id or "")
-        if chunk is None:
+        if (chunk := self._rows.get(document.id or "")) is None:
             return False
         is_same = chunk.text == document.page_content and chunk.metadata == document.metadata
         return not is_same and chunk != self._chunk_of(document)

@@ -188,8 +188,6 @@ class Identity:
         for document in documents:
             if document.id is None and (id := metadata_id(document.metadata)) is not None:
                 texts[id].add(document.page_content)
-        # Several texts may share an id, for example the id of the document from which they were taken.
-        unique = frozenset(id for id, different in texts.items() if len(different) == 1)
         self.extra_keys: set[str] = set()
         """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []
@@ -200,7 +198,8 @@ class Identity:
             id = chunk_id(document, id_key)
             if id_key is None and document.id is None:
                 own = metadata_id(document.metadata)
-                id = theirs or (own if own and own in unique else id)
+                # Several texts may share an id, for example the id of the document from which they were taken.
+                id = theirs or (own if own and len(texts[own]) == 1 else id)
             self.ids.append(id)
             if theirs is not None:
                 self.pair(id, theirs)
@@ -350,22 +349,20 @@ class ScopedRows(Mapping[str, Chunk]):
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
-_DEFAULTS = {"force_update": True}
+_DEFAULTS: dict[str, Any] = {"force_update": True, "batch_size": 1_000}
 
 
 def index(
     documents: Iterable[Document] | BaseLoader,
     record_manager: indexing.RecordManager,
     store: VectorStore,
-    *,
-    batch_size: int = 1_000,
     **options: Any,
 ) -> indexing.IndexingResult:
     """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
 
-    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
-    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
-    an id.
+    ``options`` are passed to LangChain (``batch_size``, which is 1,000 by default, ``cleanup``, ``source_id_key`` …). A
+    changed Document is updated. For an unchanged Document, a HybridGraphStore does only one lookup in its catalog.
+    Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -374,23 +371,17 @@ def index(
     >>> index([Document(id="a", page_content="text")], manager, HybridGraphStore())["num_added"]
     1
     """
-    return indexing.index(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_DEFAULTS | options
-    )
+    return indexing.index(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 async def aindex(
     documents: Iterable[Document] | BaseLoader,
     record_manager: indexing.RecordManager,
     store: VectorStore,
-    *,
-    batch_size: int = 1_000,
     **options: Any,
 ) -> indexing.IndexingResult:
     """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
-    return await indexing.aindex(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_DEFAULTS | options
-    )
+    return await indexing.aindex(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 def kept_id(document: Document) -> str:

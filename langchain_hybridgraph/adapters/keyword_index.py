@@ -501,8 +501,7 @@ class KeptIndex(DocumentIndex):
         if not self._is_loaded:
             raise error
         logger.warning(IN_MEMORY, self.path, errors.describe_error(error))
-        rows = self.chunks.row_of
-        texts = [(rows[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
+        texts = [(self.chunks.row_of[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
         index, self.reason = self.empty_index("tantivy", self._language)
         index.apply(self.index.applied_version + 1, texts, [])
         self.index, self.has_left_folder, self.locked = index, True, nullcontext

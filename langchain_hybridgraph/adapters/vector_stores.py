@@ -336,8 +336,7 @@ class FAISSAdapter(InMemoryAdapter):
     def nearest_ids(self, vector: Vector, n: int) -> dict[str, float] | None:
         query = np.array([vector], np.float32)
         _, rows = self._store.index.search(unit(query) if self._store._normalize_L2 else query, n)
-        ids = self._store.index_to_docstore_id
-        nearest = [ids[row] for row in rows[0].tolist() if row >= 0]
+        nearest = [self._store.index_to_docstore_id[row] for row in rows[0].tolist() if row >= 0]
         scores = self.scores(vector, nearest)
         return scores if len(scores) == len(nearest) else None
 
@@ -466,8 +465,7 @@ class PGVectorAdapter(StoreAdapter):
         numbers = self._embeddings().embed_query(text or "") if vector is None else vector.tolist()
         row, distance = store.EmbeddingStore, store.distance_strategy(numbers).label("distance")
         with store._make_sync_session() as session:
-            collection = store.get_collection(session)
-            if collection is None:
+            if (collection := store.get_collection(session)) is None:
                 return super().search(text, vector, n, where)
             conditions = [row.collection_id == collection.uuid]
             if where is not None:
@@ -495,8 +493,7 @@ class PGVectorDialect(MongoDialect):
             return self._contains(key, operand)
         if operator == "$exists":
             return {key: {"$exists": True}}
-        seconds = canonical_to_seconds(operand)
-        if seconds is not None:
+        if (seconds := canonical_to_seconds(operand)) is not None:
             return self._around(key, operator, seconds)
         return {key: {operator: operand}} if is_text(operand) or is_number(operand) else None
 
@@ -628,8 +625,7 @@ class QdrantDialect(Dialect[Any]):
             return self._is_one_of(key, operand)
         if operator == "$contains":
             return self._contains(key, operand)
-        seconds = canonical_to_seconds(operand)
-        if seconds is not None:
+        if (seconds := canonical_to_seconds(operand)) is not None:
             return self._in_time(key, operator, seconds)
         return self._range(key, **{operator[1:]: operand}) if is_number(operand) else None
 

@@ -148,8 +148,7 @@ class DeletedFiles:
         return is_gone
 
     def _is_gone(self, source: str, base: str, path: Path) -> bool:
-        inside = _inside(source, base)
-        if inside is None:
+        if (inside := _inside(source, base)) is None:
             return False
         file = path / inside if inside else path
         if _is_there(file):

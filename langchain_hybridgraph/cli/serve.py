@@ -85,12 +85,7 @@ def make_app(
             lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
         )
     app = create_app(
-        open_store,
-        settings=configured(config),
-        tokens=tokens,
-        limits=limits,
-        background=background,
-        tenant=tenant,
+        open_store, settings=configured(config), tokens=tokens, limits=limits, background=background, tenant=tenant
     )
     app.state.service.check()  # report an index that cannot be opened before serving
     if not tokens:  # otherwise, another website could reach the service by DNS rebinding

@@ -108,8 +108,7 @@ def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
     start = 0
     while start < len(words):
         for size in range(min(_LONGEST, len(words) - start), 0, -1):
-            topics = topics_of.get(" ".join(words[start : start + size]))
-            if topics is not None:
+            if (topics := topics_of.get(" ".join(words[start : start + size]))) is not None:
                 yield topics
                 break
         start += size
@@ -180,16 +179,12 @@ class LSAModel:
 
     def __init__(self, *, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
+        self.language = self._analyzer.language
         self._fitted: _FittedModel | None = None
 
     def __repr__(self) -> str:
         model_size = f"{self._fitted.texts} texts, {len(self._fitted.words)} words" if self._fitted else "not fitted"
         return f"{type(self).__name__}(language={self.language!r}, {model_size})"
-
-    @property
-    def language(self) -> str:
-        """Language that determines how a text is split into words."""
-        return self._analyzer.language
 
     # -- fitting --------------------------------------------------------------------------------------------
 
@@ -250,9 +245,7 @@ class LSAModel:
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
-        if 0 < len(texts) <= _FEW:
-            return list(map(self.embed_query, texts))
-        return list(self.vectors(texts).tolist())
+        return list(map(self.embed_query, texts)) if 0 < len(texts) <= _FEW else list(self.vectors(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question, or zeros if the question has no known word. Raises NotFittedError."""

@@ -230,8 +230,7 @@ def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headin
             _bookmarks(reader, bookmark, path, headings)
             continue
         path = (*above, flat(str(bookmark.title or "")))
-        page = reader.get_destination_page_number(bookmark)
-        if page is not None and page >= 0:
+        if (page := reader.get_destination_page_number(bookmark)) is not None and page >= 0:
             headings.setdefault(page + 1, " › ".join(filter(None, path)))
 
 

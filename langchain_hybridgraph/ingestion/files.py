@@ -372,8 +372,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             rest = raw
             while len(rest) == bounded.MAX_TEXT_BYTES and not rest.endswith(b"\n"):  # the line is too long
                 rest = read()
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
-            if line.strip():
+            if (line := raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace")).strip():
                 yield number, line
 
 
@@ -519,8 +518,7 @@ class KnownFiles:
 
     def is_unchanged(self, file: File) -> bool:
         """Return whether a file has not changed; if so, count it as unread."""
-        record = self._records.get(file.source)
-        if record is None:
+        if (record := self._records.get(file.source)) is None:
             return False
         stamp = _stamp(file.path)
         if (not stamp or stamp != record.stamp) and _digest_of(file.path) != record.digest:
@@ -547,8 +545,7 @@ class KnownFiles:
         reading = self._reading[source]
         self._reading[source] = reading._replace(chunks=reading.chunks + chunks, parents=reading.parents + parents)
         self._documents[source][document] = None
-        owner = self._owners.setdefault(document, source)
-        if owner != source:
+        if (owner := self._owners.setdefault(document, source)) != source:
             self._shared.update((owner, source))
             self._records.pop(owner, None)
             self.unread.pop(owner, None)

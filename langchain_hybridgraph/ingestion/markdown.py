@@ -39,8 +39,7 @@ def front_matter(text: str) -> dict[str, Any]:
     """
     import yaml
 
-    match = _match(text)
-    if match is None:
+    if (match := _match(text)) is None:
         return {}
     try:
         fields = yaml.load(match["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -353,8 +352,7 @@ class _BlockReader:
 
     def _heading(self, token: Token, content: str, start: int, body: int) -> None:
         markup = content[:_LONGEST_HEADING]
-        attributes = _ATTRIBUTES.search(markup)
-        if attributes:
+        if attributes := _ATTRIBUTES.search(markup):
             markup = markup[: attributes.start()]
         text = "".join(_plain_texts(self._inlines(markup))) if _MARKUP.search(markup) else markup
         text = " ".join(text.split())

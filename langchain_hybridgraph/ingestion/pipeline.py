@@ -251,13 +251,11 @@ class _IngestRun:
             self._write()
             self._remove(prune)
             prune = False
-            waiting = files.outdated()
-            if waiting:
+            if waiting := files.outdated():
                 self._cutter = splitting.Cutter(self._splitter, self.note)
                 continue
             self._connect()
-            waiting = files.outdated()
-            if not waiting:
+            if not (waiting := files.outdated()):
                 break
             self._start()
         files.save()

@@ -207,8 +207,7 @@ class ParentChildSplitter:
             yield from self._join(document, self.parents, self.children)
             return
         for parent in self.parents.split(document, note):
-            children = tuple(self._cut_out(parent, document, note))
-            if children:
+            if children := tuple(self._cut_out(parent, document, note)):
                 yield replace(parent, children=children)
 
     def _join(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
@@ -351,8 +350,7 @@ def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piec
         while sections[covering].end <= start:
             covering += 1
         metadata = {} if structure.title is None else {"title": structure.title}
-        heading = _common_heading(sections, covering, end)
-        if heading:
+        if heading := _common_heading(sections, covering, end):
             metadata["section_heading"] = heading
         yield Piece(text[start:end], start, metadata)
 

@@ -210,16 +210,14 @@ class _SummaryRun:
         if layers is None:
             return LayersReport(0, 0, 0, 0, time.perf_counter() - started)
         self._summaries = {chunk.id: chunk for chunk in layers.all()}
-        removed = sorted(self._summaries.keys() - set(uris))
-        if removed:
+        if removed := sorted(self._summaries.keys() - set(uris)):
             layers.remove(removed)
         done = summarised = 0
         # Write each answer of a model immediately, because it is expensive.
         size = _BATCH if self.summarise is None else 1
         for batch in (batch for nodes in depths for batch in slices(nodes, size)):
             results = [self._layer(node) for node in batch]
-            chunks = [chunk for chunk, _ in results if chunk is not None]
-            if chunks:
+            if chunks := [chunk for chunk, _ in results if chunk is not None]:
                 layers.upsert(chunks)
             self._summaries.update((chunk.id, chunk) for chunk in chunks)
             summarised, done = summarised + sum(is_new for _, is_new in results), done + len(batch)

@@ -343,8 +343,7 @@ def title_names(title: str, language: FunctionWords) -> Iterator[tuple[str, str,
         forms += [(before, False), (f"{after} {before}", False)]
     names: set[str] = set()
     for form, is_certain in forms:
-        name = entity_name(form, language)
-        if name and name not in names:
+        if (name := entity_name(form, language)) and name not in names:
             names.add(name)
             yield name, " ".join(form.split()), is_certain
 
