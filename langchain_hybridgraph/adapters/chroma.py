@@ -349,7 +349,7 @@ MOST_REQUESTED = 1_500
 _SPARE = 16
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
