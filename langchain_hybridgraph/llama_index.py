@@ -36,7 +36,7 @@ from langchain_hybridgraph.execution.processes import Progress
 from langchain_hybridgraph.filters.expressions import Filter, compare, has_labels, parse_filter
 from langchain_hybridgraph.filters.operators import FIELD_OPERATORS, SYMBOLS, join_key
 from langchain_hybridgraph.ingestion import CutDocument, IngestReport, ingest
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.options.arguments import HISTORY
 from langchain_hybridgraph.options.base import call_text, option_advice
 from langchain_hybridgraph.options.objects import as_reranker
@@ -283,25 +283,21 @@ def ingest_nodes(
     textless = frozenset(_node_id(node) for node in node_list if not _text_of(node).strip())
     full = [node for node in node_list if _node_id(node) not in textless]
     builders = [RelationshipEdges(full, textless), *as_builders(DEFAULT_EDGES if edges == "auto" else edges)]
-    documents = _cut_documents(full)
+    documents = list(_cut_documents(full))
     counts = _write_embedded(full, documents, store, batch_size)
     report = ingest(documents, store, split=None, edges=builders, progress=progress, batch_size=batch_size)
+    warnings = report.warnings
+    if textless:
+        sample = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
+        warnings = (*warnings, f"{len(textless)} nodes have no text: {sample}")
     # Nodes that were written with their vectors exist already when ingest receives them, so it counts them as
     # unchanged.
-    written_count = counts["added"] + counts["updated"]
-    report = replace(
-        report,
-        added=report.added + counts["added"],
-        updated=report.updated + counts["updated"],
-        unchanged=report.unchanged - written_count,
-    )
-    if not textless:
-        return report
-    sample = ", ".join(sorted(textless)[:3]) + (", …" if len(textless) > 3 else "")
-    return replace(report, warnings=(*report.warnings, f"{len(textless)} nodes have no text: {sample}"))
+    added, updated = counts["added"], counts["updated"]
+    totals: dict[str, Any] = {"added": report.added + added, "updated": report.updated + updated}
+    return replace(report, warnings=warnings, unchanged=report.unchanged - added - updated, **totals)
 
 
-def _cut_documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
+def _cut_documents(nodes: Sequence[BaseNode]) -> Iterator[CutDocument]:
     ids = {_node_id(node) for node in nodes}
     part_of = (edge for node in nodes for edge in _relationship_edges(node) if edge.relation == PART_OF)
     parent_ids = {edge.target for edge in part_of if edge.source in ids and edge.target in ids}
@@ -312,11 +308,9 @@ def _cut_documents(nodes: Sequence[BaseNode]) -> list[CutDocument]:
         parent_id = None if parent is None or isinstance(parent, list) else parent.node_id
         chunk = _to_chunk(node, parent_id if parent_id in parent_ids else None)
         (parents if id in parent_ids else chunks).setdefault(chunk.document, []).append(chunk)
-    documents = []
     for name in dict.fromkeys((*chunks, *parents)):
         own = tuple(chunks.get(name, ()))
-        documents.append(CutDocument(name, own[0].metadata if own else {}, own, tuple(parents.get(name, ()))))
-    return documents
+        yield CutDocument(name, own[0].metadata if own else {}, own, tuple(parents.get(name, ())))
 
 
 def _write_embedded(
@@ -328,8 +322,7 @@ def _write_embedded(
     if not vectors or isinstance(getattr(store, "embeddings", None), LSAEmbeddings):
         return counts
     chunks = [chunk for document in documents for chunk in document.chunks if chunk.id in vectors]
-    for start in range(0, len(chunks), batch_size):
-        batch = chunks[start : start + batch_size]
+    for batch in slices(chunks, batch_size):
         counts.update(store.upsert(batch, vectors=[vectors[chunk.id] for chunk in batch]))
     return counts
 
@@ -404,9 +397,8 @@ class LlamaIndexChatModel(Runnable[Any, str]):
 
 def _messages(turns: str | Iterable[tuple[str, str]]) -> list[ChatMessage]:
     roles = {"human": "user", "ai": "assistant"}
-    if isinstance(turns, str):
-        turns = [("user", turns)]
-    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in turns]
+    pairs = [("user", turns)] if isinstance(turns, str) else turns
+    return [ChatMessage(role=roles.get(role, role), content=text) for role, text in pairs]
 
 
 class LlamaIndexVectorStore(VectorStore):
@@ -431,8 +423,7 @@ class LlamaIndexVectorStore(VectorStore):
     def nodes(self) -> list[BaseNode]:
         """Return the nodes that the index searches, from the docstore or the vector store; [] if neither lists them."""
         ids = list(self.index.index_struct.nodes_dict.values())
-        vectors = self.stored_vectors
-        if vectors is not None:
+        if (vectors := self.stored_vectors) is not None:
             # LlamaIndex's delete_nodes leaves a node in the index's structure and in the docstore.
             ids = [id for id in ids if id in vectors]
         if ids:

@@ -108,8 +108,7 @@ def migrate(
                     )
                 if isinstance(writer, EmbeddedStore):
                     problems += writer.admin.check().problems
-    seconds = time.monotonic() - started_at
-    return MigrationReport(str(old), str(new), dict(copied), seconds, tuple(problems))
+    return MigrationReport(str(old), str(new), dict(copied), time.monotonic() - started_at, tuple(problems))
 
 
 class _Location:
@@ -152,19 +151,17 @@ class _Location:
         if self.is_server:
             stored = MilvusChunkStore.settings_of(self.location, token=self.token, collection=self.collection)
             facts: Mapping[str, Any] = stored._asdict() if stored is not None else {}
-            has_tenants = stored is not None and stored.has_tenants
         else:
             facts = read_facts(Path(self.location))
-            has_tenants = facts.get("tenancy") == "multi"
         if not facts:
             raise NotAnIndexError(f"{self} does not exist or contains no index: check the path, or URI and collection")
         dimension, name = facts.get("dimension"), str(facts.get("embedding", ""))
         self.model = {"embedding": NoEmbedding(name, dimension or 1), "name": name, "language": facts["language"]}
         tenants: Sequence[str | None] = [None]
-        if has_tenants and self.is_server:
+        if facts.get("has_tenants"):  # in Milvus
             with closing(self.open("-")) as store:
                 tenants = store.tenants()
-        elif has_tenants:
+        elif facts.get("tenancy") == "multi":
             tenants = list(list_tenants(self.location))
         if dimension is None or not tenants:
             raise StoreError(f"{self} contains nothing to copy")

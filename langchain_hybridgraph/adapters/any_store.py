@@ -32,17 +32,15 @@ if TYPE_CHECKING:
 
 # Classes are recognised by their name and an attribute of the class (not of its instances), so that libraries that are
 # not in use are not imported.
-_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], vector_stores.StoreAdapter]] = MappingProxyType(
-    {
-        ("Chroma", "_collection"): ChromaAdapter,
-        ("QdrantVectorStore", "client"): vector_stores.QdrantAdapter,
-        ("Milvus", "client"): vector_stores.MilvusAdapter,
-        ("PGVector", "create_collection"): vector_stores.PGVectorAdapter,
-        ("FAISS", "merge_from"): vector_stores.FAISSAdapter,
-        ("InMemoryVectorStore", "load"): vector_stores.InMemoryAdapter,
-        ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
-    }
-)
+_ADAPTERS: Mapping[tuple[str, str], Callable[[Any], vector_stores.StoreAdapter]] = {
+    ("Chroma", "_collection"): ChromaAdapter,
+    ("QdrantVectorStore", "client"): vector_stores.QdrantAdapter,
+    ("Milvus", "client"): vector_stores.MilvusAdapter,
+    ("PGVector", "create_collection"): vector_stores.PGVectorAdapter,
+    ("FAISS", "merge_from"): vector_stores.FAISSAdapter,
+    ("InMemoryVectorStore", "load"): vector_stores.InMemoryAdapter,
+    ("LlamaIndexVectorStore", "nodes"): lambda store: store.adapter(),
+}
 
 
 def adapter_of(store: VectorStore) -> vector_stores.StoreAdapter:
@@ -137,7 +135,7 @@ class VectorStoreAdapter:
 
         Ids of texts that were never seen in the store are left out. The result is {} if the store cannot look up ids.
         """
-        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id(id)) is not None}
+        stored = {theirs: id for id in ids if (theirs := self.identity.stored_id_of.get(id)) is not None}
         if not stored:
             return {}
         try:
@@ -183,9 +181,7 @@ class VectorStoreAdapter:
         More ids are requested if most of them belong to copies of a text.
         """
         texts, scope = self.texts, query.scope
-        if texts is None:
-            return None
-        if self._filtered is None and (texts.is_given or texts.chunks.mask(scope) is not None):
+        if texts is None or (self._filtered is None and (texts.is_given or texts.chunks.mask(scope) is not None)):
             return None
         fetched = n
         while True:
@@ -205,11 +201,11 @@ class VectorStoreAdapter:
 
         If several texts of the store have one id, the nearest counts.
         """
-        ids = list(map(self.identity.id_of, cosines))
+        ids = list(map(self.identity.id_of.get, cosines))
         if None in ids:
             for document in self._adapter.get([theirs for theirs, id in zip(cosines, ids, strict=True) if id is None]):
                 self._chunk(document)
-            ids = list(map(self.identity.id_of, cosines))
+            ids = list(map(self.identity.id_of.get, cosines))
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
         pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
@@ -248,10 +244,8 @@ class VectorStoreAdapter:
         Chunks whose vectors the store does not return are left out.
         """
         ids_by_stored_id = {self._stored_id(id): id for id in ids}
-        return {
-            ids_by_stored_id[theirs]: score
-            for theirs, score in self._adapter.scores(vector, list(ids_by_stored_id)).items()
-        }
+        scores = self._adapter.scores(vector, list(ids_by_stored_id))
+        return {ids_by_stored_id[theirs]: score for theirs, score in scores.items()}
 
     def keyword_search(self, query: Query, n: int) -> SourceResult:
         """Return the n chunks in the query's scope with the best BM25 scores, best first, ties by id."""
@@ -302,9 +296,7 @@ class VectorStoreAdapter:
         is_derived, extra_keys = "document_id" in keys, self.identity.extra_keys
 
         def admits(document: Document) -> bool:
-            if document.id is None:
-                return admits_metadata(document.metadata)
-            return in_scope(self._chunk(document), scope)
+            return admits_metadata(document.metadata) if document.id is None else in_scope(self._chunk(document), scope)
 
         def admits_metadata(metadata: dict[str, Any]) -> bool:
             if is_derived and metadata.get("document_id") is None and metadata.get("source") is None:
@@ -320,7 +312,7 @@ class VectorStoreAdapter:
         return vector_stores.translate(scope.filter, self._adapter.dialect)
 
     def _stored_id(self, id: str) -> str:
-        return self.identity.stored_id(id) or id
+        return self.identity.stored_id_of.get(id) or id
 
     def _entries(self, documents: Iterable[tuple[Document, float]], scope: Scope) -> Iterator[ScoredId]:
         ids: set[str] = set()

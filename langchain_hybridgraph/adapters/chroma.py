@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,18 +18,14 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.adapters import vector_stores
 from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.filters.expressions import And, Comparison, compare
-from langchain_hybridgraph.filters.operators import ORDERINGS
+from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, compare
+from langchain_hybridgraph.filters.operators import ORDERINGS, Path
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.vectors import cosines, unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from langchain_hybridgraph.adapters.documents import ScopedRows
     from langchain_hybridgraph.chunks import Chunk, Mask, Vector
-    from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.filters.operators import Path
 
 
 # Number of texts or ids read at a time; Chroma skips the earlier ones for each page (20,000 texts: .5 s, not .8).
@@ -125,7 +122,7 @@ class ChromaDialect(vector_stores.MongoDialect):
         return None
 
 
-class ChromaAdapter(vector_stores.StoreAdapter):
+class ChromaAdapter(vector_stores.ReadableAdapter):
     """Adapter for a langchain-chroma collection. It converts the distances of the collection to cosines.
 
     Vectors, and the last Documents, are kept in memory after they were read. All are dropped when the database file of
@@ -135,15 +132,12 @@ class ChromaAdapter(vector_stores.StoreAdapter):
     """
 
     searches_by_vector = True
-    gives_vectors = True
-    can_list = True
     dialect = ChromaDialect()
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
         configuration = store._collection.configuration
-        space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
-        self._space = space
+        self._space = (configuration.get("hnsw") or configuration.get("spann") or {}).get("space", "l2")
         self._memory = CollectionMemory()
         self._reads = 0
         self.is_local = "fastapi" not in store._collection._client.get_settings().chroma_api_impl
@@ -284,8 +278,7 @@ class ChromaAdapter(vector_stores.StoreAdapter):
         distance_of = dict(distances)
         if self._current()[1]:
             return self.scores(vector, list(distance_of))
-        vectors = self._vectors(list(distance_of))
-        if not vectors:
+        if not (vectors := self._vectors(list(distance_of))):
             return {}
         length, lengths = float(np.linalg.norm(vector)), np.array([length for _, length in vectors.values()])
         products = _cosines(vectors, vector)
@@ -329,7 +322,7 @@ def _with_lengths(page: Mapping[str, Any]) -> dict[str, tuple[Vector, float]]:
     return dict(zip(page["ids"], zip(unit(matrix), np.linalg.norm(matrix, axis=1).tolist(), strict=True), strict=True))
 
 
-def _cosines(vectors: Mapping[str, tuple[Vector, float]], vector: Vector) -> NDArray[np.float32]:
+def _cosines(vectors: Mapping[str, tuple[Vector, float]], vector: Vector) -> Vector:
     matrix = np.concatenate([each for each, _ in vectors.values()]).reshape(len(vectors), -1)  # faster than np.stack
     return cosines(matrix, unit(vector))
 
@@ -356,6 +349,7 @@ MOST_REQUESTED = 1_500
 _SPARE = 16
 
 
+@dataclass(eq=False, repr=False)
 class FilteredSearch:
     """Vector search among the texts in a scope (the filter, tenant and time of a call).
 
@@ -364,17 +358,13 @@ class FilteredSearch:
     Document is read again. Thread-safe.
     """
 
-    def __init__(
-        self,
-        adapter: ChromaAdapter,
-        chunk_of: Callable[[Document], Chunk],
-        rows: ScopedRows,
-        documents: Iterable[Document],
-    ) -> None:
-        self._adapter = adapter
-        self._chunk_of = chunk_of
-        self._changing = ForkSafeLock()
-        self._rows = rows
+    _adapter: ChromaAdapter
+    _chunk_of: Callable[[Document], Chunk]
+    _rows: ScopedRows
+    documents: InitVar[Iterable[Document]]
+    _changing: ForkSafeLock = field(default_factory=ForkSafeLock)
+
+    def __post_init__(self, documents: Iterable[Document]) -> None:
         self._change(documents)
 
     def ids(self, vector: Vector, n: int, scope: Scope) -> dict[str, float]:
@@ -394,8 +384,7 @@ class FilteredSearch:
     def note(self, documents: Iterable[Document]) -> None:
         """Update the metadata from Documents that were just read."""
         with self._changing:
-            changed = [each for each in documents if self._is_changed(each)]
-            if changed:
+            if changed := [each for each in documents if self._is_changed(each)]:
                 self._change(changed)
                 self._adapter.forget_vectors(str(each.id) for each in changed)
 
@@ -435,8 +424,7 @@ class FilteredSearch:
             return dict(sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:n])
         requested = math.ceil(1.5 * n * len(self._rows) / matches) + _SPARE
         if requested <= MOST_REQUESTED:
-            candidates = self._adapter.nearest(vector, requested)
-            matching = [each for each in candidates if self._is_in(each[0], mask)]
+            matching = [each for each in self._adapter.nearest(vector, requested) if self._is_in(each[0], mask)]
             if len(matching) >= n:
                 return self._adapter.cosines(vector, matching[:n])
         return self._adapter.cosines(vector, self._adapter.nearest(vector, n, self._ids_in(mask)))
@@ -450,8 +438,7 @@ class FilteredSearch:
         for comparison, mask in sorted(masks, key=lambda pair: np.count_nonzero(pair[1])):
             if np.count_nonzero(mask) > FEW:
                 return
-            there = self._adapter.ids_where(comparison, 2 * FEW)
-            if there is not None:
+            if (there := self._adapter.ids_where(comparison, 2 * FEW)) is not None:
                 self.note(self._adapter.get([id for id in there if not self._is_in(id, mask)]))
                 return
 
@@ -467,8 +454,7 @@ class FilteredSearch:
         return row < len(mask) and bool(mask[row])
 
     def _is_changed(self, document: Document) -> bool:
-        chunk = self._rows.get(document.id or "")
-        if chunk is None:
+        if (chunk := self._rows.get(document.id or "")) is None:
             return False
         is_same = chunk.text == document.page_content and chunk.metadata == document.metadata
         return not is_same and chunk != self._chunk_of(document)

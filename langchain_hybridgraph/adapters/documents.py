@@ -10,10 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
+from langchain_core import indexing
 from langchain_core.documents import Document
-from langchain_core.indexing import IndexingResult, RecordManager
-from langchain_core.indexing import aindex as langchain_aindex
-from langchain_core.indexing import index as langchain_index
 
 from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, labels_of, replace_surrogates
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
@@ -180,16 +178,16 @@ class Identity:
         id_key: str | None = None,
     ) -> None:
         self._id_key = id_key
-        self._id_of: dict[str, str] = {}  # our ids by the store's
-        self._stored_id_of: dict[str, str] = {}  # the store's ids by ours
+        self.id_of: dict[str, str] = {}
+        """Assigned ids of the texts whose ids in the store are known, by these ids."""
+        self.stored_id_of: dict[str, str] = {}
+        """The store's own ids of these texts, by their assigned ids."""
         self._by_text: dict[str, list[tuple[Document, str]]] = defaultdict(list)
         paired = _pairs(documents, stored_documents or (), id_key)
         texts: dict[str, set[str]] = defaultdict(set)
         for document in documents:
             if document.id is None and (id := metadata_id(document.metadata)) is not None:
                 texts[id].add(document.page_content)
-        # Several texts may share an id, for example the id of the document from which they were taken.
-        unique = frozenset(id for id, different in texts.items() if len(different) == 1)
         self.extra_keys: set[str] = set()
         """Metadata keys that only the user's Documents have, so the store cannot filter by them."""
         self.ids: list[str] = []
@@ -200,44 +198,37 @@ class Identity:
             id = chunk_id(document, id_key)
             if id_key is None and document.id is None:
                 own = metadata_id(document.metadata)
-                id = theirs or (own if own and own in unique else id)
+                # Several texts may share an id, for example the id of the document from which they were taken.
+                id = theirs or (own if own and len(texts[own]) == 1 else id)
             self.ids.append(id)
             if theirs is not None:
                 self.pair(id, theirs)
         for document, id in zip(documents, self.ids, strict=True):
-            if id not in self._stored_id_of:
+            if id not in self.stored_id_of:
                 self._by_text[replace_surrogates(document.page_content)].append((document, id))
         self._passed_ids = frozenset(self.ids)
 
     def of_stored(self, document: Document) -> str:
         """Return the id for a Document that the vector store returned, and record the store's own id."""
         theirs = document.id
-        if theirs is not None and theirs in self._id_of:
-            return self._id_of[theirs]
+        if theirs is not None and theirs in self.id_of:
+            return self.id_of[theirs]
         id = self._match_id(document)
         if theirs is not None:
             self.pair(id, theirs)
         return id
 
-    def id_of(self, stored_id: str) -> str | None:
-        """Return the assigned id of the text whose id in the store is ``stored_id``, or None if it is not known."""
-        return self._id_of.get(stored_id)
-
-    def stored_id(self, id: str) -> str | None:
-        """Return the store's own id for the text whose assigned id is ``id``, or None if it is not known."""
-        return self._stored_id_of.get(id)
-
     def forget(self, stored_ids: Iterable[str]) -> list[str]:
         """Forget texts that were deleted from the vector store, given their store ids; return their assigned ids."""
-        ids = [self._id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self._id_of]
+        ids = [self.id_of.pop(theirs) for theirs in list(stored_ids) if theirs in self.id_of]
         for id in ids:
-            self._stored_id_of.pop(id, None)
+            self.stored_id_of.pop(id, None)
         return ids
 
     def pair(self, id: str, theirs: str) -> None:
         """Assign an id to the text with this id in the store."""
-        self._id_of[theirs] = id
-        self._stored_id_of.setdefault(id, theirs)
+        self.id_of[theirs] = id
+        self.stored_id_of.setdefault(id, theirs)
 
     def _match_id(self, document: Document) -> str:
         if self._id_key is not None and document.metadata.get(self._id_key) is not None:
@@ -247,7 +238,7 @@ class Identity:
         candidates = [
             (user_document, id)
             for user_document, id in self._by_text.get(replace_surrogates(document.page_content), ())
-            if id not in self._stored_id_of or document.id is None
+            if id not in self.stored_id_of or document.id is None
         ]
         return _closest(document, candidates) or chunk_id(document)
 
@@ -306,9 +297,6 @@ class ScopedRows(Mapping[str, Chunk]):
     def __getitem__(self, id: str) -> Chunk:
         return self._chunks[self.row_of[id]]
 
-    def __contains__(self, id: object) -> bool:
-        return id in self.row_of
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.row_of)
 
@@ -361,22 +349,20 @@ class ScopedRows(Mapping[str, Chunk]):
 
 # LangChain skips Documents whose key the record manager contains. With ids as keys, it would never update a changed
 # text, so all Documents are passed on; the store itself skips unchanged Documents.
-_DEFAULTS = {"force_update": True}
+_DEFAULTS: dict[str, Any] = {"force_update": True, "batch_size": 1_000}
 
 
 def index(
     documents: Iterable[Document] | BaseLoader,
-    record_manager: RecordManager,
+    record_manager: indexing.RecordManager,
     store: VectorStore,
-    *,
-    batch_size: int = 1_000,
     **options: Any,
-) -> IndexingResult:
+) -> indexing.IndexingResult:
     """Run LangChain's ``index`` and keep the Documents' own ids, so that edges and ``parent_id`` remain valid.
 
-    ``options`` are passed to LangChain (``cleanup``, ``source_id_key`` …). A changed Document is updated. For an
-    unchanged Document, a HybridGraphStore does only one lookup in its catalog. Raises ValueError for a Document without
-    an id.
+    ``options`` are passed to LangChain (``batch_size``, which is 1,000 by default, ``cleanup``, ``source_id_key`` …). A
+    changed Document is updated. For an unchanged Document, a HybridGraphStore does only one lookup in its catalog.
+    Raises ValueError for a Document without an id.
 
     >>> from langchain_core.indexing import InMemoryRecordManager
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -385,23 +371,17 @@ def index(
     >>> index([Document(id="a", page_content="text")], manager, HybridGraphStore())["num_added"]
     1
     """
-    return langchain_index(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_DEFAULTS | options
-    )
+    return indexing.index(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 async def aindex(
     documents: Iterable[Document] | BaseLoader,
-    record_manager: RecordManager,
+    record_manager: indexing.RecordManager,
     store: VectorStore,
-    *,
-    batch_size: int = 1_000,
     **options: Any,
-) -> IndexingResult:
+) -> indexing.IndexingResult:
     """Run :func:`index` asynchronously, through ``langchain_core.indexing.aindex``."""
-    return await langchain_aindex(
-        documents, record_manager, store, batch_size=batch_size, key_encoder=kept_id, **_DEFAULTS | options
-    )
+    return await indexing.aindex(documents, record_manager, store, key_encoder=kept_id, **_DEFAULTS | options)
 
 
 def kept_id(document: Document) -> str:

@@ -24,14 +24,13 @@ from langchain_core.documents import Document
 
 from langchain_hybridgraph import errors
 from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, chunk_of, with_user_metadata
-from langchain_hybridgraph.adapters.vector_stores import in_pages
+from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 from langchain_hybridgraph.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.adapters.vector_stores import StoreAdapter
     from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 
 Refresh = Literal["auto", "never"] | float
@@ -41,6 +40,15 @@ IN_MEMORY = "the keyword index is in memory, not in %s: %s"
 _HASHED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 logger = logging.getLogger(__name__)
+
+
+class IndexChange(NamedTuple):
+    """Texts to add or replace, ids of texts to remove, and changes of :attr:`DocumentIndex.contents`."""
+
+    add: Sequence[Chunk]
+    remove: Collection[str] = ()
+    stored: Mapping[str, int] = MappingProxyType({})
+    deleted: Collection[str] = ()
 
 
 class DocumentIndex:
@@ -73,7 +81,7 @@ class DocumentIndex:
         self.index.apply(1, self._texts(documents, in_order), [])
         self.clear(Identity(in_order, stored_documents, id_key))
         chunks = [chunk_of(document, id) for document, id in zip(in_order, self.identity.ids, strict=True)]
-        if replaced_rows := self._note(chunks):
+        if replaced_rows := self._note(IndexChange(chunks)):
             self.index.apply(2, [], replaced_rows)
 
     def clear(self, identity: Identity) -> None:
@@ -92,14 +100,11 @@ class DocumentIndex:
         """Prevent other processes from changing the index. An index in memory has no other processes."""
         yield
 
-    def change(
-        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
-    ) -> None:
-        """Remove and then add or replace texts; ``stored`` and ``deleted`` are the changes of ``contents``."""
+    def change(self, change: IndexChange) -> None:
+        """Remove and then add or replace texts."""
         with self._changing:
-            texts = [(row, chunk.text, chunk.headings) for row, chunk in enumerate(add, len(self.chunks.ids))]
-            replaced_rows = self._note(add, remove, stored, deleted)
-            self.index.apply(self.index.applied_version + 1, texts, replaced_rows)
+            texts = [(row, chunk.text, chunk.headings) for row, chunk in enumerate(change.add, len(self.chunks.ids))]
+            self.index.apply(self.index.applied_version + 1, texts, self._note(change))
 
     @staticmethod
     def _texts(documents: Iterable[Document], read: list[Document]) -> Iterator[IndexedText]:
@@ -109,20 +114,14 @@ class DocumentIndex:
             chunk = chunk_of(document, "")
             yield row, chunk.text, chunk.headings
 
-    def _note(
-        self,
-        add: Sequence[Chunk],
-        remove: Collection[str] = (),
-        stored: Mapping[str, int] = MappingProxyType({}),
-        deleted: Collection[str] = (),
-    ) -> list[int]:
+    def _note(self, change: IndexChange) -> list[int]:
         """Apply a change to everything apart from the keyword index, and return the rows to remove from that."""
-        replaced_rows = self.chunks.change(remove, [chunk.id for chunk in add], add)
-        self.has_parents |= any(chunk.parent is not None for chunk in add)
+        replaced_rows = self.chunks.change(change.remove, [chunk.id for chunk in change.add], change.add)
+        self.has_parents |= any(chunk.parent is not None for chunk in change.add)
         if self.contents is not None:
-            for id in deleted:
+            for id in change.deleted:
                 self.contents.pop(id, None)
-            self.contents |= stored
+            self.contents |= change.stored
         return replaced_rows
 
     def state(self) -> tuple[int, dict[int, Chunk], int]:
@@ -371,12 +370,12 @@ class Freshness:
         added = [chunk_of(each, id) for id, each in new.items() if id not in texts.chunks or id in removed]
         ids = {identity.of_stored(documents[id]): documents[id] for id in changed}
         other = [with_user_metadata(each, id, texts.user_chunk(id)) for id, each in ids.items()]
-        texts.change([*added, *other], removed, hashes, deleted)
+        texts.change(IndexChange([*added, *other], removed, hashes, deleted))
         self._note_copies(after)
         return RefreshReport(len(added), len(other), len(removed))
 
     def _is_indexed(self, stored_id: str) -> bool:
-        return self.texts.identity.id_of(stored_id) in self.texts.chunks
+        return self.texts.identity.id_of.get(stored_id) in self.texts.chunks
 
     def _first_copies(self, contents: Mapping[str, int] | None) -> dict[int | str, str]:
         """Return the stored id of a copy of each text, in the index if possible, by content or, if each counts, id."""
@@ -394,7 +393,7 @@ class Freshness:
             return
         identity, counts = self.texts.identity, Counter((self.texts.contents or {}).values())
         copied = (content for content, count in counts.items() if count > 1 and content in first)
-        self._ids_of_copies = {content: identity.id_of(first[content]) or first[content] for content in copied}
+        self._ids_of_copies = {content: identity.id_of.get(first[content]) or first[content] for content in copied}
 
     def _remember(self, store_contents: StoreContents, contents: dict[str, int] | None = None) -> None:
         contents = store_contents.hashes if contents is None else contents
@@ -502,8 +501,7 @@ class KeptIndex(DocumentIndex):
         if not self._is_loaded:
             raise error
         logger.warning(IN_MEMORY, self.path, errors.describe_error(error))
-        rows = self.chunks.row_of
-        texts = [(rows[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
+        texts = [(self.chunks.row_of[id], chunk.text, chunk.headings) for id, chunk in self.chunks.items()]
         index, self.reason = self.empty_index("tantivy", self._language)
         index.apply(self.index.applied_version + 1, texts, [])
         self.index, self.has_left_folder, self.locked = index, True, nullcontext
@@ -536,7 +534,7 @@ class KeptIndex(DocumentIndex):
                     raise ValueError("a line of changes has a wrong checksum")
                 change = orjson.loads(content)
                 added = [Chunk(*each) for each in change["texts"]]
-                self._note(added, change["removed"], change["stored"], change["deleted"])
+                self._note(IndexChange(added, change["removed"], change["stored"], change["deleted"]))
                 self.identity.forget(change["deleted"])
                 for stored in change["stored"]:
                     self.identity.pair(change["pairs"].get(stored, stored), stored)
@@ -566,28 +564,26 @@ class KeptIndex(DocumentIndex):
             if _GENERATION.fullmatch(old.name) and old != self._folder:
                 shutil.rmtree(old, ignore_errors=True)
 
-    def change(
-        self, add: Sequence[Chunk], remove: Collection[str], stored: Mapping[str, int], deleted: Collection[str]
-    ) -> None:
+    def change(self, change: IndexChange) -> None:
         """Implement :meth:`DocumentIndex.change`; the change is also written to the folder, if possible."""
         if self.has_left_folder:
-            super().change(add, remove, stored, deleted)
+            super().change(change)
             return
-        change = {
-            "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in add],
-            "removed": list(remove),
-            "stored": dict(stored),
-            "pairs": {} if self.id_key is None else {id: self.identity.id_of(id) for id in stored},
-            "deleted": list(deleted),
+        line = {
+            "texts": [[chunk.id, chunk.text, dict(chunk.metadata)] for chunk in change.add],
+            "removed": list(change.remove),
+            "stored": dict(change.stored),
+            "pairs": {} if self.id_key is None else {id: self.identity.id_of.get(id) for id in change.stored},
+            "deleted": list(change.deleted),
         }
         is_loaded, self._is_loaded = self._is_loaded, False
         try:
-            self._end = _write(self._folder / _CHANGES, self._end, _encode(change))
-            super().change(add, remove, stored, deleted)
+            self._end = _write(self._folder / _CHANGES, self._end, _encode(line))
+            super().change(change)
         except (OSError, errors.StoreError) as error:
             self._is_loaded = is_loaded
             self._leave_folder(error)
-            super().change(add, remove, stored, deleted)
+            super().change(change)
         self._loaded += 1
         self._is_loaded = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import islice
@@ -20,15 +20,12 @@ from langchain_core.vectorstores import VectorStore
 from langchain_hybridgraph.adapters.documents import metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
-from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, canonical_to_seconds
+from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, Path, canonical_to_seconds
 from langchain_hybridgraph.stores.milvus.connection import MOST_RESULTS
 from langchain_hybridgraph.stores.vectors import background, cosines, unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.filters.operators import Path
     from langchain_hybridgraph.records import Query
 
 FilterArgument = Literal["document", "metadata"]
@@ -281,12 +278,17 @@ def in_pages(ids: Iterable[str]) -> Iterator[list[str]]:
         yield page
 
 
-class InMemoryAdapter(StoreAdapter):
+class ReadableAdapter(StoreAdapter):
+    """Adapter for a store that can list its texts and return its vectors."""
+
+    gives_vectors = True
+    can_list = True
+
+
+class InMemoryAdapter(ReadableAdapter):
     """Adapter for InMemoryVectorStore, whose scores are cosines and whose dictionary can be read directly."""
 
     searches_by_vector = True
-    gives_vectors = True
-    can_list = True
     is_in_memory = True
     filter_argument: ClassVar[FilterArgument | None] = "document"
 
@@ -334,27 +336,17 @@ class FAISSAdapter(InMemoryAdapter):
     def nearest_ids(self, vector: Vector, n: int) -> dict[str, float] | None:
         query = np.array([vector], np.float32)
         _, rows = self._store.index.search(unit(query) if self._store._normalize_L2 else query, n)
-        ids = self._store.index_to_docstore_id
-        nearest = [ids[row] for row in rows[0].tolist() if row >= 0]
+        nearest = [self._store.index_to_docstore_id[row] for row in rows[0].tolist() if row >= 0]
         scores = self.scores(vector, nearest)
         return scores if len(scores) == len(nearest) else None
 
-    def scores(self, vector: Vector, ids: Sequence[str], *, current: bool = False) -> dict[str, float]:
-        ids, units = self._units(ids)
-        return dict(zip(ids, cosines(units, unit(vector)).tolist(), strict=True)) if ids else {}
-
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        return dict(zip(*self._units(ids), strict=True))
-
-    def _units(self, ids: Sequence[str]) -> tuple[Sequence[str], NDArray[np.float32]]:
-        """Return the ids in the store with their unit vectors, or none if FAISS cannot return vectors."""
         rows = {id: row for id in ids if (row := self._row(id)) is not None}
-        if not rows:
-            return [], np.zeros((0, 0), np.float32)
         try:
-            return list(rows), unit(self._store.index.reconstruct_batch(list(rows.values())))
+            units = unit(self._store.index.reconstruct_batch(list(rows.values()))) if rows else ()
         except RuntimeError:  # FAISS raises this for an index without direct access
-            return [], np.zeros((0, 0), np.float32)
+            return {}
+        return dict(zip(rows, units, strict=True))
 
     def count(self) -> int:
         return len(self._store.index_to_docstore_id)
@@ -376,15 +368,13 @@ class FAISSAdapter(InMemoryAdapter):
 INT64 = 5
 
 
-class MilvusAdapter(StoreAdapter):
+class MilvusAdapter(ReadableAdapter):
     """Adapter for a Milvus collection.
 
     Ids are read from the metadata, because langchain-milvus returns primary keys only there. A store with several
     vectors per text, or with sparse vectors, is searched by text and returns no cosines.
     """
 
-    gives_vectors = True
-    can_list = True
     is_local = False
 
     def __init__(self, store: Any) -> None:
@@ -432,9 +422,8 @@ class MilvusAdapter(StoreAdapter):
         return (str(entity[key]) for entity in self._all([key]))
 
     def _document(self, entity: dict[str, Any]) -> Document:
-        id = str(entity[self._store._primary_field])
         document: Document = self._store._parse_document(dict(entity))
-        document.id = id
+        document.id = str(entity[self._store._primary_field])
         return document
 
     def _entities(self, ids: Sequence[str], fields: list[str]) -> list[dict[str, Any]]:
@@ -452,11 +441,9 @@ class MilvusAdapter(StoreAdapter):
         if self._store.col is None:
             return
         pages = self._store.client.query_iterator(self._store.collection_name, batch_size=PAGE, output_fields=fields)
-        try:
+        with closing(pages):
             while page := pages.next():
                 yield from page
-        finally:
-            pages.close()
 
 
 _DAY = timedelta(days=1)
@@ -478,8 +465,7 @@ class PGVectorAdapter(StoreAdapter):
         numbers = self._embeddings().embed_query(text or "") if vector is None else vector.tolist()
         row, distance = store.EmbeddingStore, store.distance_strategy(numbers).label("distance")
         with store._make_sync_session() as session:
-            collection = store.get_collection(session)
-            if collection is None:
+            if (collection := store.get_collection(session)) is None:
                 return super().search(text, vector, n, where)
             conditions = [row.collection_id == collection.uuid]
             if where is not None:
@@ -507,8 +493,7 @@ class PGVectorDialect(MongoDialect):
             return self._contains(key, operand)
         if operator == "$exists":
             return {key: {"$exists": True}}
-        seconds = canonical_to_seconds(operand)
-        if seconds is not None:
+        if (seconds := canonical_to_seconds(operand)) is not None:
             return self._around(key, operator, seconds)
         return {key: {operator: operand}} if is_text(operand) or is_number(operand) else None
 
@@ -539,7 +524,7 @@ class PGVectorDialect(MongoDialect):
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class QdrantAdapter(StoreAdapter):
+class QdrantAdapter(ReadableAdapter):
     """Adapter for a Qdrant collection.
 
     A search by a vector calls the client directly, which saves langchain-qdrant's request for the configuration. A
@@ -548,8 +533,6 @@ class QdrantAdapter(StoreAdapter):
     """
 
     id_keys = ("_id",)
-    gives_vectors = True
-    can_list = True
 
     def __init__(self, store: Any) -> None:
         super().__init__(store)
@@ -571,11 +554,9 @@ class QdrantAdapter(StoreAdapter):
             limit=n,
             with_payload=True,
         )
-        documents = [self._document(point) for point in answer.points]
-        if not self._is_cosine:
-            return self.by_vectors(documents, vector)
-        scores = [float(point.score) for point in answer.points]
-        return NearestDocuments(list(zip(documents, scores, strict=True)))
+        if self._is_cosine:
+            return NearestDocuments([(self._document(point), float(point.score)) for point in answer.points])
+        return self.by_vectors([self._document(point) for point in answer.points], vector)
 
     def get(self, ids: Sequence[str]) -> list[Document]:
         return [self._document(point) for point in self._points(ids, with_payload=True)]
@@ -644,8 +625,7 @@ class QdrantDialect(Dialect[Any]):
             return self._is_one_of(key, operand)
         if operator == "$contains":
             return self._contains(key, operand)
-        seconds = canonical_to_seconds(operand)
-        if seconds is not None:
+        if (seconds := canonical_to_seconds(operand)) is not None:
             return self._in_time(key, operator, seconds)
         return self._range(key, **{operator[1:]: operand}) if is_number(operand) else None
 
@@ -669,12 +649,8 @@ class QdrantDialect(Dialect[Any]):
         Values that Qdrant cannot parse match, too, unless they are numbers: they may be times in another format.
         """
         try:
-            bound = datetime.fromtimestamp(seconds, UTC)
-            outside = (
-                {"lt": bound - timedelta(seconds=1)}
-                if ORDERINGS[operator].is_lower_bound
-                else {"gt": bound + timedelta(seconds=1)}
-            )
+            bound, second = datetime.fromtimestamp(seconds, UTC), timedelta(seconds=1)
+            outside = {"lt": bound - second} if ORDERINGS[operator].is_lower_bound else {"gt": bound + second}
         except (ValueError, OverflowError):  # before the year 1, after 9999
             return None
         certainly_outside = self._field(key, range=self._models.DatetimeRange(**outside))

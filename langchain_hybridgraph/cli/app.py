@@ -15,7 +15,7 @@ import typer
 from langchain_hybridgraph.chunks import replace_surrogates
 from langchain_hybridgraph.cli import settings as options
 from langchain_hybridgraph.cli.console import PROBLEM, OneLineErrors, as_commands, print_answer, say
-from langchain_hybridgraph.cli.settings import conversation, existing, existing_or_new, existing_store, flag, option
+from langchain_hybridgraph.cli.settings import IndexLocation, conversation, flag, option
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, needs_extra
 from langchain_hybridgraph.settings_file import K_DEFAULT, LANGUAGE
 
@@ -30,7 +30,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # with rich, lines of a second paragraph are broken as in the source
     pretty_exceptions_enable=False,
     context_settings=options.HELP_OPTIONS,
-    help="Index documents and search them by meaning and by keywords.",
 )
 
 
@@ -100,7 +99,7 @@ def ingest(
 
     report = ingest_files(
         paths,
-        partial(existing_or_new, index, embedding, language=language, tenant=tenant, config=config, quiet=quiet),
+        partial(IndexLocation(index, config, embedding, tenant).open_or_create, language=language, quiet=quiet),
         split=None if split is Split.none else split.name,
         edges=edge_builders(edges),
         prune=prune,
@@ -141,7 +140,7 @@ def search(
 
     filter = _parse_filter(where)
     messages = conversation(history).get("messages")
-    with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
+    with IndexLocation(index, config, embedding, tenant).open(read_only=True) as store:
         settings = options.configured(config)
         arguments: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
         retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **arguments)
@@ -183,7 +182,7 @@ def find(
 
     filter = _parse_filter(where)
     session = conversation(history) or None
-    with existing_store(index, embedding=embedding, tenant=tenant, read_only=True, config=config) as store:
+    with IndexLocation(index, config, embedding, tenant).open(read_only=True) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(options.configured(config), store=store, k=k)
         if session is None:
@@ -213,13 +212,13 @@ def tree(
     from langchain_hybridgraph.errors import EmbeddingMismatchError, ReadOnlyError, StoreLockedError
     from langchain_hybridgraph.ingestion.summaries import build_layers
 
-    with existing(index, embedding=embedding, tenant=tenant, read_only=no_update, config=config, embeds=False) as store:
+    with IndexLocation(index, config, embedding, tenant).open_folder(read_only=no_update, embeds=False) as store:
         if not no_update:
             try:
                 say(str(build_layers(store, progress=True)))
             except (EmbeddingMismatchError, ReadOnlyError, StoreLockedError) as error:
                 say(f"not summarised: {error}")
-        listing = branches(store, None if under is None else replace_surrogates(under), depth)
+        listing = list(branches(store, None if under is None else replace_surrogates(under), depth))
     print_branches(listing, as_json)
 
 
@@ -247,7 +246,7 @@ def delete(
     filter = _parse_filter(where)
     if not id and not document and filter is None:
         raise ConfigurationError("nothing to delete: pass --id, --document or a --filter that is not empty")
-    with existing_store(index, embedding=embedding, tenant=tenant, config=config, embeds=False) as store:
+    with IndexLocation(index, config, embedding, tenant).open(embeds=False) as store:
         before = len(store)
         chunk_ids = {chunk.id for chunk in store.get(id or [])}
         unknown = {one: "document" for one, chunks in store.document_chunks(document or []).items() if not chunks}
@@ -258,9 +257,8 @@ def delete(
         say(f"no {kind} has the id {one}")
     deleted = before - chunks_left
     text = f"deleted {counted(deleted, 'chunk', 'chunks')}, {chunks_left:,} left"
-    print_answer({"deleted": deleted, "chunks": chunks_left, "unknown": list(unknown)}, text, as_json)
-    if unknown:
-        raise typer.Exit(PROBLEM)
+    answer = {"deleted": deleted, "chunks": chunks_left, "unknown": list(unknown)}
+    print_answer(answer, text, as_json, is_ok=not unknown)
 
 
 @app.command()
@@ -273,7 +271,7 @@ def stats(
     as_json: options.Json = False,
 ) -> None:
     """Show statistics of an index."""
-    with existing(index, embedding=embedding, tenant=tenant, read_only=True, embeds=False) as store:
+    with IndexLocation(index, None, embedding, tenant).open_folder(read_only=True, embeds=False) as store:
         facts = store.admin.stats()
     width = max(map(len, facts))
     lines = (f"{name:<{width}}  {'–' if value is None else value}" for name, value in facts.items())
@@ -293,7 +291,7 @@ def check(
     Search engines that lack recent changes are first brought up to date. Then catalog, vectors and search engines are
     compared, for all tenants; the exit code is 1 if they differ.
     """
-    with existing(index, embedding=embedding, config=config, all_tenants=True, embeds=False) as store:
+    with IndexLocation(index, config, embedding).open_folder(all_tenants=True, embeds=False) as store:
         report = store.admin.check()
     if not report.ok:
         say(f"to repair it: hybridgraph repair --index {index}")
@@ -314,7 +312,7 @@ def repair(
     The search engines are rebuilt from the catalog, for all tenants. Only chunks that can no longer be read are
     deleted, and named.
     """
-    with existing(index, embedding=embedding, config=config, all_tenants=True, embeds=False) as store:
+    with IndexLocation(index, config, embedding).open_folder(all_tenants=True, embeds=False) as store:
         if refit:
             say(f"{store.name} is fitted to {store.admin.refit():,} texts")
         report = store.admin.repair()
@@ -334,7 +332,7 @@ def backup(
 
     The copy is a complete index of all tenants. To restore it, copy it to the place of the index.
     """
-    with existing(index, embedding=embedding, config=config, all_tenants=True, embeds=False) as store:
+    with IndexLocation(index, config, embedding).open_folder(all_tenants=True, embeds=False) as store:
         path = store.admin.backup(destination)
     print_answer({"path": str(path)}, f"{index} is backed up in {path}", as_json)
 
@@ -380,7 +378,7 @@ def serve_mcp(
     check_host(host, accepted)
 
     def open_store(name: str | None) -> Any:
-        return existing_store(index, embedding=embedding, tenant=name, config=config)
+        return IndexLocation(index, config, embedding, name).open()
 
     limits = Limits()
     permissions = Tokens(accepted, tenant, limits)
@@ -406,9 +404,7 @@ def _judge(report: CheckReport, as_json: bool) -> None:
     no_problems = f"no problems in {counted(report.counts['chunks'], 'chunk', 'chunks')}"
     problems = [as_commands(problem) for problem in report.problems]
     answer = {"ok": report.ok, **report.to_dict(), "problems": problems}
-    print_answer(answer, "\n".join(problems) or no_problems, as_json)
-    if not report.ok:
-        raise typer.Exit(PROBLEM)
+    print_answer(answer, "\n".join(problems) or no_problems, as_json, is_ok=report.ok)
 
 
 def _parse_filter(where: str | None) -> Filter | None:

@@ -63,12 +63,14 @@ def print_json(answer: Mapping[str, Any]) -> None:
     sys.stdout.write(replace_surrogates(json.dumps(to_json(answer), indent=2, ensure_ascii=is_ascii)) + "\n")
 
 
-def print_answer(answer: Mapping[str, Any], text: str, as_json: bool) -> None:
-    """Print an answer to stdout: as a JSON object, or as text."""
+def print_answer(answer: Mapping[str, Any], text: str, as_json: bool, *, is_ok: bool = True) -> None:
+    """Print an answer to stdout: as a JSON object, or as text. The exit code is then ``PROBLEM``, unless ``is_ok``."""
     if as_json:
         print_json(answer)
     else:
         typer.echo(text)
+    if not is_ok:
+        raise typer.Exit(PROBLEM)
 
 
 class LineHandler(logging.Handler):

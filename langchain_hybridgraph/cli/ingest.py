@@ -9,26 +9,23 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from langchain_hybridgraph.cli.console import as_commands, say
-from langchain_hybridgraph.cli.settings import existing, existing_or_new
+from langchain_hybridgraph.cli.settings import IndexLocation
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import read_files, read_python_docs
-from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders
+from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, as_builders, slices
 from langchain_hybridgraph.ingestion.files import LINES, source_of
-from langchain_hybridgraph.ingestion.pipeline import ingest as ingest_documents
-from langchain_hybridgraph.ingestion.summaries import build_layers
+from langchain_hybridgraph.ingestion.pipeline import IngestReport, ingest
+from langchain_hybridgraph.ingestion.summaries import LayersReport, build_layers
 from langchain_hybridgraph.stores.protocols import RecordsFiles
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.ingestion.pipeline import IngestReport
-    from langchain_hybridgraph.ingestion.summaries import LayersReport
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
@@ -70,17 +67,17 @@ def ingest_files(
     paths: Sequence[Path],
     open_store: Callable[[], EmbeddedStore | MilvusStore],
     *,
-    split: str | None,
-    edges: list[EdgeBuilder],
     prune: bool,
+    progress: bool = False,
     follow_links: bool = False,
     as_text: Sequence[str] = (),
-    progress: bool = False,
+    **options: Any,
 ) -> FilesReport:
     """Write the documents in files to a store, and update the summaries of directories if the store has them.
 
-    With ``prune``, documents whose files no longer exist are deleted. Files that cannot be read are reported on stderr.
-    Raises an error for a path that does not exist and, unless ``prune`` is set, for a folder without files to read.
+    ``options`` are those of ``ingest``. With ``prune``, documents whose files no longer exist are deleted. Files that
+    cannot be read are reported on stderr. Raises an error for a path that does not exist and, unless ``prune`` is set,
+    for a folder without files to read.
     """
     for path in paths:
         if not path.exists():
@@ -94,9 +91,7 @@ def ingest_files(
         before = len(store)
         deleted = DeletedFiles(paths, store, documents.unread)
         try:
-            report = ingest_documents(
-                documents, store, split=split, edges=edges, progress=progress, prune_documents=prune and deleted
-            )
+            report = ingest(documents, store, progress=progress, prune_documents=prune and deleted, **options)
             layers = None
             has_summaries = hasattr(store, "summaries") and (
                 store.summaries.index() is not None or any(path.is_dir() for path in paths)
@@ -153,8 +148,7 @@ class DeletedFiles:
         return is_gone
 
     def _is_gone(self, source: str, base: str, path: Path) -> bool:
-        inside = _inside(source, base)
-        if inside is None:
+        if (inside := _inside(source, base)) is None:
             return False
         file = path / inside if inside else path
         if _is_there(file):
@@ -169,8 +163,7 @@ class DeletedFiles:
     def _sources(self) -> dict[str, str]:
         """Map the id of each document whose file is below ``paths`` to the document's source."""
         sources: dict[str, str] = {}
-        documents = iter(self._store.document_ids())
-        while batch := list(islice(documents, 1_000)):
+        for batch in slices(list(self._store.document_ids()), 1_000):
             first = {min(ids): id for id, ids in self._store.document_chunks(batch).items() if ids}
             for chunk in self._store.get(list(first)):
                 source = chunk.metadata.get("source")
@@ -191,10 +184,8 @@ def _inside(source: str, base: str) -> str | None:
 def _is_there(file: Path) -> bool:
     try:
         file.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:  # it cannot be checked
-        return True
+    except OSError as error:  # another error: it cannot be checked
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
     return True
 
 
@@ -215,9 +206,9 @@ def run_demo(index: Path, embedding: str) -> None:
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
     typer.secho(f"The documentation of Python {platform.python_version()}'s standard library", bold=True)
-    with closing(existing_or_new(index, embedding)) as store:
-        typer.echo(str(ingest_documents(list(read_python_docs()), store, progress=True)))
-    with existing(index, embedding=None if embedding == "auto" else embedding) as store:
+    with closing(IndexLocation(index, embedding=embedding).open_or_create()) as store:
+        typer.echo(str(ingest(list(read_python_docs()), store, progress=True)))
+    with IndexLocation(index, embedding=None if embedding == "auto" else embedding).open_folder() as store:
         retriever = HybridRetriever(store, k=3)
         for question in QUESTIONS:
             typer.secho(f"\n> {question}", fg="cyan", bold=True)

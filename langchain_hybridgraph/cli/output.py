@@ -14,13 +14,12 @@ from langchain_hybridgraph.degradation import degradation
 from langchain_hybridgraph.display import excerpt, explain_result, headings
 from langchain_hybridgraph.ingestion.summaries import name_of
 from langchain_hybridgraph.records import Scope
-from langchain_hybridgraph.search.hierarchy import target_nodes
+from langchain_hybridgraph.search.hierarchy import FindResult, target_nodes
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
     from langchain_hybridgraph.result import RetrievalResult
-    from langchain_hybridgraph.search.hierarchy import FindResult
     from langchain_hybridgraph.stores.tree import Tree
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
 
@@ -91,8 +90,8 @@ class Branch(NamedTuple):
     abstract: str
 
 
-def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Branch]:
-    """List ``depth`` levels of a tree, from the URI ``under`` or the top; each directory is before its contents.
+def branches(store: HybridGraphStore, under: str | None, depth: int) -> Iterator[Branch]:
+    """Yield ``depth`` levels of a tree, from the URI ``under`` or the top; each directory is before its contents.
 
     Raises ConfigurationError if there is nothing at the URI.
     """
@@ -104,13 +103,11 @@ def branches(store: HybridGraphStore, under: str | None, depth: int) -> list[Bra
     summaries = store.summaries.current()
     directories = [tree.uri(node) for node, _, contains in lines if contains]
     chunks = {} if summaries is None else summaries.get(directories)
-    listing = []
     for node, level, contains in lines:
         uri = tree.uri(node)
         abstract = str(chunks[uri].metadata["abstract"]) if uri in chunks else ""
         without_name = abstract.partition(": ")[2] or abstract
-        listing.append(Branch(uri, name_of(uri) if level else uri, level, contains, without_name))
-    return listing
+        yield Branch(uri, name_of(uri) if level else uri, level, contains, without_name)
 
 
 def _branches_below(tree: Tree, node: int, depth: int, deepest: int) -> Iterator[tuple[int, int, int]]:

@@ -19,9 +19,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from langchain_hybridgraph.cli.ingest import ingest_files
-from langchain_hybridgraph.cli.settings import configured, existing_or_new, existing_store, milvus_uri
+from langchain_hybridgraph.cli.settings import IndexLocation, configured, milvus_uri
 from langchain_hybridgraph.errors import ConfigurationError, StoreError
-from langchain_hybridgraph.ingestion.edges.base import as_builders
 from langchain_hybridgraph.server.access import LOCAL_HOSTS, Limits, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.service import Service
@@ -53,7 +52,8 @@ def make_app(
 ) -> FastAPI:
     """Return the application for an index, which is opened with the ``config``, ``embedding`` and ``tenant``.
 
-    Raises ConfigurationError if other machines could reach it without a token, and the errors of ``existing_store``.
+    Raises ConfigurationError if other machines could reach it without a token, and the errors of
+    ``IndexLocation.open``.
     """
     tokens = read_tokens(tokens_file)
     check_host(host, tokens)
@@ -65,12 +65,12 @@ def make_app(
         )
 
     def open_store(tenant: str | None) -> DocumentStore:
-        return existing_store(index, embedding=embedding, tenant=tenant, config=config, read_only=read_only)
+        return IndexLocation(index, config, embedding, tenant).open(read_only=read_only)
 
     def update(folder: Path) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
-        store = partial(existing_or_new, index, embedding or "auto", tenant=tenant, config=config, quiet=True)
-        report = ingest_files([folder], store, split="flat", edges=as_builders("auto"), prune=True)
+        store = partial(IndexLocation(index, config, embedding or "auto", tenant).open_or_create, quiet=True)
+        report = ingest_files([folder], store, prune=True)
         LOGGER.info("indexed %s: %s", folder, report)
 
     background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []
@@ -85,12 +85,7 @@ def make_app(
             lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
         )
     app = create_app(
-        open_store,
-        settings=configured(config),
-        tokens=tokens,
-        limits=limits,
-        background=background,
-        tenant=tenant,
+        open_store, settings=configured(config), tokens=tokens, limits=limits, background=background, tenant=tenant
     )
     app.state.service.check()  # report an index that cannot be opened before serving
     if not tokens:  # otherwise, another website could reach the service by DNS rebinding

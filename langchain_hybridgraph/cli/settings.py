@@ -7,20 +7,19 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from langchain_hybridgraph.chunks import replace_surrogates
-from langchain_hybridgraph.cli.console import PROBLEM, print_answer, print_json, say
+from langchain_hybridgraph.cli.console import print_answer, print_json, say
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, NotAnIndexError, quote_value
-from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, has_settings
+from langchain_hybridgraph.settings_file import K_LEAST, MIN_SCORE, TENANT, K, Origin, Problem, has_settings
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
     from langchain_hybridgraph.settings import HybridGraphSettings
-    from langchain_hybridgraph.settings_file import Origin, Problem
     from langchain_hybridgraph.stores.store import EmbeddedStore
     from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
@@ -73,20 +72,16 @@ NewModel = Annotated[
     ),
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="NAME", help=TENANT)]
-Model = Annotated[
-    str | None,
-    typer.Option("--embedding", metavar="MODEL", help="Embedding of the index, unless it is lsa or minilm."),
-]
+Model = Annotated[str | None, option("MODEL", "Embedding of the index, unless it is lsa or minilm.")]
 Where = Annotated[
     str | None, typer.Option("--filter", metavar="JSON", help='Metadata filter, such as \'{"year": {"$gte": 2020}}\'.')
 ]
 History = Annotated[
     Path | None,
-    typer.Option(
-        "--history",
-        metavar="FILE",
+    option(
+        "FILE",
+        'File with the conversation so far: lines such as "User: …", or JSON; - reads standard input.',
         allow_dash=True,
-        help='File with the conversation so far: lines such as "User: …", or JSON; - reads standard input.',
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -112,8 +107,7 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
         return config
     settings = configured(config)
     embedding = settings.store_embedding
-    if isinstance(embedding, Mapping):
-        embedding = json.dumps(embedding)
+    embedding = json.dumps(embedding) if isinstance(embedding, Mapping) else embedding
     embeds_nothing = context.info_name in ("backup", "check", "delete", "stats")
     if embeds_nothing or (context.info_name != "ingest" and ":" not in (embedding or "")):
         embedding = None  # an index records the built-in model that it uses
@@ -131,10 +125,9 @@ def _set_defaults(context: typer.Context, config: Path | None) -> Path | None:
 
 Config = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Settings file; default: hybridgraph.yaml in the current folder, if it exists.",
+    option(
+        "FILE",
+        "Settings file; default: hybridgraph.yaml in the current folder, if it exists.",
         callback=_set_defaults,
         is_eager=True,
     ),
@@ -153,40 +146,124 @@ def milvus_uri(index: Path) -> str | None:
     return uri if is_milvus_uri(uri) else None
 
 
-def _open_milvus(
-    uri: str,
-    embedding: str | None,
-    tenant: str | None,
-    config: Path | None,
-    *,
-    language: str | None = None,
-    is_new_allowed: bool = False,
-    embeds: bool = True,
-) -> MilvusStore:
-    """Open a store in Milvus with the settings; raise NotAnIndexError if it is missing, unless ``is_new_allowed``."""
-    from langchain_hybridgraph.embeddings.resolve import NoEmbeddings
-    from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+class IndexLocation(NamedTuple):
+    """Location of an index, in a folder or in Milvus, with the options that open it."""
 
-    settings = configured(config)
-    server = {"token": settings.store_token or "", "collection": settings.store_collection}
-    stored = MilvusStore.settings_of(uri, **server)
-    if stored is None and not is_new_allowed:
-        raise NotAnIndexError(
-            f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
-            f"hybridgraph ingest PATHS --index {uri}"
-        )
-    if embedding is None and embeds and isinstance(settings.store_embedding, str):
-        embedding = settings.store_embedding
-    model = _model(embedding)
-    if model is None and stored is not None and not embeds:
-        model = NoEmbeddings(stored.embedding, stored.dimension)
-    elif model is None and stored is not None and stored.embedding != "minilm":
-        raise EmbeddingMismatchError(
-            f"{uri} was made with the embedding {stored.embedding}; pass it as --embedding package.module:factory, or "
-            "set it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
-        )
-    limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
-    return MilvusStore(uri, model or "minilm", tenant=tenant, language=language, **limits, **server)
+    path: Path
+    config: Path | None = None
+    embedding: str | None = None
+    tenant: str | None = None
+
+    def open_folder(
+        self, *, read_only: bool = False, all_tenants: bool = False, embeds: bool = True
+    ) -> HybridGraphStore:
+        """Open an existing index in a folder. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
+
+        Commands that work on all tenants at once pass ``all_tenants`` and no ``tenant``. Those that embed nothing, or
+        only in some cases, pass ``embeds=False``, so that an embedding that cannot be created from its name may be
+        missing.
+        """
+        from langchain_hybridgraph.embeddings.resolve import default_embedding
+        from langchain_hybridgraph.stores.index import CATALOG
+        from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+
+        index, embedding, tenant = self.path, self.embedding, self.tenant
+        facts = {} if index.is_dir() and not (index / CATALOG).exists() else _facts(index)
+        if not facts:
+            raise NotAnIndexError(
+                f"{index} contains no index: check the path, or create an index with hybridgraph ingest PATHS --index "
+                "DIR"
+            )
+        if all_tenants and facts["tenancy"] == "multi":
+            from langchain_hybridgraph.stores.check import list_tenants
+
+            tenant = next(iter(list_tenants(index)), "none")
+        default = default_embedding(facts.get("embedding"), index, is_needed=embeds and embedding is None)
+        model = _model(embedding, facts.get("language", "english")) or default
+        return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(self.config))
+
+    def open(self, *, read_only: bool = False, embeds: bool = True) -> HybridGraphStore | MilvusStore:
+        """Open an existing index in a folder or in Milvus, with the options and errors of :meth:`open_folder`."""
+        if uri := milvus_uri(self.path):
+            return self._open_milvus(uri, embeds=embeds)
+        return self.open_folder(read_only=read_only, embeds=embeds)
+
+    def open_or_create(self, *, language: str | None = None, quiet: bool = False) -> EmbeddedStore | MilvusStore:
+        """Open an index in a folder or in Milvus, creating it if it does not exist.
+
+        The embedding and the reason for choosing it are printed to stderr, unless ``quiet``. Raises the errors of
+        :meth:`open_folder`, ModelUnavailableError before an index is created, and ConfigurationError for another
+        ``language`` than that of the index.
+        """
+        from langchain_hybridgraph.text.analyzer import language_name
+
+        index, embedding = self.path, "auto" if self.embedding is None else self.embedding
+        name = None if embedding == "auto" else embedding
+        if uri := milvus_uri(index):
+            return self._replace(embedding=name)._open_milvus(uri, language=language, is_new_allowed=True)
+        facts = _facts(index)
+        if facts and language is not None and language_name(language) != facts["language"]:
+            raise ConfigurationError(
+                f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
+            )
+        if facts and ("embedding" in facts or facts["next_row"]):
+            model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
+            why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
+        elif embedding.startswith("{"):
+            model, why = embedding, f"{embedding}: as requested"
+        else:
+            from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings, choose_embedding
+
+            model, why = choose_embedding(embedding)
+            if model == "minilm" and not OnnxMiniLMEmbeddings.is_cached():
+                OnnxMiniLMEmbeddings().load()
+        language = facts.get("language") or language_name(language or "english")
+        store = self._open_for_writing(_model(model, language), language)
+        if not quiet:
+            say(f"embedding {why}")
+        return store
+
+    def _open_for_writing(self, embedding: Embeddings | str | None, language: str) -> EmbeddedStore:
+        """Open a store for writing. With LSA, LangChain is not imported, which would take most of the run time."""
+        options = {"tenant": self.tenant, "language": language, **_options(self.config)}
+        if embedding == "lsa":
+            from langchain_hybridgraph.embeddings.lsa import LSAModel
+            from langchain_hybridgraph.stores.index import IndexSettings
+            from langchain_hybridgraph.stores.store import EmbeddedStore
+
+            model: dict[str, Any] = {"embedding": LSAModel(language=language), "name": embedding, "load": LSAModel.load}
+            return EmbeddedStore(IndexSettings(path=self.path, **model, **options))
+        from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
+
+        return HybridGraphStore(self.path, embedding, **options)
+
+    def _open_milvus(
+        self, uri: str, *, language: str | None = None, is_new_allowed: bool = False, embeds: bool = True
+    ) -> MilvusStore:
+        """Open a store in Milvus with the settings. Raises NotAnIndexError if it is missing, unless it may be new."""
+        from langchain_hybridgraph.embeddings.resolve import NoEmbeddings
+        from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+
+        embedding, settings = self.embedding, configured(self.config)
+        server = {"token": settings.store_token or "", "collection": settings.store_collection}
+        stored = MilvusStore.settings_of(uri, **server)
+        if stored is None and not is_new_allowed:
+            raise NotAnIndexError(
+                f"{uri} contains no store in the collection {settings.store_collection!r}: create one with "
+                f"hybridgraph ingest PATHS --index {uri}"
+            )
+        if embedding is None and embeds and isinstance(settings.store_embedding, str):
+            embedding = settings.store_embedding
+        model = _model(embedding)
+        if model is None and stored is not None and not embeds:
+            model = NoEmbeddings(stored.embedding, stored.dimension)
+        elif model is None and stored is not None and stored.embedding != "minilm":
+            raise EmbeddingMismatchError(
+                f"{uri} was made with the embedding {stored.embedding}; pass it as --embedding package.module:factory, "
+                "or set it once, as store_embedding in hybridgraph.yaml or HYBRIDGRAPH_STORE_EMBEDDING"
+            )
+        limits: dict[str, Any] = {"consistency": settings.store_consistency, "timeout": settings.store_timeout}
+        return MilvusStore(uri, model or "minilm", tenant=self.tenant, language=language, **limits, **server)
 
 
 def _model(embedding: str | None, language: str = "english") -> Embeddings | str | None:
@@ -205,113 +282,6 @@ def _model(embedding: str | None, language: str = "english") -> Embeddings | str
             '{"type": "langchain_openai:OpenAIEmbeddings", "model": "text-embedding-3-small"}'
         )
     return configured_embedding(form, language)
-
-
-def existing(
-    index: Path,
-    *,
-    embedding: str | None = None,
-    tenant: str | None = None,
-    read_only: bool = False,
-    config: Path | None = None,
-    all_tenants: bool = False,
-    embeds: bool = True,
-) -> HybridGraphStore:
-    """Open an existing index in a folder. Raises NotAnIndexError, TenantError and EmbeddingMismatchError.
-
-    Commands that work on all tenants at once pass ``all_tenants`` and no ``tenant``. Those that embed nothing, or only
-    in some cases, pass ``embeds=False``, so that an embedding that cannot be created from its name may be missing.
-    """
-    from langchain_hybridgraph.embeddings.resolve import default_embedding
-    from langchain_hybridgraph.stores.index import CATALOG
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-
-    facts = {} if index.is_dir() and not (index / CATALOG).exists() else _facts(index)
-    if not facts:
-        raise NotAnIndexError(
-            f"{index} contains no index: check the path, or create an index with hybridgraph ingest PATHS --index DIR"
-        )
-    if all_tenants and facts["tenancy"] == "multi":
-        from langchain_hybridgraph.stores.check import list_tenants
-
-        tenant = next(iter(list_tenants(index)), "none")
-    default = default_embedding(facts.get("embedding"), index, is_needed=embeds and embedding is None)
-    model = _model(embedding, facts.get("language", "english")) or default
-    return HybridGraphStore(index, model, tenant=tenant, read_only=read_only, **_options(config))
-
-
-def existing_store(
-    index: Path,
-    *,
-    embedding: str | None = None,
-    tenant: str | None = None,
-    read_only: bool = False,
-    config: Path | None = None,
-    embeds: bool = True,
-) -> HybridGraphStore | MilvusStore:
-    """Open an existing index in a folder or in Milvus, with the options and errors of :func:`existing`."""
-    if uri := milvus_uri(index):
-        return _open_milvus(uri, embedding, tenant, config, embeds=embeds)
-    return existing(index, embedding=embedding, tenant=tenant, read_only=read_only, config=config, embeds=embeds)
-
-
-def existing_or_new(
-    index: Path,
-    embedding: str = "auto",
-    *,
-    language: str | None = None,
-    tenant: str | None = None,
-    config: Path | None = None,
-    quiet: bool = False,
-) -> EmbeddedStore | MilvusStore:
-    """Open an index in a folder or in Milvus, creating it if it does not exist.
-
-    The embedding and the reason for choosing it are printed to stderr, unless ``quiet``. Raises the errors of
-    :func:`existing`, ModelUnavailableError before an index is created, and ConfigurationError for another ``language``
-    than that of the index.
-    """
-    from langchain_hybridgraph.text.analyzer import language_name
-
-    name = None if embedding == "auto" else embedding
-    if uri := milvus_uri(index):
-        return _open_milvus(uri, name, tenant, config, language=language, is_new_allowed=True)
-    facts = _facts(index)
-    if facts and language is not None and language_name(language) != facts["language"]:
-        raise ConfigurationError(
-            f"{index} was made with --language {facts['language']}: omit --language, or use a new folder"
-        )
-    if facts and ("embedding" in facts or facts["next_row"]):
-        model = "lsa" if name is None and facts.get("embedding", "lsa") == "lsa" else name
-        why = f"{facts.get('embedding', 'lsa')}: the index was made with it"
-    elif embedding.startswith("{"):
-        model, why = embedding, f"{embedding}: as requested"
-    else:
-        from langchain_hybridgraph.embeddings.resolve import OnnxMiniLMEmbeddings, choose_embedding
-
-        model, why = choose_embedding(embedding)
-        if model == "minilm" and not OnnxMiniLMEmbeddings.is_cached():
-            OnnxMiniLMEmbeddings().load()
-    language = facts.get("language") or language_name(language or "english")
-    store = _open_for_writing(index, _model(model, language), language, tenant, _options(config))
-    if not quiet:
-        say(f"embedding {why}")
-    return store
-
-
-def _open_for_writing(
-    index: Path, embedding: Embeddings | str | None, language: str, tenant: str | None, options: Mapping[str, Any]
-) -> EmbeddedStore:
-    """Open a store for writing. With LSA, LangChain is not imported, because that would take most of the run time."""
-    if embedding == "lsa":
-        from langchain_hybridgraph.embeddings.lsa import LSAModel
-        from langchain_hybridgraph.stores.index import IndexSettings
-        from langchain_hybridgraph.stores.store import EmbeddedStore
-
-        model: dict[str, Any] = {"embedding": LSAModel(language=language), "name": embedding, "load": LSAModel.load}
-        return EmbeddedStore(IndexSettings(path=index, tenant=tenant, language=language, **model, **options))
-    from langchain_hybridgraph.vectorstores.hybrid_graph_store import HybridGraphStore
-
-    return HybridGraphStore(index, embedding, tenant=tenant, language=language, **options)
 
 
 def _options(config: Path | None) -> dict[str, Any]:
@@ -436,9 +406,7 @@ def check(file: File = None, *, as_json: Json = False) -> None:
     ]
     place = f"the environment; there is no {FILE} in the current folder" if path is None else path
     text = "\n".join(problem.message for problem in problems) or f"no problems in {count} settings of {place}"
-    print_answer({"file": path, "ok": not problems, "problems": fields}, text, as_json)
-    if problems:
-        raise typer.Exit(PROBLEM)
+    print_answer({"file": path, "ok": not problems, "problems": fields}, text, as_json, is_ok=not problems)
 
 
 @config_app.command("schema")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -22,6 +22,7 @@ import numpy as np
 
 from langchain_hybridgraph.errors import HybridGraphError, StoreError
 from langchain_hybridgraph.execution.processes import ordered_map
+from langchain_hybridgraph.stores.vectors import sync_path
 from langchain_hybridgraph.text.analyzer import Analyzer, function_words
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def topics_in(words: Sequence[str], language: str) -> Iterator[tuple[str, ...]]:
     start = 0
     while start < len(words):
         for size in range(min(_LONGEST, len(words) - start), 0, -1):
-            topics = topics_of.get(" ".join(words[start : start + size]))
-            if topics is not None:
+            if (topics := topics_of.get(" ".join(words[start : start + size]))) is not None:
                 yield topics
                 break
         start += size
@@ -179,16 +179,12 @@ class LSAModel:
 
     def __init__(self, *, language: str | None = "english") -> None:
         self._analyzer = Analyzer(language)
+        self.language = self._analyzer.language
         self._fitted: _FittedModel | None = None
 
     def __repr__(self) -> str:
         model_size = f"{self._fitted.texts} texts, {len(self._fitted.words)} words" if self._fitted else "not fitted"
         return f"{type(self).__name__}(language={self.language!r}, {model_size})"
-
-    @property
-    def language(self) -> str:
-        """Language that determines how a text is split into words."""
-        return self._analyzer.language
 
     # -- fitting --------------------------------------------------------------------------------------------
 
@@ -211,7 +207,7 @@ class LSAModel:
         random = np.random.default_rng(0)
         if len(texts) > MOST_TEXTS:
             texts = [texts[place] for place in np.sort(random.choice(len(texts), MOST_TEXTS, replace=False))]
-        words = _GrowingVocabulary()
+        words = defaultdict[str, int](count().__next__)  # a new word gets the next column
         counts = self._counts(texts, words, len(texts) <= FEW_TEXTS)
         document_counts = np.bincount(counts.indices, minlength=counts.shape[1])
         frequent = sorted(words, key=lambda word: (-document_counts[words[word]], word))[:MOST_WORDS]
@@ -244,28 +240,26 @@ class LSAModel:
         counts.sort_indices()  # the last digit of a sum depends on the order
         result = np.zeros((counts.shape[0], DIMENSIONS), np.float32)
         for start in range(0, counts.shape[0], _BATCH):
-            result[start : start + _BATCH] = _unit(_sublinear(counts[start : start + _BATCH]) @ word_vectors)
+            result[start : start + _BATCH] = unit_rows(_sublinear(counts[start : start + _BATCH]) @ word_vectors)
         return result
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector per text; see :meth:`vectors`."""
-        if 0 < len(texts) <= _FEW:
-            return list(map(self.embed_query, texts))
-        return list(self.vectors(texts).tolist())
+        return list(map(self.embed_query, texts)) if 0 < len(texts) <= _FEW else list(self.vectors(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question, or zeros if the question has no known word. Raises NotFittedError."""
         model = self._model
         # One text needs no sparse matrix. Importing scipy would be the slowest part of a first question.
         counts: defaultdict[int, float] = defaultdict(float)
-        for term, count in zip(*_terms(self._analyzer, model.texts <= FEW_TEXTS, text), strict=True):
-            counts[model.words[term]] += count
+        for term, number in zip(*_terms(self._analyzer, model.texts <= FEW_TEXTS, text), strict=True):
+            counts[model.words[term]] += number
         weights = _damped(np.fromiter(counts.values(), np.float32, len(counts)))
         columns = np.fromiter(counts, np.int64, len(counts))
         vectors = np.zeros((len(counts), DIMENSIONS), np.float32)  # model.vectors would convert the rows of all words
         is_known = columns < len(model.halves)
         vectors[is_known] = model.halves[columns[is_known]]
-        vector: list[float] = _unit((weights @ vectors)[np.newaxis])[0].tolist()
+        vector: list[float] = unit_rows((weights @ vectors)[np.newaxis])[0].tolist()
         return vector if counts else [0.0] * DIMENSIONS
 
     def coverage(self, text: str) -> float:
@@ -293,7 +287,7 @@ class LSAModel:
         by_chance = len(columns) / (len(columns) + CHANCE_WORDS)
         return max(0.0, (covered / total - by_chance) / (1 - by_chance)) if total else 0.0
 
-    def _counts(self, texts: Sequence[str], words: _GrowingVocabulary | _WordColumns, has_topics: bool) -> csr_matrix:
+    def _counts(self, texts: Sequence[str], words: dict[str, int], has_topics: bool) -> csr_matrix:
         from scipy.sparse import csr_matrix
 
         slices = (texts[start : start + _COUNTED] for start in range(0, len(texts), _COUNTED))
@@ -336,11 +330,7 @@ class LSAModel:
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # also makes the new file name durable
-        finally:
-            os.close(folder)
+        sync_path(path.parent)  # also makes the new file name durable
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
@@ -375,7 +365,7 @@ def _indexed_terms(
     language: str, has_topics: bool, texts: Sequence[str]
 ) -> tuple[list[str], NDArray[np.int32], Floats, list[int]]:
     """Return the distinct terms, the index and count of each term text by text, and the number of terms per text."""
-    analyzer, terms, lengths = Analyzer(language), _GrowingVocabulary(), list[int]()
+    analyzer, terms, lengths = Analyzer(language), defaultdict[str, int](count().__next__), list[int]()
     places, counts = array("i"), array("f")
     for text in texts:
         text_terms, term_counts = _terms(analyzer, has_topics, text)
@@ -397,14 +387,6 @@ def _terms(analyzer: Analyzer, has_topics: bool, text: str) -> tuple[list[str], 
         terms += telling
         counts += [COMMON_WEIGHT if COMMON in topics else 1.0] * len(telling)
     return terms, counts
-
-
-class _GrowingVocabulary(dict[str, int]):
-    """Map from words to columns. Looking up a new word assigns the next column to it."""
-
-    def __missing__(self, word: str) -> int:
-        self[word] = place = len(self)
-        return place
 
 
 class _WordColumns(dict[str, int]):
@@ -489,6 +471,7 @@ def _damped(counts: Floats) -> Floats:
     return np.minimum(counts, 1) + np.log(np.maximum(counts, 1))
 
 
-def _unit(vectors: Floats) -> Floats:
+def unit_rows(vectors: Floats) -> Floats:
+    """Return the rows scaled to length 1; a row of zeros is not scaled."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from langchain_hybridgraph.embeddings.lsa import LSAModel
+from langchain_hybridgraph.embeddings.lsa import LSAModel, unit_rows
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, HybridGraphError, quote_value
 from langchain_hybridgraph.execution.threads import keep_alive_forever
 from langchain_hybridgraph.registry import call_factory, from_config
@@ -136,8 +136,7 @@ class OnnxMiniLMEmbeddings(Embeddings):
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         hidden = self._ready.model.run(None, inputs)[0]
         means = (hidden * mask[:, :, np.newaxis]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
-        lengths = np.linalg.norm(means, axis=1, keepdims=True)
-        return np.asarray(means / np.where(lengths > 0, lengths, 1), np.float32)
+        return unit_rows(means)
 
 
 def _chromas() -> Any:

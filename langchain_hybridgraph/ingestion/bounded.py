@@ -230,8 +230,7 @@ def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headin
             _bookmarks(reader, bookmark, path, headings)
             continue
         path = (*above, flat(str(bookmark.title or "")))
-        page = reader.get_destination_page_number(bookmark)
-        if page is not None and page >= 0:
+        if (page := reader.get_destination_page_number(bookmark)) is not None and page >= 0:
             headings.setdefault(page + 1, " › ".join(filter(None, path)))
 
 
@@ -429,7 +428,7 @@ def _python_starts(body: list[ast.stmt], above: str, lines: list[str]) -> Iterat
             first -= 1
         name = f"{above}.{node.name}" if above else node.name
         yield first, name
-        if isinstance(node, ast.ClassDef) and _size(lines, first, last) > _SMALL:
+        if isinstance(node, ast.ClassDef) and sum(map(len, lines[first:last])) > _SMALL:
             yield from _python_starts(node.body, name, lines)
         yield last, above
         end = last
@@ -451,7 +450,7 @@ def _starts(lines: list[str], first: int, last: int, indent: int) -> Iterator[in
             yield start
         follows_definition = is_definition
         is_class = bool(deeper) and min(deeper) <= _DEEPEST and _CLASS.match(lines[head]) is not None
-        if is_class and _size(lines, start, end) > _SMALL:
+        if is_class and sum(map(len, lines[start:end])) > _SMALL:
             yield from _starts(lines, head + 1, end, min(deeper))
 
 
@@ -460,8 +459,7 @@ def _statements(lines: list[str], first: int, last: int, indent: int) -> Iterato
     is_open, may_start = False, True
     for number in range(first, last):
         line = lines[number]
-        depth = _indent(line)
-        if depth == indent and line.strip():
+        if _indent(line) == indent and line.strip():
             is_closing = _CLOSING.match(line) is not None
             if may_start and not is_open and not is_closing:
                 yield number
@@ -473,10 +471,6 @@ def _statements(lines: list[str], first: int, last: int, indent: int) -> Iterato
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip()) if "\t" not in line else _indent(line.expandtabs(4))
-
-
-def _size(lines: list[str], first: int, last: int) -> int:
-    return sum(map(len, lines[first:last]))
 
 
 def _cut_lines(lines: list[str], first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -504,12 +498,8 @@ KINDS: Mapping[str, Callable[[Path, Note], Iterator[FilePart]]] = {
     **{f".{name}": read_code for name in _CODE.split()},
 }
 """Readers of the files that are read in another process, by suffix."""
-_WITHOUT_ROWS = "it has no row with text below the column names"
-_WITHOUT_PARTS = {
-    ".pdf": "it has no text; if its pages were scanned, add a text layer, for example with ocrmypdf",
-    ".xlsx": _WITHOUT_ROWS,
-    ".csv": _WITHOUT_ROWS,
-    ".tsv": _WITHOUT_ROWS,
+_WITHOUT_PARTS = dict.fromkeys((".xlsx", ".csv", ".tsv"), "it has no row with text below the column names") | {
+    ".pdf": "it has no text; if its pages were scanned, add a text layer, for example with ocrmypdf"
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import io
 import json
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache, cached_property, partial
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib import metadata as package_metadata
 from itertools import islice
 from operator import attrgetter
@@ -46,8 +45,7 @@ def source_of(root: Path, file: Path) -> str:
     source = posixpath.normpath(file.as_posix())
     if root.is_absolute() or ".." in root.parts:
         base = root.resolve()
-        inside = file.relative_to(root)
-        source = (Path(base.name) / inside).as_posix() if file != root else base.name
+        source = (Path(base.name) / file.relative_to(root)).as_posix() if file != root else base.name
     return source.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -185,7 +183,7 @@ class FileDocuments(Iterator["Document"]):
             before = self._unsuitable.copy()
             files = [path] if is_named else list(self._scan(path))
             # A folder that was searched before yields no file.
-            if not files and not any(_is_inside(self._roots[number], other) for other in self._roots[:number]):
+            if not files and not any(map(Path(self._roots[number]).is_relative_to, self._roots[:number])):
                 contents = listed_suffixes(self._unsuitable - before) or "no files"
                 if str(path) not in self.unread:
                     self._leave_out(path, f"found {contents}; folders are searched for {_SEARCHED}{_AS_TEXT}")
@@ -262,14 +260,10 @@ class FileDocuments(Iterator["Document"]):
     def _may_follow(self, link: Path) -> bool:
         real = os.path.realpath(link)
         # Reading reports a broken link.
-        if self._follow_links or not os.path.exists(real) or any(_is_inside(real, root) for root in self._roots):
+        if self._follow_links or not os.path.exists(real) or any(map(Path(real).is_relative_to, self._roots)):
             return True
         self._leave_out(link, f"this link points outside the folder, to {real}; pass follow_links=True to follow it")
         return False
-
-
-def _is_inside(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def read_text_file(file: File) -> Document | None:
@@ -378,8 +372,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             rest = raw
             while len(rest) == bounded.MAX_TEXT_BYTES and not rest.endswith(b"\n"):  # the line is too long
                 rest = read()
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
-            if line.strip():
+            if (line := raw.decode("utf-8-sig" if number == 1 else "utf-8", "replace")).strip():
                 yield number, line
 
 
@@ -525,8 +518,7 @@ class KnownFiles:
 
     def is_unchanged(self, file: File) -> bool:
         """Return whether a file has not changed; if so, count it as unread."""
-        record = self._records.get(file.source)
-        if record is None:
+        if (record := self._records.get(file.source)) is None:
             return False
         stamp = _stamp(file.path)
         if (not stamp or stamp != record.stamp) and _digest_of(file.path) != record.digest:
@@ -553,8 +545,7 @@ class KnownFiles:
         reading = self._reading[source]
         self._reading[source] = reading._replace(chunks=reading.chunks + chunks, parents=reading.parents + parents)
         self._documents[source][document] = None
-        owner = self._owners.setdefault(document, source)
-        if owner != source:
+        if (owner := self._owners.setdefault(document, source)) != source:
             self._shared.update((owner, source))
             self._records.pop(owner, None)
             self.unread.pop(owner, None)
@@ -613,5 +604,5 @@ def _digest_of(path: Path) -> bytes:
     with suppress(OSError):  # reading the file reports the reason
         if path.is_file():
             with path.open("rb") as file:
-                return hashlib.file_digest(file, partial(blake2b, digest_size=16)).digest()
+                return file_digest(file, partial(blake2b, digest_size=16)).digest()
     return b""

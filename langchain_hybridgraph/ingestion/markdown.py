@@ -39,8 +39,7 @@ def front_matter(text: str) -> dict[str, Any]:
     """
     import yaml
 
-    match = _match(text)
-    if match is None:
+    if (match := _match(text)) is None:
         return {}
     try:
         fields = yaml.load(match["head"], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -242,18 +241,16 @@ def without_heading_ids(text: str) -> str:
 
 
 def find_links(text: str, definitions: Mapping[str, Any] | None = None) -> Iterator[Link]:
-    """Yield the Markdown, HTML and wiki links of a text, ignoring images and code.
+    """Return the Markdown, HTML and wiki links of a text, ignoring images and code.
 
     ``definitions`` are link definitions in other parts of the document, as returned by :func:`find_definitions`.
 
     >>> list(find_links("See [the guide](a.md#use) and [[Ada Lovelace|Ada]]."))
     [Link(kind='path', target='a.md#use'), Link(kind='wiki', target='Ada Lovelace')]
     """
-    if not definitions:
-        yield from (link for _, link in outline(text).links)
-        return
-    references = {"references": dict(definitions)}
-    yield from (link for _, link in _BlockReader(text, references).outline(headings=False).links)
+    references = {"references": dict(definitions or {})}
+    structure = _BlockReader(text, references).outline(headings=False) if definitions else outline(text)
+    return (link for _, link in structure.links)
 
 
 def find_definitions(text: str) -> Mapping[str, Any]:
@@ -285,7 +282,6 @@ class _BlockReader:
     def __init__(self, text: str, env: dict[str, Any]) -> None:
         self._text = text
         self._env = env
-        self._parser = parser()
         self._headings: list[_Heading] = []
         self._anchors: list[tuple[int, str]] = []
         self._fences: list[tuple[int, int]] = []
@@ -302,7 +298,7 @@ class _BlockReader:
             text = self._text[start : self._offset(last)]
             tokens: list[Token] = []
             content = _NEWLINE.sub("\n", text).replace("\0", "\ufffd")
-            self._parser.block.parse(content, self._parser, self._env, tokens)
+            parser().block.parse(content, parser(), self._env, tokens)
             tops = [at for at, token in enumerate(tokens) if token.map and token.level == 0]
             if last < len(self._lines) and len(tops) > 1:  # the last block may continue
                 last = first + (tokens[tops[-1]].map or [0])[0]
@@ -356,10 +352,9 @@ class _BlockReader:
 
     def _heading(self, token: Token, content: str, start: int, body: int) -> None:
         markup = content[:_LONGEST_HEADING]
-        attributes = _ATTRIBUTES.search(markup)
-        if attributes:
+        if attributes := _ATTRIBUTES.search(markup):
             markup = markup[: attributes.start()]
-        text = _plain_markdown(self._inlines(markup)) if _MARKUP.search(markup) else markup
+        text = "".join(_plain_texts(self._inlines(markup))) if _MARKUP.search(markup) else markup
         text = " ".join(text.split())
         id = _ID.search(attributes["attributes"]) if attributes else None
         self._anchors.append((start, id[1] if id else slug(text)))
@@ -380,7 +375,7 @@ class _BlockReader:
 
     def _inlines(self, content: str) -> list[Token]:
         tokens: list[Token] = []
-        self._parser.inline.parse(content, self._parser, self._env, tokens)
+        parser().inline.parse(content, parser(), self._env, tokens)
         return tokens
 
     def _tags(self, content: str, base: int, place: Callable[[int], int]) -> None:
@@ -403,13 +398,11 @@ def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Ite
         start = end
 
 
-def _plain_markdown(tokens: Iterable[Token]) -> str:
-    parts = []
+def _plain_texts(tokens: Iterable[Token]) -> Iterator[str]:
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):
-            parts.append(" ")
+            yield " "
         elif token.type in ("text", "code_inline", "text_special"):
-            parts.append(token.content)
+            yield token.content
         elif token.type == "link":
-            parts.append(token.meta["text"])
-    return "".join(parts)
+            yield token.meta["text"]

@@ -251,21 +251,17 @@ class _IngestRun:
             self._write()
             self._remove(prune)
             prune = False
-            waiting = files.outdated()
-            if waiting:
+            if waiting := files.outdated():
                 self._cutter = splitting.Cutter(self._splitter, self.note)
                 continue
             self._connect()
-            waiting = files.outdated()
-            if not waiting:
+            if not (waiting := files.outdated()):
                 break
             self._start()
         files.save()
         for _, record in files.unread.values():
-            self._counts["documents"] += len(record.documents)
-            self._counts["chunks"] += record.chunks
-            self._counts["parents"] += record.parents
-            self._counts["unchanged"] += record.chunks + record.parents
+            sizes = {"documents": len(record.documents), "chunks": record.chunks, "parents": record.parents}
+            self._counts.update(sizes, unchanged=record.chunks + record.parents)
             self._empty.update(dict.fromkeys(() if record.chunks else record.documents))
         documents.check(self._counts["documents"])
 
@@ -430,8 +426,7 @@ def _as_documents(documents: Any) -> Iterable[Any]:
 def _transactions(batch: Sequence[splitting.CutDocument], size: int) -> Iterator[tuple[Sequence[Chunk], list[Chunk]]]:
     """Yield the batch as (at most ``size`` chunks, their parents), each parent once; parents of parents come last."""
     parents = {parent.id: parent for document in batch for parent in document.parents}
-    chunks = [chunk for document in batch for chunk in document.chunks]
-    for batch_chunks in slices(chunks, size):
+    for batch_chunks in slices([chunk for document in batch for chunk in document.chunks], size):
         parent_ids = dict.fromkeys(chunk.parent_id for chunk in batch_chunks)
         yield batch_chunks, [parents.pop(id) for id in parent_ids if id is not None and id in parents]
     if parents:

@@ -37,8 +37,7 @@ def read_python_docs() -> Iterator[Document]:
     """
     from langchain_core.documents import Document
 
-    library = Path(sysconfig.get_paths()["stdlib"])
-    items = {item[0]: item for item in _library_items(library)}
+    items = {item[0]: item for item in _library_items(Path(sysconfig.get_paths()["stdlib"]))}
     for name, kind, head, doc, source in items.values():
         uri, title = "python://" + name.replace(".", "/"), name.removeprefix("builtins.")
         links = _mentioned(name, doc, items)

@@ -34,7 +34,6 @@ _HASH_COMMENTS = re.compile(
     r"\.(?:pyi?|[bz]?a?sh|rb|pl|r|jl|ya?ml|toml|ini|cfg|conf|properties|env|mk|cmake|[ct]sv|jsonl?|log|sql)",
     re.IGNORECASE,
 )
-_SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +207,7 @@ class ParentChildSplitter:
             yield from self._join(document, self.parents, self.children)
             return
         for parent in self.parents.split(document, note):
-            children = tuple(self._cut_out(parent, document, note))
-            if children:
+            if children := tuple(self._cut_out(parent, document, note)):
                 yield replace(parent, children=children)
 
     def _join(self, document: Document, parents: RecursiveSplitter, children: RecursiveSplitter) -> Iterator[Piece]:
@@ -274,11 +272,12 @@ class SemanticSplitter:
     def _breaks(self, text: str, spans: Sequence[tuple[int, int]]) -> set[int]:
         import numpy as np
 
+        from langchain_hybridgraph.embeddings.lsa import unit_rows
+
         if len(spans) < 2:
             return set()
         vectors = np.asarray(self.embedding.embed_documents([text[s:e].strip() for s, e in spans]), dtype=np.float32)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        units = vectors / np.where(norms > 0, norms, 1.0)
+        units = unit_rows(vectors)
         cosines = np.einsum("ij,ij->i", units[:-1], units[1:])
         if not np.isfinite(cosines).all():
             raise ValueError("the embedding returned vectors that are not finite")
@@ -351,8 +350,7 @@ def _cut(text: str, spans: Iterable[_Span], structure: Outline) -> Iterator[Piec
         while sections[covering].end <= start:
             covering += 1
         metadata = {} if structure.title is None else {"title": structure.title}
-        heading = _common_heading(sections, covering, end)
-        if heading:
+        if heading := _common_heading(sections, covering, end):
             metadata["section_heading"] = heading
         yield Piece(text[start:end], start, metadata)
 
@@ -371,8 +369,7 @@ def _common_heading(sections: Sequence[Section], first: int, end: int) -> str:
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the range without leading blank lines and trailing white space. The indent of its first line is kept."""
     end = start + len(text[start:end].rstrip())
-    blank = _SPACE.match(text, start, end)
-    first = blank.end() if blank else start
+    first = end - len(text[start:end].lstrip())
     return max(text.rfind("\n", start, first) + 1, start), end
 
 
@@ -512,7 +509,7 @@ class Cutter:
             return False
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
-        hashed = [(chunk.id, _hashed_name(cut.id, kind, chunk.text)) for kind, chunk in pieces]
+        hashed = [(chunk.id, f"{cut.id}#{kind}{_hash(chunk.text)}") for kind, chunk in pieces]
         self._latest, self._hash_counts = cut.id, Counter(name for id, name in hashed if id.startswith(name))
         return True
 
@@ -571,7 +568,7 @@ class Cutter:
         return CutDocument(id, metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
-        name = _hashed_name(id, kind, piece.text)
+        name = f"{id}#{kind}{_hash(piece.text)}"
         count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
         return name if count == 1 else f"{name}-{count}"
 
@@ -601,10 +598,6 @@ def _identity(document: Document) -> tuple[str, bool]:
     if part_of is not None:
         return replace_surrogates(str(part_of)), False
     return _content_id(document) if document.id is None else replace_surrogates(document.id), True
-
-
-def _hashed_name(id: str, kind: str, text: str) -> str:
-    return f"{id}#{kind}{_hash(text)}"
 
 
 def _content_id(document: Document) -> str:

@@ -210,16 +210,14 @@ class _SummaryRun:
         if layers is None:
             return LayersReport(0, 0, 0, 0, time.perf_counter() - started)
         self._summaries = {chunk.id: chunk for chunk in layers.all()}
-        removed = sorted(self._summaries.keys() - set(uris))
-        if removed:
+        if removed := sorted(self._summaries.keys() - set(uris)):
             layers.remove(removed)
         done = summarised = 0
         # Write each answer of a model immediately, because it is expensive.
         size = _BATCH if self.summarise is None else 1
         for batch in (batch for nodes in depths for batch in slices(nodes, size)):
             results = [self._layer(node) for node in batch]
-            chunks = [chunk for chunk, _ in results if chunk is not None]
-            if chunks:
+            if chunks := [chunk for chunk, _ in results if chunk is not None]:
                 layers.upsert(chunks)
             self._summaries.update((chunk.id, chunk) for chunk in chunks)
             summarised, done = summarised + sum(is_new for _, is_new in results), done + len(batch)
@@ -279,8 +277,7 @@ class _SummaryRun:
     def _read(self, node: int, children: Sequence[int]) -> tuple[Directory, list[str]]:
         tree = self._tree
         own = self._texts([node]).get(node, [])
-        documents = [child for child in children if tree.chunks(child)]
-        chunks_by_document = self._texts(documents)
+        chunks_by_document = self._texts([child for child in children if tree.chunks(child)])
         parts = []
         for child in children:
             uri, chunks = tree.uri(child), chunks_by_document.get(child, [])
@@ -334,5 +331,4 @@ def _title(chunks: Sequence[Chunk]) -> str:
 
 
 def _digest(*material: Any) -> str:
-    raw = json.dumps(material, default=str, ensure_ascii=True).encode()
-    return blake2b(raw, digest_size=12).hexdigest()
+    return blake2b(json.dumps(material, default=str, ensure_ascii=True).encode(), digest_size=12).hexdigest()

@@ -148,6 +148,12 @@ def combining_marks() -> str:
     return "".join(c for c in map(chr, range(0x300, 0xFE00)) if unicodedata.category(c)[0] == "M")
 
 
+@functools.cache
+def with_marks(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern in which MARKS, inside a character class, stands for :func:`combining_marks`."""
+    return re.compile(pattern.replace("MARKS", combining_marks()))
+
+
 # A word is a run of letters, combining marks and digits. It is converted to lower case, its accents are removed, and it
 # is reduced to its stem. A stem need not be a real word, because it is only compared with other stems.
 #
@@ -262,7 +268,7 @@ class Analyzer:
     @property
     def stems(self) -> bool:
         """Whether words are reduced to their stems."""
-        return self.language in _STEMMED.values() and _stemmer(self.language) is not None
+        return self.language in _STEMMED.values() and _tantivy_filter("stemmer", self.language) is not None
 
     def unstemmed_words(self, text: str) -> str:
         """Return the words of :meth:`all_words` before stemming, separated by spaces."""
@@ -322,7 +328,9 @@ class _Vocabulary(dict[str, str]):
     def _run(self, run: str) -> str:
         if not _UNSPACED.match(run):
             return self[run]
-        letters: Sequence[str] = run if run.isalpha() else _graphemes().findall(run)  # a mark is not alphabetic
+        letters: Sequence[str] = (
+            run if run.isalpha() else with_marks("(?s:.)[MARKS]*").findall(run)
+        )  # a mark is not alphabetic
         pairs = " ".join(map(add, letters, letters[1:]))
         is_ideographic = len(letters) == 1 or _IDEOGRAPH.match(run)
         return f"{' '.join(letters)} {pairs}" if is_ideographic else pairs
@@ -342,8 +350,9 @@ def _vocabulary(language: str, without_stop_words: bool, stemmed: bool = True) -
     if without_stop_words and language == "english":
         keep = _is_not_english_stop_word
     elif without_stop_words and language in frozenset(_STEMMED.values()) - _WITHOUT_STOP_WORDS:
-        keep = _tantivy_steps(stop_words=language) or bool
-    stem = (_stemmer(language) if stemmed else None) or (lambda word: [word])
+        keep = _tantivy_filter("stopword", language) or bool
+    has_stemmer = stemmed and language in _STEMMED.values()
+    stem = (_tantivy_filter("stemmer", language) if has_stemmer else None) or (lambda word: [word])
     lower = _turkish_lower if language == "turkish" else str.lower
     return _Vocabulary(stem, keep, lower, fold=language != "vietnamese")
 
@@ -353,20 +362,12 @@ def _is_not_english_stop_word(word: str) -> bool:
 
 
 @functools.cache
-def _stemmer(language: str) -> Reduce | None:
-    return _tantivy_steps(stemmer=language) if language in _STEMMED.values() else None
-
-
-def _tantivy_steps(*, stop_words: str | None = None, stemmer: str | None = None) -> Reduce | None:
+def _tantivy_filter(kind: str, language: str) -> Reduce | None:
     try:
         import tantivy
 
-        steps = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
-        if stop_words:
-            steps = steps.filter(tantivy.Filter.stopword(stop_words))
-        if stemmer:
-            steps = steps.filter(tantivy.Filter.stemmer(stemmer))
-        reduce: Reduce = steps.build().analyze
+        step = getattr(tantivy.Filter, kind)(language)
+        reduce: Reduce = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).filter(step).build().analyze
     except Exception as error:  # noqa: BLE001 - a broken wheel may raise anything; rank_bm25 works without stems
         logger.warning("Tantivy cannot be used, so words are not stemmed, and only English has stop words: %s", error)
         return None
@@ -381,17 +382,7 @@ def _surface_forms(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(_CONTRACTION.sub("", text) if "'" in text else text)
     text = unicodedata.normalize("NFKC", _JOINERS.sub("", text))
-    return _any_word().findall(_CONTRACTION.sub("", text).replace("_", " "))
-
-
-@functools.cache
-def _any_word() -> re.Pattern[str]:
-    return re.compile(f"\\w[\\w{combining_marks()}]*")
-
-
-@functools.cache
-def _graphemes() -> re.Pattern[str]:
-    return re.compile(f".[{combining_marks()}]*", re.DOTALL)
+    return with_marks(r"\w[\wMARKS]*").findall(_CONTRACTION.sub("", text).replace("_", " "))
 
 
 # Folding comes before stemming, so that "célébrité" and "celebrite" are always the same word. On eight languages of

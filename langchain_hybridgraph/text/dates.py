@@ -68,16 +68,13 @@ def _date(match: re.Match[str], today: datetime) -> Iterator[Span]:
             with suppress(ValueError):  # 31 June is not a date
                 yield _days(datetime(year, month, int(parts["day"]), tzinfo=UTC), 1)
         else:
-            yield _month(year, month) if month else _year(year)
+            yield _months(year, month, 1) if month else _months(year, 1, 12)
 
 
-def _month(year: int, month: int) -> Span:
-    end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
-    return datetime(year, month, 1, tzinfo=UTC).timestamp(), end.timestamp()
-
-
-def _year(year: int) -> Span:
-    return datetime(year, 1, 1, tzinfo=UTC).timestamp(), datetime(year + 1, 1, 1, tzinfo=UTC).timestamp()
+def _months(year: int, first: int, n: int) -> Span:
+    years, last = divmod(first + n - 1, 12)
+    end = datetime(year + years, last + 1, 1, tzinfo=UTC)
+    return datetime(year, first, 1, tzinfo=UTC).timestamp(), end.timestamp()
 
 
 def _days(start: datetime, n: int) -> Span:
@@ -102,9 +99,9 @@ def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
         yield _days(monday + timedelta(days=5), 2) if unit == "weekend" else _days(monday, 7)
     elif unit == "month":
         before = today.replace(day=1) - timedelta(days=1) if back else today
-        yield _month(before.year, before.month)
+        yield _months(before.year, before.month, 1)
     else:
-        yield _year(today.year - back)
+        yield _months(today.year - back, 1, 12)
 
 
 # A text can match one of the patterns below only if it matches this one.

@@ -7,7 +7,6 @@ An index stores words without punctuation, so ``ruby-faker`` and ``php-faker`` s
 - The name of a text is the form at its beginning, if a colon, a dash or the end of the line follows.
 """
 
-import functools
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -16,7 +15,7 @@ from itertools import chain, islice
 from math import log1p
 from typing import Literal
 
-from langchain_hybridgraph.text.analyzer import UNSPACED, Analyzer, combining_marks
+from langchain_hybridgraph.text.analyzer import UNSPACED, Analyzer, with_marks
 
 RowsWith = Callable[[Literal["text", "compounds", "name"], str], Sequence[int]]
 
@@ -42,6 +41,8 @@ AROUND = ".,:;!?()\"'"
 _CAPITAL_INSIDE = re.compile(r"[^\W\d_][A-Z]")
 _CAPITALS = re.compile("[A-Z]+s?")
 _ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
+# Punctuation at the ends of a form, but not the signs in "C++" and "C#".
+_EDGES = r"^(?:[^\wMARKS]|_)+|(?:[^\w+#MARKS]|_)+$"
 _NAME = re.compile(r"(?:\W+\s)?(\S+?)(?::?\s*$|:\s|\s+[-–—]+\s)")
 
 
@@ -147,15 +148,8 @@ def _split(run: str) -> list[str]:
     word = run.rstrip(".,:;!?")
     if word.isascii() and word.isalnum():
         return [word] if len(word) <= _LONGEST else []
-    parts = [_edges().sub("", _CONTRACTION.sub("", part)) for part in _BREAKS.split(run)]
+    parts = [with_marks(_EDGES).sub("", _CONTRACTION.sub("", part)) for part in _BREAKS.split(run)]
     return [form for form in parts if 0 < len(form) <= _LONGEST]
-
-
-@functools.cache
-def _edges() -> re.Pattern[str]:
-    """Return a pattern for punctuation at the ends of a form. It does not match the signs in "C++" and "C#"."""
-    marks = combining_marks()
-    return re.compile(f"^(?:[^\\w{marks}]|_)+|(?:[^\\w+#{marks}]|_)+$")
 
 
 def _is_compound(form: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
-from langchain_hybridgraph.text.analyzer import UNSPACED, FunctionWords, Unaccented, combining_marks, function_words
+from langchain_hybridgraph.text.analyzer import UNSPACED, FunctionWords, Unaccented, function_words, with_marks
 
 # A name is a run of capitalised words ("University of Copenhagen", "Jean-Paul Sartre", "NASA"), or words in quotation
 # marks. A single word at the beginning of a sentence is a name only if the document also capitalises it inside a
@@ -50,9 +50,7 @@ def read(texts: Sequence[str], title: str = "") -> list[TextNames]:
     certain = {word for run in chain.from_iterable(runs) for word in run.words[run.at_start :]}
     readings = []
     for text, text_pieces, text_runs in zip(texts, pieces, runs, strict=True):
-        names = list(_quoted(text))
-        for run in text_runs:
-            names += run.names(vocabulary, certain, language)
+        names = [*_quoted(text), *(name for run in text_runs for name in run.names(vocabulary, certain, language))]
         readings.append(TextNames(names, _words(text_pieces), language))
     return readings
 
@@ -105,18 +103,13 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 # A piece begins at the start of the text or after a word, so that a run of punctuation is scanned once, not once per
 # character.
 _ASCII_PIECE = re.compile(r"(?<![^A-Za-z0-9])([^A-Za-z0-9]*)([A-Za-z0-9]+)")
-
-
-@functools.cache
-def _any_piece() -> re.Pattern[str]:
-    marks = combining_marks()
-    return re.compile(f"(?<![^\\w{marks}])([^\\w{marks}]*)([\\w{marks}]+)")
+_ANY_PIECE = r"(?<![^\wMARKS])([^\wMARKS]*)([\wMARKS]+)"
 
 
 def _pieces(text: str) -> Pieces:
     if text.isascii():
         return _ASCII_PIECE.findall(text)
-    return _any_piece().findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
+    return with_marks(_ANY_PIECE).findall(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).replace("_", " "))
 
 
 # Types of the text between two words. A name can continue across a space or a hyphen, and across a dot after an
@@ -163,13 +156,11 @@ _ARABIC = re.compile("[\u0621-\u064a]")
 _ARABIC_PREFIX = re.compile("^(?:و?(?:ال|بال|كال|فال|لل)|و(?=\\w{3}))(?=\\w\\w)")
 
 
-_ABBREVIATIONS = frozenset(
-    {
-        "dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "mt", "ft", "gen", "col", "lt", "capt", "cpl", "sgt",
-        "maj", "adm", "gov", "sen", "rep", "rev", "hon", "inc", "ltd", "co", "corp", "bros", "no", "nr", "hl", "hr",
-        "frau", "mme", "mlle", "sra", "dra", "ing",
-    }
-)  # fmt: skip
+_ABBREVIATIONS = frozenset({
+    "dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "mt", "ft", "gen", "col", "lt", "capt", "cpl", "sgt",
+    "maj", "adm", "gov", "sen", "rep", "rev", "hon", "inc", "ltd", "co", "corp", "bros", "no", "nr", "hl", "hr", "frau",
+    "mme", "mlle", "sra", "dra", "ing",
+})  # fmt: skip
 
 
 def _words(pieces: Pieces) -> list[str]:
@@ -195,13 +186,11 @@ def _words(pieces: Pieces) -> list[str]:
 # -- runs of capitals --------------------------------------------------------------------------------------------------
 
 # Small words inside names; "and" is not one of them, because it connects two names just as often.
-_CONNECTORS = frozenset(
-    {
-        "of", "the", "for", "de", "la", "le", "las", "los", "el", "del", "della", "dello", "delle", "dei", "degli",
-        "di", "da", "do", "dos", "das", "du", "des", "d", "l", "van", "von", "der", "den", "ter", "ten", "te", "zu",
-        "zum", "zur", "im", "am", "y", "al", "bin", "ibn", "ben", "abu", "af", "av", "til", "på", "na", "nad", "pod",
-    }
-)  # fmt: skip
+_CONNECTORS = frozenset({
+    "of", "the", "for", "de", "la", "le", "las", "los", "el", "del", "della", "dello", "delle", "dei", "degli", "di",
+    "da", "do", "dos", "das", "du", "des", "d", "l", "van", "von", "der", "den", "ter", "ten", "te", "zu", "zum", "zur",
+    "im", "am", "y", "al", "bin", "ibn", "ben", "abu", "af", "av", "til", "på", "na", "nad", "pod",
+})  # fmt: skip
 # "der Name der Stadt": in languages that capitalise nouns, most small words separate names.
 _CONNECTORS_OF_NOUNS = frozenset({"von", "van", "de", "la", "di", "da", "of", "the", "al", "bin"})
 _MOST_CONNECTORS = 3
@@ -354,8 +343,7 @@ def title_names(title: str, language: FunctionWords) -> Iterator[tuple[str, str,
         forms += [(before, False), (f"{after} {before}", False)]
     names: set[str] = set()
     for form, is_certain in forms:
-        name = entity_name(form, language)
-        if name and name not in names:
+        if (name := entity_name(form, language)) and name not in names:
             names.add(name)
             yield name, " ".join(form.split()), is_certain
 

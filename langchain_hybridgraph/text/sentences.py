@@ -12,6 +12,7 @@ from langchain_hybridgraph.text.analyzer import CJK
 # Every function from ``paragraphs`` to ``runs`` takes a text and a range of positions in it, and yields split points in
 # ascending order. All of them run in linear time, whatever the text contains.
 
+_LINE_END = re.compile("\n")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 _OPENING = "\"'“‘«([*_`"
 _SENTENCE = re.compile(
@@ -78,22 +79,17 @@ def sentences(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]
 
 def lines(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
     """Yield the position after every line."""
-    cut = text.find("\n", start, end)
-    while cut >= 0:
-        yield cut + 1
-        cut = text.find("\n", cut + 1, end)
+    return (match.end() for match in _LINE_END.finditer(text, start, end))
 
 
 def phrases(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
     """Yield the position after every sixteenth word: a fast way to split a long text that has no sentences."""
-    pattern = _WORDS if text.isascii() else _WORDS_CJK
-    return (match.end() for match in pattern.finditer(text, start, end))
+    return (match.end() for match in (_WORDS if text.isascii() else _WORDS_CJK).finditer(text, start, end))
 
 
 def words(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterator[int]:
     """Yield the position just past each word and its trailing space; each CJK character counts as a word."""
-    pattern = _WORD if text.isascii() else _WORD_CJK
-    return (match.end() for match in pattern.finditer(text, start, end))
+    return (match.end() for match in (_WORD if text.isascii() else _WORD_CJK).finditer(text, start, end))
 
 
 def runs(text: str, start: int, end: int, fences: Sequence[tuple[int, int]] = ()) -> Iterable[int]:
@@ -111,8 +107,7 @@ def _inside(fences: Sequence[tuple[int, int]], position: int) -> bool:
 
 
 def _ends_sentence(text: str, mark: int, after: int, start: int) -> bool:
-    next_word = text[after : after + 4].lstrip(_OPENING)[:1]
-    if next_word.islower():
+    if text[after : after + 4].lstrip(_OPENING)[:1].islower():  # the next word
         return False
     if text[mark] != ".":
         return True

@@ -104,8 +104,7 @@ def as_builders(edges: Any) -> list[EdgeBuilder]:
             builders[number] = copy(builder)
             builders[number].relations = [name for name in builder.relations if name not in fixed]
     for builder, other in combinations(builders, 2):
-        shared_relations = set(builder.relations) & set(other.relations)
-        if shared_relations:
+        if shared_relations := set(builder.relations) & set(other.relations):
             raise ConfigurationError(
                 f"{type(builder).__name__} and {type(other).__name__} both write {shared_relations.pop()!r} and would "
                 "replace each other's edges; give one of them another relation, or leave it out"
@@ -243,8 +242,7 @@ class HierarchyEdges(EdgeBuilder):
                 nodes[directory] = first if first in stored.get(directory, ()) else directory
         edges: list[Edge] = []
         for uri, node in nodes.items():
-            above = directory_of(uri)
-            if above and nodes[above] != node:
+            if (above := directory_of(uri)) and nodes[above] != node:
                 text = f"{above} contains {uri.rsplit('/', 1)[-1]}."
                 edges.append(Edge(nodes[above], node, CONTAINS, 1.0, text))
         yield from map(EdgeSet, slices(edges))

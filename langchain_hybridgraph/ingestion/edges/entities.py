@@ -134,8 +134,7 @@ class EntityEdges(EdgeBuilder):
         ids = [id for id in older.find(Scope()) if id not in new_ids]
         for number, batch in enumerate(slices(ids, BLOCK)):
             report("edges", number * BLOCK, len(ids), "older chunks")
-            edges = [edge for chunk in older.get(batch) for edge in titles.mentions(chunk)]
-            if edges:
+            if edges := [edge for chunk in older.get(batch) for edge in titles.mentions(chunk)]:
                 yield EdgeSet(edges)
 
 
@@ -276,8 +275,7 @@ class _Titles:
         for place, word in enumerate(words):
             if word in sizes:
                 for size in sizes[word]:
-                    name = text_names.join_words(words[place : place + size])
-                    if name in names:
+                    if (name := text_names.join_words(words[place : place + size])) in names:
                         yield name, names[name], TITLED if size > 1 else WORD
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:

@@ -90,8 +90,7 @@ class LinkEdges(EdgeBuilder):
             elif old_ids != {chunk.id for chunk in (*document.chunks, *document.parents)}:
                 # Removed chunks lose their edges after the last batch.
                 self._sources.update(edge.source for edge in self.incoming(self._earlier, sorted(old_ids)))
-        links = self._links_of(document)
-        if links:
+        if links := self._links_of(document):
             self._spool.write(json.dumps(list(_chunk_links(document, links))) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
 
@@ -144,8 +143,7 @@ class LinkEdges(EdgeBuilder):
             parsed = {chunk.id: list(markdown.find_links(chunk.text, definitions)) for chunk in document.chunks}
         links = {chunk.id: list(dict.fromkeys(parsed.get(chunk.id, ()))) for chunk in document.chunks}
         targets = document.metadata.get("links") or ()
-        if isinstance(targets, str):
-            targets = [targets]
+        targets = [targets] if isinstance(targets, str) else targets
         if isinstance(targets, Iterable):
             links[document.chunks[0].id] += [Link(NAME, str(target)) for target in targets]
         return {chunk: links_of_chunk for chunk, links_of_chunk in links.items() if links_of_chunk}
@@ -272,8 +270,7 @@ class _Targets:
             return
         self._read({name for link in links if self.find(link) is None for name in link.names}, self._store)
         others = (link for link in links if link.kind != PATH and link.names and self.find(link) is None)
-        names = dict.fromkeys(link.names[0] for link in others)
-        if names and self._earlier is not None:
+        if (names := dict.fromkeys(link.names[0] for link in others)) and self._earlier is not None:
             self._read(self._read_titled(list(names), self._earlier), self._store)
 
     def find(self, link: _ChunkLink) -> str | None:

@@ -286,22 +286,20 @@ def windows(n: int, size: int, overlap: int) -> list[range]:
     return ranges
 
 
-def _nearest_pairs(
-    neighbours: ChunkVectors, ids: Iterable[str], threshold: float, max_pairs: int
-) -> list[tuple[str, str]]:
+def _nearest_pairs(vectors: ChunkVectors, ids: Iterable[str], threshold: float, most: int) -> list[tuple[str, str]]:
     """Return the pairs with the largest cosines, with one chunk or both in ``ids``. Ties are broken by id."""
-    places = sorted(neighbours.place[id] for id in ids if id in neighbours.place)
+    places = sorted(vectors.place[id] for id in ids if id in vectors.place)
     candidates = {
         (min(place, other), max(place, other)): cosine
-        for place, nearest in neighbours.nearest(places, max_pairs, threshold)
+        for place, nearest in vectors.nearest(places, most, threshold)
         for other, cosine in nearest
     }
     pair_counts: Counter[int] = Counter()
     pairs: list[tuple[str, str]] = []
     for (one, two), _ in sorted(candidates.items(), key=lambda candidate: (-candidate[1], candidate[0])):
-        if max(pair_counts[one], pair_counts[two]) < max_pairs:
+        if max(pair_counts[one], pair_counts[two]) < most:
             pair_counts.update((one, two))
-            pairs.append((neighbours.ids[one], neighbours.ids[two]))
+            pairs.append((vectors.ids[one], vectors.ids[two]))
     return pairs
 
 

@@ -86,15 +86,11 @@ class SimilarityEdges(EdgeBuilder):
 
     def finish(self) -> Iterator[EdgeSet]:
         """Yield the edges of the ingested chunks, and of older chunks whose nearest chunks may have changed."""
-        ids = list(self._ingested)
-        if not ids:
+        if not (ids := list(self._ingested)):
             return
         neighbours = ChunkVectors(self._store)
         places = {neighbours.place[id] for id in ids if id in neighbours.place}
-        if self._vectors_changed(neighbours, places):
-            affected = set(range(len(neighbours.ids)))
-        else:
-            affected = places | self._affected(neighbours, sorted(places))
+        affected = self._affected(neighbours, places)
         yield EdgeSet((), [id for id in ids if id not in neighbours.place])
         nearest = neighbours.nearest(sorted(affected), self._k, self._threshold)
         while batch := list(islice(nearest, 1_000)):
@@ -105,11 +101,13 @@ class SimilarityEdges(EdgeBuilder):
             ]
             yield EdgeSet(edges, [neighbours.ids[place] for place, _ in batch])
 
-    def _affected(self, neighbours: ChunkVectors, places: Sequence[int]) -> set[int]:
-        """Return the positions of chunks whose nearest chunks may be, or were, at ``places``."""
-        near = neighbours.near(places, self._threshold) if len(places) < len(neighbours.ids) else set()
-        incoming = self.incoming(self._store, [neighbours.ids[place] for place in places])
-        return near.union(neighbours.place[edge.source] for edge in incoming if edge.source in neighbours.place)
+    def _affected(self, neighbours: ChunkVectors, places: set[int]) -> set[int]:
+        """Return ``places`` and the positions of chunks whose nearest chunks may be, or were, at ``places``."""
+        if self._vectors_changed(neighbours, places):
+            return set(range(len(neighbours.ids)))
+        near = neighbours.near(sorted(places), self._threshold) if len(places) < len(neighbours.ids) else set()
+        incoming = self.incoming(self._store, [neighbours.ids[place] for place in sorted(places)])
+        return places | near | {neighbours.place[edge.source] for edge in incoming if edge.source in neighbours.place}
 
     def _vectors_changed(self, neighbours: ChunkVectors, places: Set[int]) -> bool:
         """Return whether the vectors of older chunks have changed since their edges were written, by a sample."""
