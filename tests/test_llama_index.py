@@ -1,9 +1,6 @@
 """LlamaIndex: nodes, filters, retrievers, models and postprocessors."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -54,6 +51,7 @@ from langchain_hybridgraph.search.conversation import LLMRewrite, turns
 from langchain_hybridgraph.search.rerankers import LLMReranker, ScoreReranker
 from tests.support.models.llama_models import SayingLLM, WordEmbedding
 from tests.support.samples.clock import stop_the_clock
+from tests.support.servers.python_process import output_of_python
 
 
 class Events(BaseEventHandler):
@@ -294,7 +292,7 @@ def test_only_this_part_needs_llama_index():
         "else:\n"
         "    raise AssertionError\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    output_of_python("-c", code)
 
 
 # -- nodes ----------------------------------------------------------------------------------------------------
