@@ -7,6 +7,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore
 from tests.cli.commands import hybridgraph
+from tests.support.samples.files import write
 
 LINES = '{"id": "p1", "text": "A grinder."}\n{"text": "A kettle."}\n{"text": "A filter."}\n'
 
@@ -21,10 +22,8 @@ def ingest(*arguments, code=0):
 def here(tmp_path, monkeypatch):
     """Change to a directory with files in several folders and an index of all of them."""
     monkeypatch.chdir(tmp_path)
-    for name in ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"This is {name}.")
-    (tmp_path / "docs" / "rows.jsonl").write_text(LINES)
+    names = ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md")
+    write(tmp_path, docs__rows_DOT_jsonl=LINES, **{name: f"This is {name}." for name in names})
     ingest("docs", "docs2", "other", "--index", "index")
     with HybridGraphStore("index") as store:
         store.add_texts(["Not from a file."], [{"document_id": "mine", "uri": "docs/mine"}])

@@ -99,9 +99,6 @@ def test_options_are_described_like_the_settings_with_the_same_meaning(verb, opt
     assert description == OPTIONS[key].description
 
 
-ROOT = Path(__file__).parents[2]
-
-
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path, monkeypatch):
     """Change to an empty folder."""

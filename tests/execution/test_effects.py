@@ -52,17 +52,19 @@ def steps_of(*steps):
     return results
 
 
-def hang_until(gate, *others):
-    """Return a batch with a call that hangs until the gate is open, in a lane of its own."""
-    return gathered(Effect("vector", lambda: gate.wait(PATIENCE), owner=Owner()), *others)
-
-
 def test_calls_run_at_the_same_time_and_return_in_order(run):
     """Results are in the order of the calls, even if the first one waits for the second."""
     done = threading.Event()
     slow = Effect("slow", lambda: done.wait(PATIENCE) and "slow")
     fast = Effect("fast", lambda: done.set() or "fast")
     assert run(gathered(slow, fast)) == ["slow", "fast"]
+
+
+def test_a_failing_call_does_not_affect_the_others(run):
+    """A failing call gives a Failure with its source and error; the other calls return their results."""
+    failure, fine = run(gathered(Effect("vector", lambda: 1 / 0), Effect("keyword", lambda: "fine", quick=True)))
+    assert isinstance(failure, Failure)
+    assert (failure.reason, type(failure.error), fine) == ("vector-failed", ZeroDivisionError, "fine")
 
 
 def test_a_call_that_raises_stop_iteration_fails_and_does_not_hang(run):

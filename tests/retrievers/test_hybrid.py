@@ -17,6 +17,7 @@ from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.records import ALL_TIME
+from tests.support.samples.document_lists import ids
 from tests.support.samples.retrievers import STORE_RETRIEVERS
 from tests.support.stores.bare_store import BareStore
 
@@ -54,10 +55,6 @@ def store():
 @pytest.fixture
 def retriever(store):
     return HybridRetriever(store, k=3)
-
-
-def ids(documents) -> list[str]:
-    return [document.id for document in documents]
 
 
 # -- what is returned ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever
 from langchain_hybridgraph.records import Edge
+from tests.support.samples.document_lists import ids
 from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 
@@ -26,10 +27,6 @@ def store(kind, folder):
     vector_store = make(list(TEXTS.values()), folder, **options)
     yield vector_store
     close(vector_store)
-
-
-def ids(documents):
-    return [document.id for document in documents]
 
 
 def bm25(documents):

@@ -14,7 +14,8 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, is_new_topic
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
-from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, ids, rewrite
+from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, rewrite
+from tests.support.samples.document_lists import ids
 
 
 class ListRetriever(BaseRetriever):

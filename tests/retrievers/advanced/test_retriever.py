@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import jsonschema
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
@@ -19,7 +18,8 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
-from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
+from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, rewrite
+from tests.support.samples.document_lists import ids
 
 
 class Failing(Words):
@@ -44,21 +44,6 @@ class Marks:
     def rerank(self, query, hits):
         self.read.append(query)
         return [0.5] * len(hits)
-
-
-class NoContext(Embeddings):
-    """Embedding that can embed only short queries, as if they were the ones with precomputed vectors."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def embed_documents(self, texts):
-        return self.inner.embed_documents(texts)
-
-    def embed_query(self, text):
-        if len(text) > 30:
-            raise KeyError(text)
-        return self.inner.embed_query(text)
 
 
 # -- with and without a history -----------------------------------------------------------------------------------
@@ -263,16 +248,6 @@ def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
     assert retriever.get_retrieval_stats()["degraded"] == {"expander-failed": 1}
     plain = retriever.invoke({"input": "and its price?", "chat_history": HISTORY})
     assert "degraded" not in plain[0].metadata
-
-
-def test_a_context_without_a_vector_leaves_the_raw_question(store):
-    """If the context cannot be embedded, the raw question is searched and the result reports expander-failed."""
-    plain = InMemoryVectorStore(NoContext(store.embeddings))
-    plain.add_documents([Document(text, id=id) for id, text in TEXTS.items()])
-    hybrid = HybridRetriever(plain, [Document(text, id=id) for id, text in TEXTS.items()])
-    result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", HISTORY)
-    assert (result.degraded, result.plan["searched"]) == (("expander-failed",), "raw")
-    assert ids(result) == ids(hybrid.retrieve("and its price?"))
 
 
 def test_one_of_two_searches_may_fail():
