@@ -479,6 +479,13 @@ def one(key, operator, value):
     return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
 
 
+@pytest.mark.parametrize("operator", ["contains", "text_match"])
+def test_parts_of_a_text(operator):
+    """``contains`` and ``text_match`` match a part of a text."""
+    parsed = filter_from(one("key", operator, "a"))
+    assert (parsed.matches({"key": "bab"}), parsed.matches({"key": "bb"})) == (True, False)
+
+
 def test_nested():
     """Nested filters keep their conditions, and NOT means that none of the inner filters matches."""
     inner = MetadataFilters(
@@ -524,7 +531,7 @@ METADATA = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=300)
 @given(st.lists(CONDITIONS, min_size=1, max_size=3), st.sampled_from(list(FilterCondition)), METADATA)
 def test_translated_filters_match_like_llama_indexs_own(conditions, condition, metadata):
     """A translated filter matches the same metadata as LlamaIndex's SimpleVectorStore."""

@@ -27,12 +27,6 @@ from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import configured_embedding
 
 
-@pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
-        yield store
-
-
 def of_call(**options):
     """Return calls of an AdvancedRetriever with these options, with and without a conversation."""
 

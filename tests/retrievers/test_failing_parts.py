@@ -5,7 +5,6 @@ import threading
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.retrievers import BaseRetriever
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -18,6 +17,7 @@ from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.traversals import BFS
+from tests.support.models.function_retriever import FunctionRetriever
 from tests.support.samples.clock import PATIENCE, make_late
 
 QUESTION = "Which red car is fast?"
@@ -57,13 +57,6 @@ class Words(DeterministicFakeEmbedding):
 
     def embed_query(self, text):
         return super().embed_query(text) if self.part is None or text == self.text_without_part else self.part()
-
-
-class Keywords(BaseRetriever):
-    part: object
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        return self.part()
 
 
 class Traversal:
@@ -135,7 +128,10 @@ def advanced(**options):
 PARTS = {
     "embedding": ("vector", lambda part: (HybridRetriever(new_store(part=part)), {})),
     "vector store": ("vector", over_another_store),
-    "keywords": ("keyword", lambda part: (HybridRetriever(new_store(), keyword_retriever=Keywords(part=part)), {})),
+    "keywords": (
+        "keyword",
+        lambda part: (HybridRetriever(new_store(), keyword_retriever=FunctionRetriever(find=part)), {}),
+    ),
     "fusion": ("fusion", lambda part: (HybridRetriever(new_store(), fusion=part), {})),
     "reranker": ("rerank", lambda part: (HybridRetriever(new_store(), reranker=lambda query, texts: part()), {})),
     "parents": ("parents", over_slow_store),
