@@ -1,7 +1,5 @@
 """Topics of everyday words, which match questions to few texts that use other words."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

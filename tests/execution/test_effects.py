@@ -1,7 +1,5 @@
 """Effects: calls that run at the same time, fail independently, and are abandoned at a deadline."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """Invalid values of every option: each error has the expected values, the value passed and a fix."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """HybridRetriever with the package's store, any VectorStore, or only a Chroma collection."""
 
-from __future__ import annotations
-
 import copy
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """MemoryRetriever: modes, sessions, times and confidence, over the embedded store and others."""
 
-from __future__ import annotations
-
 import math
 from contextlib import closing
 from dataclasses import replace

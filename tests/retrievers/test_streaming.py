@@ -1,7 +1,5 @@
 """Streaming: hits certain to be in the result are sent early, and all parts together are the complete result."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from operator import itemgetter

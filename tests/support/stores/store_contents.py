@@ -1,7 +1,5 @@
 """Contents of an embedded store: its edges, and the number of rows written to its catalog."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from langchain_hybridgraph import HybridGraphStore
