@@ -33,7 +33,7 @@ from langchain_hybridgraph import (
 from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError
 from langchain_hybridgraph.execution.llm import with_schema
-from langchain_hybridgraph.filters.expressions import by_source
+from langchain_hybridgraph.filters.expressions import by_source, parse_filter
 from langchain_hybridgraph.llama_index import (
     LlamaIndexChatModel,
     LlamaIndexEmbeddings,
@@ -479,11 +479,23 @@ def one(key, operator, value):
     return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
 
 
-@pytest.mark.parametrize("operator", ["contains", "text_match"])
-def test_parts_of_a_text(operator):
-    """``contains`` and ``text_match`` match a part of a text."""
-    parsed = filter_from(one("key", operator, "a"))
-    assert (parsed.matches({"key": "bab"}), parsed.matches({"key": "bb"})) == (True, False)
+OPERATORS = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte", "in": "$in", "nin": "$nin"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "ours"), [*OPERATORS.items(), ("contains", "$contains"), ("text_match", "$contains")]
+)
+def test_operators(operator, ours):
+    """Each of LlamaIndex's operators is translated to the equivalent filter."""
+    value = ["a"] if "in" in (operator, operator[1:]) else "a"
+    assert filter_from(one("key", operator, value)) == parse_filter({"key": {ours: value}})
+
+
+def test_empty_values():
+    """``is_empty`` matches a missing key, an empty text and an empty list."""
+    empty = filter_from(one("key", "is_empty", None))
+    metadata = ({}, {"key": ""}, {"key": []}, {"key": "a"})
+    assert [empty.matches(each) for each in metadata] == [True, True, True, False]
 
 
 def test_nested():

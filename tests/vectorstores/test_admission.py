@@ -29,10 +29,15 @@ class Angles(QueryEmbeddings):
         return [math.cos(angle), math.sin(angle)]
 
 
+def opened(path=None, tenant=None):
+    store = HybridGraphStore(path, Angles(), tenant=tenant)
+    store.clock = lambda: 1_000.0
+    return store
+
+
 @pytest.fixture
 def store():
-    with closing(HybridGraphStore(None, Angles())) as store:
-        store.clock = lambda: 1_000.0
+    with closing(opened()) as store:
         yield store
 
 
@@ -338,3 +343,15 @@ def test_concurrent_duplicates_are_added_once(store):
         list(threads.map(lambda number: admit([memory(f"m{number}", number), memory(f"n{number}")], store), range(4)))
     [id] = store.find(Scope())
     assert state_of(store, id).active_count == 7
+
+
+def test_tenants_have_separate_memories(tmp_path):
+    """Another tenant's memories and source credibility do not affect the admission of a memory."""
+    with closing(opened(tmp_path / "index", "one")) as store:
+        store.upsert([memory("a", 0, labels=["x"], source="s", confidence=0.8)])
+        refuted(store, "a", 9)
+    with closing(opened(tmp_path / "index", "two")) as store:
+        admissions = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store)
+        assert [(record.outcome, record.contradicts) for record in admissions] == [("added", ()), ("added", ("b",))]
+    with closing(opened(tmp_path / "index", "one")) as store:
+        assert state_of(store, "a").confidence == 0.05
