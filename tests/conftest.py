@@ -53,3 +53,12 @@ def _no_outside_settings(monkeypatch):
     """Remove HYBRIDGRAPH_ variables from the environment of the tests."""
     for name in [name for name in os.environ if name.upper().startswith("HYBRIDGRAPH_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def store():
+    """Open a store of two texts, for tests that need any store."""
+    from langchain_hybridgraph import HybridGraphStore
+
+    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
+        yield store

@@ -1,7 +1,6 @@
 """Degradation reasons: the table of reasons is complete and documented."""
 
 import ast
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from langchain_hybridgraph.result import RetrievalResult
 
 ROOT = Path(__file__).parent.parent
 ANSWERS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-KEBAB = re.compile(r"[a-z]+(-[a-z]+)*(:[a-z]+)?")
 
 
 def reasons_in(tree):

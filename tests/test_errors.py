@@ -15,12 +15,6 @@ HUGE = "x" * 5_000_000
 QUOTES = "'\"" * 2_500_000
 
 
-@pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(["The cat sat.", "Dogs bark."], "lsa", ids=["cat", "dog"]) as store:
-        yield store
-
-
 CALLS = {
     "k": lambda store, value: HybridRetriever(store).retrieve("cat", k=value),
     "tenant": lambda store, value: HybridRetriever(store).retrieve("cat", tenant=value),

@@ -3,13 +3,13 @@
 import ast
 import importlib
 import re
-import subprocess
-import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.support.servers.python_process import output_of_python
 
 PACKAGE = "langchain_hybridgraph"
 ROOT = Path(__file__).parent.parent / PACKAGE
@@ -199,8 +199,7 @@ def test_importing_the_package_is_light():
     heavy = {*ENGINES, "langchain_core", "langchain_chroma", "numpy", "pydantic", "typer", "rich"}
     heavy |= {"fastapi", "grpc", "httpx", "uvicorn"}
     code = f"import sys, {PACKAGE}; print(sorted({heavy!r} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT.parent)
-    assert done.stdout.strip() == "[]"
+    assert output_of_python("-c", code).strip() == "[]"
 
 
 @pytest.mark.parametrize("name", [PACKAGE, *(f"{PACKAGE}.{each}" for each in ("ingestion", "embeddings", "filters"))])
@@ -220,6 +219,5 @@ def test_benchmarks_can_be_imported():
     folder = ROOT.parent / "benchmarks"
     names = sorted(file.stem for file in folder.glob("*.py"))
     code = f"import importlib, sys; sys.path.insert(0, {str(folder)!r}); [*map(importlib.import_module, {names!r})]"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
     assert names
-    assert done.returncode == 0, done.stderr
+    output_of_python("-W", "ignore", "-c", code)

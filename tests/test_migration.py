@@ -3,8 +3,6 @@
 import itertools
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -17,6 +15,7 @@ from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.records import Edge, Scope
 from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
+from tests.support.servers.python_process import start_python
 
 pytest.importorskip("milvus_lite")
 
@@ -152,8 +151,7 @@ def test_a_killed_copy_continues(index, tmp_path):
         "migration.PAGE = 5\n"
         "migrate(*sys.argv[1:], progress=lambda step: print(step.phase, step.done, flush=True))"
     )
-    command = [sys.executable, "-c", code, str(index), uri]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with start_python("-c", code, index, uri) as process:
         for line in process.stdout:
             phase, done = line.split()
             if phase == "copying" and int(done) >= 20:

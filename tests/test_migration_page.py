@@ -9,6 +9,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 
 from langchain_hybridgraph import HybridRetriever
+from tests.support.samples.document_lists import texts
 from tests.support.servers.openai_server import OpenAIServer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "migration.md").read_text(encoding="utf-8")
@@ -67,10 +68,6 @@ def old_and_new(name, conversation_server=None):
     answer = '```json\n{"query": "", "filter": "eq(\\"source\\", \\"billing.md\\")"}\n```'
     llm = conversation_server and conversation_server.chat_model()
     return run(name, llm=llm, structured_llm=FakeListChatModel(responses=[answer]))
-
-
-def texts(documents):
-    return [document.page_content for document in documents]
 
 
 @pytest.mark.parametrize("name", BY_NAME)

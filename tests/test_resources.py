@@ -1,10 +1,8 @@
 """Release of files and connections by stores in memory and by retrievers over other stores."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.support.servers.python_process import start_python
 
 # Python 3.13 warns about SQLite connections that were not closed; the first lines detect them in every version.
 CONNECTIONS = """
@@ -64,13 +62,8 @@ del chroma, retriever
 def test_no_resource_is_left_open(program):
     """A program that uses a store in memory, or a retriever over Chroma, ends without a ResourceWarning."""
     hook = "" if program == "over Chroma" else CONNECTIONS
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-c", hook + PROGRAMS[program]],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parent.parent,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-    assert "ResourceWarning" not in done.stderr
+    process = start_python("-X", "dev", "-W", "error::ResourceWarning", "-c", hook + PROGRAMS[program])
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert output
+    assert "ResourceWarning" not in errors

@@ -223,6 +223,3 @@ def test_labels_are_reported_in_alphabetical_order(monkeypatch):
     monkeypatch.setenv("HYBRIDGRAPH_GRAPH_SEED_LABELS", ",".join("hgfedcba"))
     effective = {each.key: each.value for each in HybridGraphSettings.effective()}
     assert effective["graph_seed_labels"] == list("abcdefgh")
-
-
-# -- the import --

@@ -1,10 +1,10 @@
 """Use on Windows, simulated by removing what only POSIX systems have."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.servers.python_process import output_of_python
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,10 +36,7 @@ for module, name in ((select, "poll"), (signal, "SIGKILL"), (signal, "SIGUSR1"),
 
 def run(code):
     """Run code in a process that lacks what Windows lacks; return its output."""
-    command = [sys.executable, "-W", "error::ResourceWarning", "-c", WINDOWS + code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return output_of_python("-W", "error::ResourceWarning", "-c", WINDOWS + code).splitlines()
 
 
 def test_all_modules_can_be_imported_on_windows():

@@ -27,12 +27,6 @@ from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import configured_embedding
 
 
-@pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
-        yield store
-
-
 def of_call(**options):
     """Return calls of an AdvancedRetriever with these options, with and without a conversation."""
 
@@ -58,10 +52,7 @@ def of_call(**options):
         (lambda _: HybridGraphStore("a\0b"), "path must be a string or a Path that can name a file, got 'a\\x00b'"),
         (lambda _: list(read_files("a" * 5_000)), "there is no such file or folder"),
         (lambda store: store.add_texts(["a"], [5]), "metadata must be a mapping, got 5"),
-        (
-            lambda store: store.add_texts(["a"], "m"),
-            "must be a list with an entry for each of 1 texts, got 'm'",
-        ),
+        (lambda store: store.add_texts(["a"], "m"), "must be a list with an entry for each of 1 texts, got 'm'"),
         (lambda store: store.add_texts(["a"], ids={"x"}), "ids must be a list with an entry for each of 1 texts"),
         (lambda store: store.add_texts(["a"], vectors=[[1, 2], [3]]), "must be"),
         (lambda _: HopDecay(vector_weight=np.float32("inf")), "vector_weight must be a number"),
@@ -75,10 +66,7 @@ def of_call(**options):
         (lambda store: store.memory.supersede(5, "new"), "old_id must be a string with at least one character, got 5"),
         (lambda store: store.sessions.add("s", [], ttl="60"), "ttl (a timedelta, or seconds) must be a number > 0"),
         (lambda store: store.sessions.add("s", [], ttl=10**400), "ttl (a timedelta, or seconds) must be a number > 0"),
-        (
-            lambda store: store.sessions.add("s", None),
-            "must be a list of messages or (role, text) pairs, got None",
-        ),
+        (lambda store: store.sessions.add("s", None), "must be a list of messages or (role, text) pairs, got None"),
         (lambda store: store.sessions.add("s", [5]), "a turn must be a message or a (role, text) pair, got 5"),
         (lambda store: ingest([], store, edges=[LinkEdges(relation=[])]), "a relation must be a string"),
         (lambda _: BFS(relations=5), "relations must be a list of relations as strings, got 5"),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
@@ -22,6 +21,7 @@ from langchain_hybridgraph.filters.expressions import (
     parse_filter,
 )
 from langchain_hybridgraph.records import Query, Scope
+from tests.support.models.query_embeddings import QueryEmbeddings
 from tests.support.stores.real_stores import FAISS
 
 SIZE, WIDTH = 2_400, 8
@@ -29,11 +29,8 @@ BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 VECTORS = np.random.default_rng(5).normal(size=(SIZE, WIDTH)).astype(np.float32)
 
 
-class Numbered(Embeddings):
+class Numbered(QueryEmbeddings):
     """Embedding in which "text 17" has the vector in row 17."""
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text):
         number = int(text.split()[-1])

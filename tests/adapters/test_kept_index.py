@@ -6,8 +6,6 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +18,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, NotAnIndexError, ReadOnlyError, StoreError
+from tests.support.servers.python_process import start_python
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import STORES, TEXTS, close
 
@@ -204,9 +203,8 @@ def build_slowly(folder):
 def test_a_killed_process_leaves_the_old_index(folder_index):
     """A process that is killed while it builds the index leaves the previous one, and its files are deleted later."""
     built = generation(folder_index)
-    command = [sys.executable, "-W", "ignore", "-c", OPENED + f"*; build_slowly({str(folder_index)!r})"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"ready\n"
+    with start_python("-W", "ignore", "-c", OPENED + f"*; build_slowly({str(folder_index)!r})") as process:
+        assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGKILL)
     assert ask(opened(notes(folder_index), folder_index), "code4") == ["p4"]
     assert generation(folder_index) == built
@@ -240,10 +238,9 @@ def add_and_ask(folder, number):
 def test_several_processes_use_one_folder(tmp_path):
     """Processes that use the folder at the same time all find their texts, and the index is not damaged."""
     calls = [OPENED + f"*; add_and_ask({str(tmp_path)!r}, {n})" for n in (1, 2)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    for process in [subprocess.Popen([sys.executable, "-W", "ignore", "-c", call], **pipes) for call in calls]:
+    for process in [start_python("-W", "ignore", "-c", call) for call in calls]:
         out, errors = process.communicate(timeout=600)
-        assert out.strip() == b"5", errors.decode()
+        assert out.strip() == "5", errors
     store = InMemoryVectorStore(EMBEDDING)
     fill(store)
     assert len(ask(opened(store, tmp_path), "pump")) == 20

@@ -12,6 +12,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import GraphRetriever, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.adapters.vector_stores import InMemoryAdapter
 from langchain_hybridgraph.errors import ConfigurationError
+from tests.support.samples.document_lists import texts
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.real_stores import QUESTION, STORES, TEXTS, Fixed, close, documents
 
@@ -51,10 +52,6 @@ def delete(store, id):
         store.index.delete_nodes([id])
     else:
         store.delete([int(id)] if type(store).__name__ == "Milvus" and store.auto_id else [id])
-
-
-def texts(documents):
-    return [document.page_content for document in documents]
 
 
 def by_words(retriever, question="quokkas"):

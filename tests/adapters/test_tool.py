@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from pydantic import BaseModel, Field
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
@@ -117,20 +117,10 @@ def test_a_filter_as_a_model(store):
 
 def test_the_search_is_a_child_run_of_the_tool(store):
     """The retriever's run is a child of the tool's run."""
-
-    class Runs(BaseCallbackHandler):
-        tool = retriever = None
-
-        def on_tool_start(self, serialized, input_str, *, run_id, **kwargs):
-            self.tool = run_id
-
-        def on_retriever_start(self, serialized, query, *, parent_run_id=None, **kwargs):
-            self.retriever = parent_run_id
-
-    runs = Runs()
-    HybridRetriever(store).as_tool().invoke({"query": "coal"}, {"callbacks": [runs]})
-    assert runs.tool is not None
-    assert runs.tool == runs.retriever
+    tracer = RunCollectorCallbackHandler()
+    HybridRetriever(store).as_tool().invoke({"query": "coal"}, {"callbacks": [tracer]})
+    (run,) = tracer.traced_runs
+    assert (run.run_type, [child.run_type for child in run.child_runs]) == ("tool", ["retriever"])
 
 
 def test_empty_and_incomplete_results_are_reported():

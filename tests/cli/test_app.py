@@ -19,6 +19,7 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever, RetrievalRe
 from langchain_hybridgraph.cli.console import say
 from langchain_hybridgraph.records import Edge
 from tests.cli.commands import answer, hybridgraph
+from tests.support.samples.files import write
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "langchain_hybridgraph.cli"]
@@ -55,21 +56,20 @@ def process(*arguments, **options):
     return subprocess.run([*COMMAND, *map(str, arguments)], check=False, **options)
 
 
+def started(*arguments, **options):
+    """Start the command line as a separate process."""
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT}
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], **options)
+
+
 def ids_of_hits(*arguments):
     return [hit["chunk"]["id"] for hit in answer("search", *arguments)["hits"]]
-
-
-def write(folder, files=FILES):
-    folder.mkdir(exist_ok=True)
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="module")
 def read_index(tmp_path_factory):
     """Return a shared, read-only index over files of every format."""
-    folder = write(tmp_path_factory.mktemp("cli") / "docs")
+    folder = write(tmp_path_factory.mktemp("cli") / "docs", **FILES)
     index = folder.parent / "index"
     done = hybridgraph("ingest", folder, "--index", index, "--embedding", "lsa")
     assert done.exit_code == 0, done.stderr
@@ -78,7 +78,7 @@ def read_index(tmp_path_factory):
 
 @pytest.fixture
 def docs(tmp_path):
-    return write(tmp_path / "docs")
+    return write(tmp_path / "docs", **FILES)
 
 
 @pytest.fixture
@@ -450,6 +450,8 @@ def test_a_warning_is_one_line(index):
         (["search", "--index", "INDEX"], 2, "QUERY"),
         (["stats", "--index", "milvus://db"], 2, "ingest, search, find, delete and migrate work on stores in Milvus"),
         (["search", "x", "--index", "NOWHERE"], 2, "hybridgraph ingest PATHS --index"),
+        (["tenants", "--index", "NOWHERE"], 2, "nowhere contains no index"),
+        (["tenants"], 2, "no index was given: pass --index"),
         (["delete", "--index", "INDEX"], 2, "--document"),
         (["delete", "--index", "INDEX", "--filter", "{}"], 2, "--document"),
         (["ingest", "NOWHERE", "--index", "INDEX"], 2, "does not exist"),
@@ -577,14 +579,9 @@ def test_a_folder_that_cannot_be_written_can_be_searched(index):
 
 def test_a_closed_pipe_is_not_an_error(read_index):
     """A closed pipe, as with head, causes no message and exit code 0."""
-    running = subprocess.Popen(
-        [*COMMAND, "search", "part", "--index", str(read_index), "-k", "50"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
+    running = started("search", "part", "--index", read_index, "-k", "50")
     running.stdout.close()
-    assert running.stderr.read() == b""
+    assert running.stderr.read() == ""
     assert running.wait(timeout=600) == 0
 
 
@@ -605,15 +602,9 @@ def test_ctrl_c_reports_the_chunks_kept(tmp_path):
     """An interrupted ingest exits with 130, reports the number of chunks kept and leaves a consistent index."""
     pipe = tmp_path / "slow.jsonl"
     os.mkfifo(pipe)
-    running = subprocess.Popen(
-        [*COMMAND, "ingest", str(pipe), "--index", str(tmp_path / "ix"), "--embedding", "lsa"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        # A shell's background jobs ignore interrupts, and what they start inherits that.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - one system call, no lock
-    )
+    # A shell's background jobs ignore interrupts, and what they start inherits that.
+    interruptible = {"preexec_fn": partial(signal.signal, signal.SIGINT, signal.SIG_DFL)}
+    running = started("ingest", pipe, "--index", tmp_path / "ix", "--embedding", "lsa", **interruptible)
     with opened_once_read(pipe, running) as writing:
         for n in range(2_000):
             writing.write(json.dumps({"id": str(n), "text": f"text number {n}"}) + "\n")

@@ -7,6 +7,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore
 from tests.cli.commands import hybridgraph
+from tests.support.samples.files import write
 
 LINES = '{"id": "p1", "text": "A grinder."}\n{"text": "A kettle."}\n{"text": "A filter."}\n'
 
@@ -21,10 +22,8 @@ def ingest(*arguments, code=0):
 def here(tmp_path, monkeypatch):
     """Change to a directory with files in several folders and an index of all of them."""
     monkeypatch.chdir(tmp_path)
-    for name in ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"This is {name}.")
-    (tmp_path / "docs" / "rows.jsonl").write_text(LINES)
+    names = ("docs/a.md", "docs/sub/b.md", "docs/sub/c.md", "docs2/d.md", "other/e.md")
+    write(tmp_path, docs__rows_DOT_jsonl=LINES, **{name: f"This is {name}." for name in names})
     ingest("docs", "docs2", "other", "--index", "index")
     with HybridGraphStore("index") as store:
         store.add_texts(["Not from a file."], [{"document_id": "mine", "uri": "docs/mine"}])
@@ -57,17 +56,14 @@ def test_paths_in_any_form(here, path):
 
 def test_documents_of_a_folder_with_the_same_name_are_kept(here):
     """Documents below another folder with the same name are neither deleted nor reported, as long as it exists."""
-    (here / "away" / "docs").mkdir(parents=True)
-    (here / "away" / "docs" / "x.md").write_text("From far away.")
-    before = documents()
-    report = ingest(here / "away" / "docs", "--index", "index", "--prune")
+    away, before = write(here / "away" / "docs", x_DOT_md="From far away."), documents()
+    report = ingest(away, "--index", "index", "--prune")
     assert (report["pruned"], documents()) == ([], sorted([*before, "docs/x.md"]))
-    (here / "away" / "docs" / "a.md").write_text("Another text.")
-    error = ingest(here / "away" / "docs", "--index", "index", code=1)
-    assert "would have the source 'docs/a.md'" in error
+    write(away, a_DOT_md="Another text.")
+    assert "would have the source 'docs/a.md'" in ingest(away, "--index", "index", code=1)
     (here / "docs" / "sub" / "b.md").unlink()
-    (here / "away" / "docs" / "a.md").unlink()
-    assert ingest(here / "away" / "docs", "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
+    (away / "a.md").unlink()
+    assert ingest(away, "--index", "index", "--prune")["pruned"] == ["docs/sub/b.md"]
 
 
 def test_a_folder_that_cannot_be_looked_into(here):

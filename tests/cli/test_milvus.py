@@ -103,9 +103,8 @@ def test_a_difference_is_a_problem(folder_index, tmp_path, monkeypatch):
     assert "the chunks and vectors in" in done.stderr
 
 
-def test_errors_are_one_line(tmp_path):
+def test_a_missing_source_is_one_line(tmp_path):
     """A missing source gives a one-line error."""
     done = hybridgraph("migrate", tmp_path / "nowhere", f"milvus:{tmp_path / 'lite.db'}")
-    assert done.exit_code == 2
-    assert len(done.stderr.splitlines()) == 1
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert "contains no index" in done.stderr

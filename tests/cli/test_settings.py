@@ -14,6 +14,7 @@ from langchain_hybridgraph.cli.app import app
 from langchain_hybridgraph.settings import OPTIONS, HybridGraphSettings
 from langchain_hybridgraph.stores.index import read_facts
 from tests.cli.commands import answer, hybridgraph
+from tests.support.samples.files import write
 
 SETTINGS = """
 store: {path: my.index, embedding: lsa, language: german}
@@ -22,14 +23,10 @@ retriever: {k: 1, min_score: 0.01}
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Change to a directory with a settings file and two texts."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("# Cats\n\nThey purr.")
-    (tmp_path / "docs" / "b.md").write_text("# Dogs\n\nThey bark.")
-    (tmp_path / "hybridgraph.yaml").write_text(SETTINGS)
-    return tmp_path
+def folder(empty_folder):
+    """Write a settings file and two texts into the working directory."""
+    texts = {"docs/a.md": "# Cats\n\nThey purr.", "docs/b.md": "# Dogs\n\nThey bark."}
+    return write(empty_folder, **texts, hybridgraph_DOT_yaml=SETTINGS)
 
 
 def hits(*arguments):
@@ -97,9 +94,6 @@ def test_options_are_described_like_the_settings_with_the_same_meaning(verb, opt
     command = get_command(app).commands[verb]
     description = next(parameter.help for parameter in command.params if parameter.name == option)
     assert description == OPTIONS[key].description
-
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore
 from tests.cli.commands import answer, hybridgraph
+from tests.support.samples.files import write
 
 FILES = {
     "my docs/über/cats.md": "# Cats\n\nCats purr when they are content.",
@@ -16,10 +17,7 @@ FILES = {
 
 @pytest.fixture
 def index(tmp_path):
-    for name, text in FILES.items():
-        file = tmp_path / "lib" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+    write(tmp_path / "lib", **FILES)
     folder = tmp_path / "index"
     assert hybridgraph("ingest", tmp_path / "lib", "--index", folder, "--embedding", "lsa").exit_code == 0
     return folder

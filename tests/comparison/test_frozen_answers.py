@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import (
     GraphRetriever,
@@ -27,6 +26,7 @@ from langchain_hybridgraph import (
     ingest,
 )
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
+from tests.support.models.query_embeddings import QueryEmbeddings
 
 SETS = os.environ.get("HYBRIDGRAPH_SETS")
 FROZEN = Path(__file__).with_name("frozen_answers.json")
@@ -38,7 +38,7 @@ pytestmark = [
 ]
 
 
-class ReadyVectors(Embeddings):
+class ReadyVectors(QueryEmbeddings):
     """Ready-made vectors of the sets; any other text has the hash of each of its words as a dimension."""
 
     def __init__(self, vectors):
@@ -51,9 +51,6 @@ class ReadyVectors(Embeddings):
         for word in text.casefold().split():
             vector[sum(word.encode()) % 384] += 1
         return vector.tolist()
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
 
 @cache

@@ -120,12 +120,6 @@ def test_many_hits_are_cut():
     assert "… and 3 more" in page
 
 
-@pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
-        yield store
-
-
 def rows(item):
     """Return the heading and the rows of a table as text, and check that all other angle brackets are escaped."""
     html = re.sub("<style>.*?</style>", "", item._repr_html_(), flags=re.DOTALL)

@@ -51,9 +51,7 @@ def file(fitted, tmp_path):
 
 
 class TestStandard(EmbeddingsIntegrationTests):
-    @property
-    def embeddings_class(self):
-        return LSAEmbeddings
+    embeddings_class = LSAEmbeddings
 
     @pytest.fixture
     def model(self):
@@ -61,9 +59,7 @@ class TestStandard(EmbeddingsIntegrationTests):
 
 
 class TestStandardUnit(EmbeddingsUnitTests):
-    @property
-    def embeddings_class(self):
-        return LSAEmbeddings
+    embeddings_class = LSAEmbeddings
 
 
 # -- vectors -------------------------------------------------------------------------------------------

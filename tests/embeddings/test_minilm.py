@@ -55,15 +55,11 @@ def served(nothing_cached, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("cached")
 class TestStandard(EmbeddingsIntegrationTests):
-    @property
-    def embeddings_class(self):
-        return OnnxMiniLMEmbeddings
+    embeddings_class = OnnxMiniLMEmbeddings
 
 
 class TestStandardUnit(EmbeddingsUnitTests):
-    @property
-    def embeddings_class(self):
-        return OnnxMiniLMEmbeddings
+    embeddings_class = OnnxMiniLMEmbeddings
 
 
 @pytest.mark.usefixtures("cached")

@@ -1,7 +1,5 @@
 """Topics of everyday words, which match questions to few texts that use other words."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -10,7 +8,6 @@ import pytest
 
 from langchain_hybridgraph import HybridGraphStore, MemoryRetriever
 from langchain_hybridgraph.embeddings import lsa
-from langchain_hybridgraph.embeddings import lsa as topics
 from langchain_hybridgraph.embeddings.lsa import topics_of_words
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 
@@ -30,14 +27,6 @@ def best(model, question):
     return FACTS[int(cosines.argmax())] if cosines.any() else None
 
 
-def test_few_texts_are_found_in_other_words():
-    """A question that shares no word with the facts finds the right one by its topic."""
-    model = LSAEmbeddings().fit(FACTS)
-    assert best(model, "What is my job?") == FACTS[0]
-    assert best(model, "Which street is my home in?") == FACTS[1]
-    assert best(model, "How old is my mother?") == FACTS[2]
-
-
 def test_a_language_without_a_table_has_no_topics():
     """In a language without topics, a question that shares no word with the facts matches none of them."""
     assert topics_of_words("none") == {}
@@ -50,7 +39,7 @@ def test_topics_are_not_used_for_many_texts(monkeypatch):
     assert best(LSAEmbeddings().fit(FACTS), "What is my job?") is None
 
 
-@pytest.mark.parametrize("table", sorted(Path(topics.__file__).parent.glob("topics_*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("table", sorted(Path(lsa.__file__).parent.glob("topics_*.txt")), ids=lambda path: path.stem)
 def test_the_table_has_no_line_twice(table):
     """Every path has one line, with one word at least, and no word is repeated in it."""
     lines = [line.partition(":") for line in table.read_text("utf-8").replace("\n  ", " ").splitlines()]
@@ -65,7 +54,7 @@ def test_the_table_has_no_line_twice(table):
 def test_a_phrase_hides_its_words():
     """The longest phrase of the table counts, and nothing inside it."""
     assert "#job" in topics_of_words("english")["for a live"]
-    (phrase_topics,) = topics.topics_in(["for", "a", "live"], "english")
+    (phrase_topics,) = lsa.topics_in(["for", "a", "live"], "english")
     assert "#home" not in phrase_topics
 
 

@@ -1,7 +1,5 @@
 """Detection of LangChain objects with native coroutines."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

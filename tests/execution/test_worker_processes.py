@@ -1,12 +1,12 @@
 """Worker processes give the same results as the process that uses them, even if they crash."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from langchain_hybridgraph.execution.processes import FEW, ordered_map, worker_processes
+from tests.support.servers.python_process import output_of_python
 
 MANY = 4 * FEW
 # Expression for the pid of the process that evaluates it, slow enough for a worker to start before all are evaluated.
@@ -60,5 +60,4 @@ def test_a_script_needs_no_main_guard(tmp_path):
         encoding="utf-8",
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout == f"{MANY}\n"
+    assert output_of_python(script, env=environment) == f"{MANY}\n"

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+import re
 from datetime import UTC, date, datetime, timezone
 
 import numpy as np
@@ -114,6 +115,7 @@ TABLE = [
     ({"a": {"$not": {"$gt": 1, "$lt": 3}}}, {"a": 2}, False), ({"a": {"$not": {"$gt": 1}}}, {"a": "x"}, True),
     # NumPy values and tuples equal the corresponding Python values
     ({"a": np.int64(1)}, {"a": 1}, True), ({"a": 1}, {"a": np.float32(1)}, True),
+    ({"n": 2.5}, {"n": np.float32(2.5)}, True), ({"n": 2**53}, {"n": np.int64(2**53 + 1)}, False),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
     ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True), ({"a": {"$contains": "'"}}, {"a": {"x"}}, False),
 ]  # fmt: skip
@@ -248,12 +250,6 @@ def test_operators_combine_the_results_of_filters(first, second, metadata):
 
 
 # -- filter objects ---------------------------------------------------------------------------------------------------
-
-
-def test_numbers_of_numpy_keep_their_value():
-    """A float of NumPy is not rounded to an integer, and a large integer is compared exactly."""
-    assert matches({"n": 2.5}, {"n": np.float32(2.5)})
-    assert not matches({"n": 2**53}, {"n": np.int64(2**53 + 1)})
 
 
 def test_none_and_the_empty_object_mean_no_filter():
@@ -408,18 +404,11 @@ def test_the_error_of_a_malformed_filter_shows_a_correction(condition, message, 
     assert correction in str(raised.value)
 
 
-def test_the_error_of_an_unknown_operator_lists_all_operators():
-    """The error for an unknown operator lists every operator that a field accepts."""
-    with pytest.raises(
-        FilterError, match=r"\$eq \$ne \$gt \$gte \$lt \$lte \$in \$nin \$contains \$not_contains \$exists \$not"
-    ):
-        parse_filter({"a": {"$like": "x"}})
-
-
 @pytest.mark.parametrize("name", ["$foo", "$lik", "$mod", "$type"])
 def test_the_error_of_an_unknown_name_suggests_nothing(name):
-    """The error for a name that resembles no operator lists the operators and suggests none."""
-    with pytest.raises(FilterError, match=r"\$exists \$not$"):
+    """The error for a name that resembles no operator lists the operators and suggests none; it is a ValueError."""
+    operators = "$eq $ne $gt $gte $lt $lte $in $nin $contains $not_contains $exists $not"
+    with pytest.raises(ValueError, match=f"{re.escape(operators)}$"):
         parse_filter({"a": {name: 5}})
 
 
@@ -448,9 +437,3 @@ def test_an_operand_may_be_nested_within_limits(level):
     else:
         with pytest.raises(FilterError, match="less deeply nested"):
             parse_filter({"a": {"$eq": operand}})
-
-
-def test_filter_errors_are_value_errors():
-    """A FilterError can be caught as a ValueError."""
-    with pytest.raises(ValueError, match="not an operator"):
-        parse_filter({"a": {"$x": 1}})

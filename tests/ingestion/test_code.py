@@ -1,4 +1,3 @@
-import json
 import re
 import sys
 
@@ -8,6 +7,7 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever, ingest
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import FileError, python_docs, read_files
 from langchain_hybridgraph.ingestion.python_docs import read_python_docs
+from tests.support.samples.files import write
 
 SOURCES = {
     "a.py": (
@@ -49,14 +49,6 @@ SOURCES = {
         [(1, 4, None), (5, 6, None)],
     ),
 }
-
-
-def write(folder, **files):
-    for name, text in files.items():
-        path = folder / name.replace("_DOT_", ".").replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -220,14 +212,11 @@ def test_hostile_source_code_is_read_or_reported(tmp_path):
 
 def test_the_command_line_reads_patterns(tmp_path):
     """``--as-text`` can be repeated."""
-    from typer.testing import CliRunner
-
-    from langchain_hybridgraph.cli.app import app
+    from tests.cli.commands import answer
 
     write(tmp_path, docs__a_DOT_conf="colour = red", docs__b_DOT_ini="size = big")
-    options = ["ingest", str(tmp_path / "docs"), "--index", str(tmp_path / "index"), "--embedding", "lsa", "--json"]
-    both = CliRunner().invoke(app, [*options, "--as-text", "*.conf", "--as-text", "*.ini"])
-    assert (both.exit_code, json.loads(both.stdout)["documents"]) == (0, 2)
+    options = ["--index", tmp_path / "index", "--embedding", "lsa", "--as-text", "*.conf", "--as-text", "*.ini"]
+    assert answer("ingest", tmp_path / "docs", *options)["documents"] == 2
 
 
 # -- Python's own documentation ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.ingestion import FileError, bounded, ingest, read_files
 from langchain_hybridgraph.ingestion.bounded import BoundedReader
+from tests.support.samples.files import write
 
 
 def write_pdf(path, pages, *, password=None, bookmarks=()):
@@ -176,14 +177,8 @@ def test_a_file_beyond_a_limit(tmp_path, monkeypatch, limit, value, reason):
 
 def test_without_the_extra(tmp_path, monkeypatch):
     """Files whose library is missing are reported with the extra to install."""
-    (tmp_path / "libraries").mkdir()
-    (tmp_path / "libraries" / "pypdf.py").write_text("raise ImportError")
-    monkeypatch.syspath_prepend(tmp_path / "libraries")
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    for name in ("a.pdf", "d.zip"):
-        (docs / name).write_bytes(b"x")
-    (docs / "e.csv").write_text("name\nfit of a line")
+    monkeypatch.syspath_prepend(write(tmp_path / "libraries", pypdf_DOT_py="raise ImportError"))
+    docs = write(tmp_path / "docs", a_DOT_pdf="x", d_DOT_zip="x", e_DOT_csv="name\nfit of a line")
     report = ingest(read_files(docs, skipped=lambda message: None), HybridGraphStore(None))
     assert (report.documents, report.skipped) == (1, {".pdf": 1, ".zip": 1})
     extra = 'to read this kind of file, install the extra: pip install "langchain-hybridgraph[documents]"'

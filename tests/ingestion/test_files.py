@@ -4,25 +4,19 @@ import os
 import re
 import sys
 import threading
+from functools import partial
 
 import pytest
 
 from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.ingestion.files import FileError, read_files
+from tests.support.samples.files import write
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-    def write(**files):
-        for name, content in files.items():
-            path = tmp_path / name.replace("__", "/").replace("_DOT_", ".")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return tmp_path
-
-    return write
+    return partial(write, tmp_path)
 
 
 def rows(*values):
@@ -266,35 +260,27 @@ def test_encodings(folder, content, expected):
     assert one("a.txt").page_content == expected
 
 
-def test_other_bytes_are_not_text(folder):
-    """A file without control characters is not text if it is not UTF-8 and few of its bytes are ASCII."""
-    folder(a_DOT_txt=b"\xff\xd8\xff\xe0 abc \xfe\xfa")
-    with pytest.raises(FileError, match=r"a\.txt: this is not text; convert it"):
-        one("a.txt")
-
-
 def test_html_is_read_in_its_declared_encoding(folder):
-    """An HTML page is read in its declared encoding; a page that is invalid in it raises FileError."""
+    """An HTML page is read in its declared encoding."""
     folder(a_DOT_html='<meta charset="iso-8859-2"><p>łódź'.encode("iso-8859-2"))
     assert one("a.html").page_content == "łódź"
-    for name in ("koi8-nonsense", "undefined"):  # Python has a codec "undefined", which always fails
-        folder(b_DOT_html=f'<meta charset="{name}"><p>'.encode() + b"\xff\xfe\xfd")
-        with pytest.raises(FileError, match=f"declared encoding {name}"):
-            one("b.html")
 
 
-def test_text_that_contradicts_its_byte_order_mark_is_refused(folder):
-    """The error says that the file begins like the encoding of the byte order mark; no encoding was declared."""
-    folder(a_DOT_txt=b"\xff\xfea")
-    with pytest.raises(FileError, match="it begins like utf-16 but is not valid in this encoding"):
-        one("a.txt")
-
-
-def test_a_table_without_rows_is_refused(folder):
-    """The error about a CSV file with only a header says so, and does not advise a text layer for scanned pages."""
-    folder(a_DOT_csv="name,price\n")
-    with pytest.raises(FileError, match=r"it has no row with text below the column names$"):
-        one("a.csv")
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.txt", b"\xff\xd8\xff\xe0 abc \xfe\xfa", "this is not text; convert it"),  # not UTF-8, and hardly any ASCII
+        ("a.txt", b"\xff\xfea", "it begins like utf-16 but is not valid in this encoding"),
+        ("a.csv", "name,price\n", "it has no row with text below the column names$"),
+        ("a.html", b'<meta charset="koi8-nonsense"><p>\xff\xfe\xfd', "declared encoding koi8-nonsense"),
+        ("a.html", b'<meta charset="undefined"><p>\xff\xfe\xfd', "declared encoding undefined"),  # it always fails
+    ],
+)
+def test_a_file_that_is_not_text_is_refused_with_the_reason(folder, name, content, reason):
+    """The error names the file and says why its bytes are not text, or that it has no text."""
+    folder(**{name: content})
+    with pytest.raises(FileError, match=rf"{re.escape(name)}: .*{reason}"):
+        one(name)
 
 
 def test_missing_files_are_errors(folder):

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ParentChildSplitter, RecursiveSplitter, SemanticSplitter
 from langchain_hybridgraph.ingestion.splitting import Cutter, as_splitter
 from langchain_hybridgraph.text.analyzer import token_weight
+from tests.support.models.query_embeddings import QueryEmbeddings
 
 
 def fail(note):
@@ -165,14 +165,11 @@ def test_parents_and_children_by_any_splitters():
 # -- semantic ------------------------------------------------------------------------------------------------------
 
 
-class Topics(Embeddings):
+class Topics(QueryEmbeddings):
     """Embedding that gives texts about the same animal the same direction."""
 
-    def embed_documents(self, texts):
-        return [[1.0, 0.1] if "cat" in text else [0.1, 1.0] for text in texts]
-
     def embed_query(self, text):
-        return self.embed_documents([text])[0]
+        return [1.0, 0.1] if "cat" in text else [0.1, 1.0]
 
 
 class Broken(Topics):

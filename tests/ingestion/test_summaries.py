@@ -307,10 +307,6 @@ def test_a_text_that_expires_hides_the_summary(monkeypatch):
     assert "secret" not in layer(store, "pets").text
 
 
-def fill_with_zeros(catalog):
-    catalog.write_bytes(bytes(5_000))
-
-
 def damage_pages(catalog):
     raw = bytearray(catalog.read_bytes())
     for start in range(4_096, len(raw), 4_096):
@@ -319,7 +315,7 @@ def damage_pages(catalog):
 
 
 @pytest.mark.parametrize("refits", [True, False])
-@pytest.mark.parametrize("damage", [fill_with_zeros, damage_pages, Path.unlink])
+@pytest.mark.parametrize("damage", [lambda catalog: catalog.write_bytes(bytes(5_000)), damage_pages, Path.unlink])
 def test_damaged_summaries_are_reported_and_written_again(tmp_path, damage, refits):
     """Damaged summaries stop no write; searches report layers-failed, check names them, repair writes them again."""
     embedding = "lsa" if refits else DeterministicFakeEmbedding(size=8)

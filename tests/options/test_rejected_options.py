@@ -26,12 +26,6 @@ TEXTS = ["The cat sleeps.", "A dog barks."]
 
 
 @pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(TEXTS, "lsa", ids=["cat", "dog"]) as store:
-        yield store
-
-
-@pytest.fixture(scope="module")
 def foreign():
     return InMemoryVectorStore.from_texts(TEXTS, DeterministicFakeEmbedding(size=8), ids=["cat", "dog"])
 

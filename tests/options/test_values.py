@@ -1,13 +1,11 @@
 """Invalid values of every option: each error has the expected values, the value passed and a fix."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 from pydantic import ValidationError
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import GraphRetriever, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.options.base import bounds_of, groups_of, is_number
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
@@ -15,12 +13,6 @@ from tests.support.samples.retrievers import STORE_RETRIEVERS
 
 # LangChain's own options, the first argument, and options that take any object.
 NOT_TESTED = {"name", "tags", "metadata", "vector_store", "session"}
-
-
-@pytest.fixture(scope="module")
-def store():
-    with HybridGraphStore.from_texts(["The cat sleeps.", "A dog barks."], "lsa", ids=["cat", "dog"]) as store:
-        yield store
 
 
 def options():

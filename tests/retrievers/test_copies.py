@@ -5,6 +5,7 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
+from tests.support.samples.document_lists import texts
 from tests.support.stores.bare_store import BareStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
@@ -20,10 +21,6 @@ def repeated(times, documents=NOTES):
     for time in range(times):
         store.add_documents(documents, ids=[f"{place}-{time}" for place in range(len(documents))])
     return store
-
-
-def texts(documents):
-    return [document.page_content for document in documents]
 
 
 @pytest.mark.parametrize("times", [2, 5, 40])
@@ -73,19 +70,6 @@ def test_the_next_copy_is_found_when_one_is_deleted():
         deleted.append(hit.id)
     assert len(set(deleted)) == 5
     assert NOTES[3].page_content not in texts(retriever.invoke("E-4703", k=10))
-
-
-@pytest.mark.parametrize("place", [0, 1, 4])
-def test_a_copy_that_is_changed_is_a_text_of_its_own(place):
-    """If one copy is changed in place, a refresh finds its new text and, in another copy, the old text."""
-    store = repeated(5, NOTES[:1])
-    retriever = HybridRetriever(store, k=5)
-    id = list(store.store)[place]
-    store.add_documents([Document(id=id, page_content="The zebra E-9999 runs.", metadata={"page": 0})])
-    retriever.refresh()
-    assert sorted(texts(retriever.invoke("E-9999"))) == [NOTES[0].page_content, "The zebra E-9999 runs."]
-    assert [document.id for document in retriever.invoke("E-9999", k=1)] == [id]
-    assert len(retriever.index.adapter.texts.chunks) == 2
 
 
 def test_a_copy_whose_owner_is_changed_stays_visible_to_the_new_owner():

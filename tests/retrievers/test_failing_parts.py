@@ -5,13 +5,19 @@ import threading
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.retrievers import BaseRetriever
 
-from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridGraphStore, HybridRetriever
+from langchain_hybridgraph import (
+    GraphRetriever,
+    HierarchicalRetriever,
+    HybridGraphStore,
+    HybridRetriever,
+    MemoryRetriever,
+)
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.traversals import BFS
+from tests.support.models.function_retriever import FunctionRetriever
 from tests.support.samples.clock import PATIENCE, make_late
 
 QUESTION = "Which red car is fast?"
@@ -51,13 +57,6 @@ class Words(DeterministicFakeEmbedding):
 
     def embed_query(self, text):
         return super().embed_query(text) if self.part is None or text == self.text_without_part else self.part()
-
-
-class Keywords(BaseRetriever):
-    part: object
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        return self.part()
 
 
 class Traversal:
@@ -129,7 +128,10 @@ def advanced(**options):
 PARTS = {
     "embedding": ("vector", lambda part: (HybridRetriever(new_store(part=part)), {})),
     "vector store": ("vector", over_another_store),
-    "keywords": ("keyword", lambda part: (HybridRetriever(new_store(), keyword_retriever=Keywords(part=part)), {})),
+    "keywords": (
+        "keyword",
+        lambda part: (HybridRetriever(new_store(), keyword_retriever=FunctionRetriever(find=part)), {}),
+    ),
     "fusion": ("fusion", lambda part: (HybridRetriever(new_store(), fusion=part), {})),
     "reranker": ("rerank", lambda part: (HybridRetriever(new_store(), reranker=lambda query, texts: part()), {})),
     "parents": ("parents", over_slow_store),
@@ -208,6 +210,13 @@ def test_a_search_with_a_broken_part_answers(monkeypatch, name, how, is_async):
         assert any(each in reason for reason in result.degraded for each in sources), result.degraded
 
 
+@BOTH_WAYS
+def test_a_session_of_memories_that_cannot_be_read_is_left_out(is_async):
+    """If a chat history cannot be read, memories are searched without it and session-failed is reported."""
+    result = answer(MemoryRetriever(new_store()), is_async=is_async, session=History(Part("raises")))
+    assert (len(result) > 0, "session-failed" in result.degraded) == (True, True)
+
+
 # -- deadlines ----------------------------------------------------------------------------------------------------
 
 
@@ -241,12 +250,16 @@ def test_an_embedding_that_hangs_after_a_conversation(monkeypatch, hanging, by_c
 
 
 @BOTH_WAYS
-def test_an_embedding_that_hangs_only_while_the_question_is_expanded(monkeypatch, hanging, is_async):
-    """Half of the deadline is left for the search when expansion hangs, so the search itself is complete."""
-    make_late(monkeypatch, "expander")
+@pytest.mark.parametrize("how", ["raises", "hangs"])
+def test_an_embedding_that_fails_only_while_the_question_is_expanded(monkeypatch, hanging, how, is_async):
+    """The raw question is searched completely: half of the deadline is left for it, even if the expansion hangs."""
+    hanging.how = how
+    if how == "hangs":
+        make_late(monkeypatch, "expander")
     retriever = AdvancedRetriever(HybridRetriever(new_store(part=hanging, text_without_part="is it green?")))
     options = {"conversation_history": HISTORY, "deadline_ms": DEADLINE_MS}
-    assert answer(retriever, "is it green?", is_async=is_async, **options).degraded == ("expander-failed",)
+    result = answer(retriever, "is it green?", is_async=is_async, **options)
+    assert (result.degraded, result.plan["searched"]) == (("expander-failed",), "raw")
 
 
 @BOTH_WAYS

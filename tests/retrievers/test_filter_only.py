@@ -2,10 +2,11 @@
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.filters.expressions import by_meta
+from tests.support.models.query_embeddings import QueryEmbeddings
+from tests.support.samples.document_lists import texts
 from tests.support.samples.retrievers import RETRIEVERS
 from tests.support.stores.real_stores import CLOSED, STORES, close
 
@@ -13,15 +14,12 @@ TEXTS = [f"note {number} about {word}" for number, word in enumerate(["zebras", 
 ODD = {"parity": "odd"}
 
 
-class Refusing(Embeddings):
+class Refusing(QueryEmbeddings):
     """Embedding that cannot embed an empty text, like many embedding APIs."""
 
     def embed_query(self, text):
         assert text.strip(), "the text is empty"
         return [1.0, 0.5, len(text) / 10]
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
 
 def documents():
@@ -33,10 +31,6 @@ def documents():
 
 
 MATCHING = [document.page_content for document in documents() if document.metadata["parity"] == "odd"]
-
-
-def texts(documents):
-    return [document.page_content for document in documents]
 
 
 @pytest.fixture(scope="module", params=["lsa", "another"])

@@ -1,7 +1,5 @@
 """GraphRetriever over the embedded store and over other vector stores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -127,6 +127,28 @@ def test_below_a_target(shelf):
     assert {"lib/cars/van.md", "lib/pets/cats.md"} <= both
 
 
+PAGES = ("docs/api/get.md", "docs/api/put.md", "docs/Guide.md", "web://Site/page", "a/x", "A/y")
+
+
+@pytest.mark.parametrize(
+    ("target", "roots"),
+    [
+        ("docs/api", ("docs/api",)),
+        ("./docs//api/../api/", ("docs/api",)),
+        ("/home/me/project/docs/api", ("docs/api",)),
+        ("../elsewhere/docs/Guide.md", ("docs/Guide.md",)),
+        ("a", ("a",)),
+        ("A", ("A",)),
+        ("./", ("A", "a", "docs", "web://Site")),
+        ("web://", ("web://Site",)),
+    ],
+)
+def test_forms_of_a_target(target, roots):
+    """A target can be any path that ingest accepts; a dot means the top, and a scheme everything under it."""
+    retriever = HierarchicalRetriever(library({uri: f"A text of {uri}." for uri in PAGES}, layers=False))
+    assert retriever.find("text", target).query_results[0].roots == roots
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [
@@ -146,6 +168,7 @@ def test_invalid_targets(shelf, target, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda _: HierarchicalRetriever(HybridGraphStore(None)).find("x", "docs"), "the tree is empty"),
         (lambda r: r.find(7), "query must be a string, got 7"),
         (lambda r: r.find("x", score_threshold=2), "score_threshold must be a number ≥ 0 and < 1, got 2"),
         (lambda r: r.find("x", k=-1), "k must be an integer ≥ 0, got -1"),
@@ -565,12 +588,6 @@ def _below(directory):
 # -- stale summaries -----------------------------------------------------------------------
 
 
-def changed_library(change):
-    store = library()
-    change(store)
-    return HierarchicalRetriever(store, k=10)
-
-
 def _changed(store):
     ingest([Document("Hounds.", metadata={"uri": "lib/pets/dogs.md"}, id="lib/pets/dogs.md")], store)
 
@@ -580,7 +597,9 @@ def test_no_summary_repeats_an_old_text(change):
     """After a document is changed or deleted, no hit or abstract contains its old text, and layers-stale is
     reported.
     """
-    retriever = changed_library(change)
+    store = library()
+    change(store)
+    retriever = HierarchicalRetriever(store, k=10)
     result = retriever.find("Do dogs bark at strangers?")
     assert "layers-stale" in result.degraded
     assert not [each for each in result if "bark" in each.abstract or "bark" in each.hit.chunk.text]

@@ -1,7 +1,5 @@
 """HybridRetriever with the package's store, any VectorStore, or only a Chroma collection."""
 
-from __future__ import annotations
-
 import copy
 from uuid import uuid4
 
@@ -9,7 +7,6 @@ import pytest
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
@@ -17,6 +14,8 @@ from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
 from langchain_hybridgraph.records import ALL_TIME
+from tests.support.models.function_retriever import FunctionRetriever
+from tests.support.samples.document_lists import ids
 from tests.support.samples.retrievers import STORE_RETRIEVERS
 from tests.support.stores.bare_store import BareStore
 
@@ -56,24 +55,16 @@ def retriever(store):
     return HybridRetriever(store, k=3)
 
 
-def ids(documents) -> list[str]:
-    return [document.id for document in documents]
-
-
 # -- what is returned ---------------------------------------------------------------------------------------------
 
 
 def test_annotated_documents_have_rank_score_and_sources(retriever):
     """With annotate="all", rank, score, sources and path are added to the user's metadata."""
     best = retriever.invoke("water pump valve", annotate="all")[0]
+    expected = {"kind": "machine", "retrieval_rank": 1, "retrieval_method": "hybrid", "retrieval_source": "fused"}
+    expected |= {"chunk_id": "pump", "source_path": ["pump"], "score": best.metadata["relevance_score"]}
     assert best.id == "pump"
-    assert best.metadata["kind"] == "machine"
-    assert best.metadata["retrieval_rank"] == 1
-    assert best.metadata["retrieval_method"] == "hybrid"
-    assert best.metadata["retrieval_source"] == "fused"
-    assert best.metadata["chunk_id"] == "pump"
-    assert best.metadata["source_path"] == ["pump"]
-    assert best.metadata["score"] == best.metadata["relevance_score"]
+    assert best.metadata | expected == best.metadata
     assert sum(best.metadata["score_breakdown"].values()) == pytest.approx(best.metadata["score"])
     assert best.metadata["bm25_score"] > 0
     assert 0 < best.metadata["vector_score"] <= 1
@@ -156,12 +147,9 @@ def test_another_tenant_is_refused():
 
 @pytest.fixture
 def chroma(tmp_path):
-    chromadb = pytest.importorskip("langchain_chroma")
-    return chromadb.Chroma.from_documents(
-        documents(),
-        embedding(),
-        persist_directory=str(tmp_path),
-        collection_configuration={"hnsw": {"space": "cosine"}},
+    space = {"hnsw": {"space": "cosine"}}
+    return Chroma.from_documents(
+        documents(), embedding(), persist_directory=str(tmp_path), collection_configuration=space
     )
 
 
@@ -182,13 +170,6 @@ def test_vectors_alone_when_there_are_no_texts():
     assert result[0].metadata["retrieval_method"] == "vector"
 
 
-class Down(BaseRetriever):
-    """Retriever whose server is down."""
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        raise ConnectionError("refused")
-
-
 class DownStore(InMemoryVectorStore):
     """Vector store whose server is down."""
 
@@ -202,7 +183,7 @@ def test_a_failing_vector_side_leaves_the_words():
     result = HybridRetriever(down, documents(), k=2).retrieve("E4711")
     assert (ids(result), result.degraded) == (["code"], ("vector-failed",))
     with pytest.raises(RetrievalError, match=r"vector.*keyword"):
-        HybridRetriever(down, keyword_retriever=Down()).invoke("E4711")
+        HybridRetriever(down, keyword_retriever=FunctionRetriever(find=lambda query: 1 / 0)).invoke("E4711")
 
 
 @pytest.fixture(params=[True, False], ids=["collection alone", "documents handed in"])
@@ -301,33 +282,17 @@ def test_a_failed_search_gives_no_verdict(monkeypatch):
 # -- identity ----------------------------------------------------------------------------------------------------
 
 
-def bm25_over(texts: list[Document]) -> BaseRetriever:
-    return pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_documents(texts, k=6)
-
-
-def bare() -> list[Document]:
-    return [Document(page_content=text) for text in TEXTS.values()]
-
-
 def test_another_retrievers_documents_without_ids_merge(store):
     """A text found by vectors and by a keyword retriever without ids is one hit, with the store's id."""
+    bm25 = pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_texts(TEXTS.values(), k=6)
     for vector_store in (store, InMemoryVectorStore.from_documents(documents(), embedding())):
-        result = HybridRetriever(vector_store, keyword_retriever=bm25_over(bare()), k=12).retrieve("water for the pump")
+        result = HybridRetriever(vector_store, keyword_retriever=bm25, k=12).retrieve("water for the pump")
         assert ids(result)[0] == "pump"
         assert sorted(ids(result)) == sorted(TEXTS)
         assert result[0].metadata["retrieval_source"] == "fused"
 
 
 # -- reranking and k -----------------------------------------------------------------------------------------------
-
-
-class ByNumber:
-    """Reranker that prefers small numbers and accepts any number of hits."""
-
-    filters = False
-
-    def rerank(self, query, hits):
-        return [1 / (1 + int(hit.id)) for hit in hits]
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +304,7 @@ def numbered():
 
 def test_a_smaller_k_gives_a_prefix_of_reranked_hits(numbered):
     """The number of texts that a reranker reads does not depend on k, so a smaller k gives a prefix."""
-    retriever = HybridRetriever(numbered, reranker=ByNumber())
+    retriever = HybridRetriever(numbered, reranker=lambda _, texts: [1 / (1 + int(text[13:])) for text in texts])
     whole = ids(retriever.invoke("water", k=60))
     assert len(whole) == 60
     for k in (1, 10, 20):

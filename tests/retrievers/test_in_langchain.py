@@ -6,10 +6,7 @@ from typing import Annotated, TypedDict
 import pytest
 from langchain_classic.chains import create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-from langchain_classic.retrievers import (
-    EnsembleRetriever,
-    MergerRetriever,
-)
+from langchain_classic.retrievers import EnsembleRetriever, MergerRetriever
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
@@ -26,8 +23,9 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, history_aware
+from tests.support.samples.document_lists import ids
 from tests.support.samples.retrievers import RETRIEVERS
-from tests.support.samples.vehicles import TEXTS, documents, ids
+from tests.support.samples.vehicles import TEXTS, documents
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
 

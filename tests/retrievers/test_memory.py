@@ -1,7 +1,5 @@
 """MemoryRetriever: modes, sessions, times and confidence, over the embedded store and others."""
 
-from __future__ import annotations
-
 import math
 from contextlib import closing
 from dataclasses import replace
@@ -22,6 +20,7 @@ from langchain_hybridgraph.options.models import MODES
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.search.traversals import BFS
 from tests.support.samples.clock import NOW, stop_the_clock
+from tests.support.samples.document_lists import ids
 
 DAY = timedelta(days=1)
 
@@ -55,10 +54,6 @@ def store(memories, edges=(), **settings):
     )
     vector_store.upsert([], edges=list(edges))
     return vector_store
-
-
-def ids(documents):
-    return [document.id for document in documents]
 
 
 def by_vector(memories, memory=None, **settings):
@@ -136,14 +131,6 @@ def test_a_requested_traversal_without_edges_is_a_warning():
 # -- modes --------------------------------------------------------------------------------------------------------
 
 
-def test_a_mode_may_change_per_call():
-    """A mode given in a call overrides the retriever's mode."""
-    retriever = by_vector({"poison": ("p 0.98", {"confidence": 0.2}), "trusted": ("t 0.5", {"confidence": 0.9})})
-    likely = {"type": "general", "similarity": 1, "confidence": 0, "recency": 0, "utility": 0}
-    assert ids(retriever.invoke("?", mode="belief_system")) == ["trusted", "poison"]
-    assert ids(retriever.invoke("?", mode=likely)) == ["poison", "trusted"]
-
-
 def test_the_stores_mode_is_used_unless_another_is_given():
     """The call's mode overrides the retriever's, which overrides the store's, and the default is general."""
     with closing(HybridGraphStore(None, tenant="one")) as store:
@@ -156,8 +143,9 @@ def test_the_stores_mode_is_used_unless_another_is_given():
         with_mode, without_mode = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
         assert weights(without_mode) == 0.10
         store.memory.set_mode("belief_system")
-        assert (weights(without_mode), weights(with_mode), weights(without_mode, mode="general")) == (0.05, 0.20, 0.10)
-        store.memory.set_mode({"type": "general", "utility": 0.0})
+        useless = {"type": "general", "utility": 0.0}
+        assert (weights(without_mode), weights(with_mode), weights(with_mode, mode=useless)) == (0.05, 0.20, 0.0)
+        store.memory.set_mode(useless)
         assert weights(without_mode) == 0.0
         store.memory.set_mode(None)
         assert weights(without_mode) == 0.10
@@ -378,18 +366,6 @@ def test_messages_must_match_the_filter():
     retriever = by_vector({"a": ("a 0.8", {"kind": "note"})})
     result = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
     assert ids(result) == ["a"]
-
-
-def test_a_history_that_cannot_be_read_is_left_out():
-    """If a chat history cannot be read, the search runs without it and reports session-failed."""
-
-    class Broken:
-        @property
-        def messages(self):
-            raise OSError("gone")
-
-    result = MemoryRetriever(store({"a": ("a 0.8", {})})).retrieve("?", session=Broken())
-    assert (ids(result), "session-failed" in result.degraded) == (["a"], True)
 
 
 PLAIN = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))

@@ -28,12 +28,8 @@ DOCUMENTS = [Document(text, id=uri, metadata={"uri": uri}) for uri, text in TEXT
 class RetrieverSuite(RetrieversIntegrationTests):
     """Suite of a retriever over the package's store."""
 
-    kind = HybridRetriever
+    retriever_constructor = HybridRetriever
     retriever_query_example = "Who wrote notes on the engine driven by steam?"
-
-    @property
-    def retriever_constructor(self):
-        return self.kind
 
     @property
     def retriever_constructor_params(self):
@@ -64,31 +60,29 @@ class TestHybridOverPlainStore(PlainStoreSuite):
 class TestGraph(RetrieverSuite):
     """The suite for GraphRetriever."""
 
-    kind = GraphRetriever
+    retriever_constructor = GraphRetriever
 
 
 class TestGraphOverPlainStore(PlainStoreSuite):
     """The suite for GraphRetriever over another vector store, with separate edges."""
 
-    kind = GraphRetriever
+    retriever_constructor = GraphRetriever
     options = {"edges": [Edge("notes/ada.md", "notes/engine.md", "cites", 0.9)]}  # noqa: RUF012 - read only
 
 
 class TestHierarchical(RetrieverSuite):
     """The suite for HierarchicalRetriever."""
 
-    kind = HierarchicalRetriever
+    retriever_constructor = HierarchicalRetriever
 
 
 class TestMemory(RetrieverSuite):
     """The suite for MemoryRetriever."""
 
-    kind = MemoryRetriever
+    retriever_constructor = MemoryRetriever
 
 
 class TestAdvanced(RetrieverSuite):
     """The suite for AdvancedRetriever."""
 
-    @property
-    def retriever_constructor(self):
-        return lambda vector_store, k=None: AdvancedRetriever(HybridRetriever(vector_store), k=k)
+    retriever_constructor = staticmethod(lambda vector_store, k: AdvancedRetriever(HybridRetriever(vector_store), k=k))

@@ -1,28 +1,19 @@
 """Streaming: hits certain to be in the result are sent early, and all parts together are the complete result."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from operator import itemgetter
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import RetrievalError
 from langchain_hybridgraph.options.models import PRESETS, GraphOptions, SelectionOptions
@@ -36,26 +27,18 @@ from langchain_hybridgraph.search.rerankers import TextReranker
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.stores.graph import InMemoryGraph
+from tests.support.models.cosine_table import CosineTable
 
 SECONDS = 120  # a deadlock ends the test
+OPEN = threading.Event()
+OPEN.set()
 COSINES = {"a": 0.95, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.2, "f": 0.1}
 HOP_DECAY = {"preset": "hop_decay", "graph": {"seed_k": 2, "seed_keyword_weight": 0.0}}
 EDGES = [Edge("a", "d", "cites", 0.9), Edge("b", "e", "cites", 0.7), Edge("d", "f", "cites", 1.0)]
 
 
-class TableEmbeddings(Embeddings):
-    """Embedding of texts that begin with their cosine with any question."""
-
-    def embed_documents(self, texts):
-        cosines = [float(text.split()[0]) for text in texts]
-        return [[cosine, float(np.sqrt(1 - cosine**2))] for cosine in cosines]
-
-    def embed_query(self, text):
-        return [1.0, 0.0]
-
-
 def stored(cosines=COSINES, edges=EDGES, **metadata):
-    store = HybridGraphStore(None, TableEmbeddings())
+    store = HybridGraphStore(None, CosineTable({f"{cosine} text": cosine for cosine in cosines.values()}))
     store.add_texts(
         [f"{cosine} text" for cosine in cosines.values()], [metadata.get(id, {}) for id in cosines], ids=list(cosines)
     )
@@ -70,18 +53,6 @@ def store():
         yield store
 
 
-class Gate:
-    """Gate that blocks callers until it is opened."""
-
-    def __init__(self):
-        self.opened = threading.Event()
-        self.timed_out = False
-
-    def wait(self):
-        self.timed_out = not self.opened.wait(SECONDS)
-        assert not self.timed_out, "nobody opened the gate"
-
-
 class SlowGraph:
     """Graph whose edges can be read only when the gate is open."""
 
@@ -91,7 +62,7 @@ class SlowGraph:
         self._graph, self._gate = InMemoryGraph(edges), gate
 
     def scoped_graph(self, scope, ways):
-        self._gate.wait()
+        assert self._gate.wait(SECONDS), "nobody opened the gate"
         return self._graph.scoped_graph(scope, ways)
 
 
@@ -102,7 +73,7 @@ class SlowReranker:
         self._gate, self.filters = gate, filters
 
     def rerank(self, query, hits):
-        self._gate.wait()
+        assert self._gate.wait(SECONDS), "nobody opened the gate"
         return [place / len(hits) if place or not self.filters else None for place in range(len(hits))]
 
 
@@ -130,16 +101,17 @@ def by_rank(parts):
 
 
 def streamed_early(retriever, gate, count):
-    """Return the ids of the first ``count`` hits of a stream, which come before the gate is opened.
+    """Return the parts of the first ``count`` hits of a stream, which come before the gate is opened.
 
-    Check that the complete stream equals the answer of ``invoke``.
+    Check that the complete stream has the hits of ``invoke``, each in its own part.
     """
     stream = retriever.stream("q")
     early = [next(stream) for _ in range(count)]
-    assert not gate.timed_out
-    gate.opened.set()
-    assert by_rank([*early, *stream]) == retriever.invoke("q")
-    return ids(early)
+    gate.set()
+    parts, answer = [*early, *stream], retriever.invoke("q")
+    assert by_rank(parts) == answer
+    assert len(parts) == len(answer)
+    return early
 
 
 def parts_before_the_error(retriever, input="q"):
@@ -158,16 +130,11 @@ def parts_before_the_error(retriever, input="q"):
 )
 def test_the_first_hit_comes_before_the_edges(store, preset):
     """The first hit is streamed before the edges have been read, and the other hits follow."""
-    gate = Gate()
+    gate = threading.Event()
     graph = {"seed_k": 2, "seed_keyword_weight": 0.0}
     retriever = GraphRetriever(store, edges=SlowGraph(EDGES, gate), preset=preset, k=3, graph=graph, annotate="all")
-    stream = retriever.stream("q")
-    (first,) = next(stream)
+    ((first,),) = streamed_early(retriever, gate, 1)
     assert (first.id, first.metadata["retrieval_rank"], first.metadata["hops"]) == ("a", 1, 0)
-    gate.opened.set()
-    parts = [[first], *stream]
-    assert by_rank(parts) == retriever.invoke("q")
-    assert len(parts) == 3
 
 
 @pytest.mark.parametrize(
@@ -201,29 +168,29 @@ def test_certain_memories_come_before_the_edges(settings, early):
     """Memories whose memory score no other one can exceed are streamed before the edges are read."""
     trust = {id: {"confidence": 1.0 if id == "b" else 0.1, "valid_from": NOW} for id in COSINES}
     with stored(**trust) as store:
-        gate = Gate()
+        gate = threading.Event()
         options = {"k": 2, "semantic_weight": 1.0, "annotate": "all", "as_of": NOW} | settings
         retriever = MemoryRetriever(store, edges=SlowGraph(EDGES, gate), **options)
-        assert sorted(streamed_early(retriever, gate, len(early))) == early
+        assert sorted(ids(streamed_early(retriever, gate, len(early)))) == early
 
 
 @pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever])
 def test_reranked_hits_come_before_the_edges(store, kind):
     """If all texts fit in k, reranked hits are streamed before the edges are read."""
-    gate = Gate()
+    gate = threading.Event()
     reranker = TextReranker(lambda query, texts: [1 - float(text.split()[0]) for text in texts])
     retriever = kind(store, edges=SlowGraph(EDGES, gate), k=6, reranker=reranker, annotate="all", as_of=NOW)
-    assert sorted(streamed_early(retriever, gate, len(COSINES))) == sorted(COSINES)
+    assert sorted(ids(streamed_early(retriever, gate, len(COSINES)))) == sorted(COSINES)
 
 
 async def test_the_first_hit_comes_before_the_edges_awaited(store):
     """astream yields the first hit before the edges have been read."""
-    gate = Gate()
+    gate = threading.Event()
     retriever = GraphRetriever(store, edges=SlowGraph(EDGES, gate), k=3, **HOP_DECAY, annotate="all")
     stream = retriever.astream("q")
     (first,) = await asyncio.wait_for(anext(stream), SECONDS)
     assert first.id == "a"
-    gate.opened.set()
+    gate.set()
     parts = [[first], *[part async for part in stream]]
     assert by_rank(parts) == await retriever.ainvoke("q")
 
@@ -231,13 +198,13 @@ async def test_the_first_hit_comes_before_the_edges_awaited(store):
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
 def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(store, kind):
     """If all candidates fit in k, they are streamed before the reranker has finished, without ranks."""
-    gate = Gate()
+    gate = threading.Event()
     retriever = kind(store, k=6, reranker=SlowReranker(gate), annotate="all")
     stream = retriever.stream("q")
     early = [next(stream) for _ in COSINES]
     assert set(ids(early)) == set(COSINES)
     assert {document.metadata["retrieval_rank"] for (document,) in early} == {None}
-    gate.opened.set()
+    gate.set()
     assert list(stream) == []
     assert [document.id for document in by_rank(early)] == [document.id for document in retriever.invoke("q")]
 
@@ -255,14 +222,14 @@ def test_a_hit_that_a_reranker_may_drop_waits_for_it(store, settings):
 @pytest.mark.parametrize("annotate", ["none", "all"])
 def test_an_advanced_retriever_streams_hits_of_a_single_search_early(store, annotate):
     """If only the rewritten question is searched, AdvancedRetriever streams the first hit before the edges are read."""
-    gate = Gate()
+    gate = threading.Event()
     below = GraphRetriever(store, edges=SlowGraph(EDGES, gate), k=3, **HOP_DECAY)
     retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
     input = {"input": "and that?", "chat_history": ["User: q?"]}
     stream = retriever.stream(input)
     (first,) = next(stream)
     assert (first.id, "retrieval_rank" in first.metadata) == ("a", annotate == "all")
-    gate.opened.set()
+    gate.set()
     parts = [[first], *stream]
     assert sorted(ids(parts)) == sorted(document.id for document in retriever.invoke(input))
     assert len(parts) == 3
@@ -310,7 +277,7 @@ SETTINGS = st.fixed_dictionaries(
         "semantic_weight": st.sampled_from([0.0, 0.5, 1.0]),
         "fusion": st.just("rrf"),
         "reranker": st.sampled_from(
-            [TextReranker(lambda query, texts: [float(text[-1]) / 10 for text in texts]), SlowReranker(None)]
+            [TextReranker(lambda query, texts: [float(text[-1]) / 10 for text in texts]), SlowReranker(OPEN)]
         ),
     },
 )
@@ -354,10 +321,6 @@ def test_the_streamed_parts_equal_the_result(texts, links, selection, kind, circ
         id: {"confidence": confidence, "valid_from": NOW - 3600, **labels.get(id, {})}
         for id, (_, confidence) in zip(NAMES, texts, strict=False)
     }
-    if isinstance(selection.get("reranker"), SlowReranker):
-        gate = Gate()
-        gate.opened.set()
-        selection["reranker"] = SlowReranker(gate)
     with stored(cosine_of, [], **facts) as store, patch.object(pipeline, "MIN_CANDIDATES", candidates):
         graph = FailingGraph() if fails else edges
         retriever = kind(store, edges=graph, annotate="all", as_of=NOW, **grouped(selection))
@@ -379,9 +342,7 @@ async def test_a_chain_streams_in_the_order_of_its_answer(store):
     """A chain streams documents in the order of its invoke result, even if the retriever alone streams in another
     order.
     """
-    gate = Gate()
-    gate.opened.set()
-    retriever = GraphRetriever(store, k=6, reranker=SlowReranker(gate))
+    retriever = GraphRetriever(store, k=6, reranker=SlowReranker(OPEN))
     assert ids(retriever.stream("q")) != [document.id for document in retriever.invoke("q")]
     for chain, question in chains(retriever):
         answer = chain.invoke(question)
@@ -436,16 +397,16 @@ async def test_an_error_comes_after_the_early_hits(store):
 
 def test_parents_come_in_place_of_their_children():
     """Two children of one parent are streamed as one early Document, the parent."""
-    with HybridGraphStore(None, TableEmbeddings()) as store:
+    with HybridGraphStore(None, CosineTable({"0.9 part": 0.9, "0.8 part": 0.8, "0.3 other": 0.3})) as store:
         parents = [Chunk("p", "0.5 whole", {}, "doc")]
         children = [Chunk(f"c{n}", f"{0.9 - n / 10} part", {}, "doc", "p") for n in range(2)]
         store.upsert([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])
         store.flush()
-        gate = Gate()
+        gate = threading.Event()
         retriever = GraphRetriever(store, k=2, reranker=SlowReranker(gate))
         stream = retriever.stream("q")
         assert {next(stream)[0].id for _ in range(2)} == {"p", "z"}
-        gate.opened.set()
+        gate.set()
         assert list(stream) == []
 
 

@@ -1,7 +1,5 @@
 """Graph of edges: one contract for the store and for edges in memory, and hops compared with networkx."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections import defaultdict

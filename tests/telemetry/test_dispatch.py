@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 import threading
 from contextvars import ContextVar, copy_context
 
@@ -23,6 +21,7 @@ from langchain_hybridgraph.retrievers import base, hierarchical
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
 from langchain_hybridgraph.telemetry import Delivery, SearchEnded, delivery_for, flush
+from tests.support.servers.python_process import output_of_python
 from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken, stages
 
 PLAIN = [*STAGES, "search"]
@@ -282,9 +281,7 @@ from contextvars import copy_context
 
 
 def run(body):
-    return subprocess.run(
-        [sys.executable, "-c", SHORT.format(body=body)], capture_output=True, text=True, timeout=600, check=True
-    ).stdout
+    return output_of_python("-c", SHORT.format(body=body))
 
 
 def test_queued_events_are_delivered_at_exit():

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.tracers import BaseTracer
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.telemetry import SEARCH, STAGE
+from tests.support.models.function_retriever import FunctionRetriever
 from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES
 
 
@@ -45,17 +45,6 @@ class AwaitingHandler(AsyncCallbackHandler):
         self.events.append((name, run_id, data))
 
 
-class RecordingHandler(BaseTracer):
-    """Tracer that keeps its root runs, like LangSmith's."""
-
-    def __init__(self):
-        super().__init__()
-        self.roots = []
-
-    def _persist_run(self, run):
-        self.roots.append(run)
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_run_has_an_event_per_stage(store, is_async):
     """Between its start and end, a run has one event for each stage in order, then one for the search."""
@@ -77,10 +66,10 @@ async def test_async_handlers_run_in_their_event_loop(store):
 
 def test_a_run_has_the_names_that_langsmith_shows(store):
     """A run has the names, tags and metadata of the retriever and the call, and LangSmith's own metadata."""
-    tracer = RecordingHandler()
+    tracer = RunCollectorCallbackHandler()
     retriever = HybridRetriever(store, k=1, tags=["mine"], metadata={"team": "search"})
     retriever.invoke(QUESTION, {"callbacks": [tracer], "tags": ["call"]})
-    (run,) = tracer.roots
+    (run,) = tracer.traced_runs
     assert (run.name, run.run_type, set(run.tags)) == ("HybridRetriever", "retriever", {"mine", "call"})
     metadata = run.extra["metadata"]
     assert metadata["team"] == "search"
@@ -91,31 +80,25 @@ def test_a_run_has_the_names_that_langsmith_shows(store):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_retriever_below_is_a_child_run(store, is_async):
     """AdvancedRetriever is one run whose child runs are tagged as question and conversation."""
-    tracer = RecordingHandler()
+    tracer = RunCollectorCallbackHandler()
     retriever = AdvancedRetriever(
         HybridRetriever(store, k=1), expander=lambda query, inputs: f"{query} cat", fuse_raw=True
     )
     call_input, config = {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [tracer]}
     _ = await retriever.ainvoke(call_input, config) if is_async else retriever.invoke(call_input, config)
-    (run,) = tracer.roots
+    (run,) = tracer.traced_runs
     assert (run.name, {child.name for child in run.child_runs}) == ("AdvancedRetriever", {"HybridRetriever"})
     assert sorted(child.tags for child in run.child_runs) == [["conversation"], ["question"]]
 
 
-class Shelf(BaseRetriever):
-    """Retriever of another package."""
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        return [Document("The cat sat on the mat.", id="cat")]
-
-
 def test_a_retriever_as_a_source_is_a_child_run(store):
     """A LangChain retriever used as the keyword source is a child run tagged "keyword"."""
-    tracer = RecordingHandler()
-    HybridRetriever(store, keyword_retriever=Shelf()).invoke(QUESTION, {"callbacks": [tracer]})
-    (run,) = tracer.roots
+    tracer = RunCollectorCallbackHandler()
+    shelf = FunctionRetriever(find=lambda query: [Document("The cat sat on the mat.", id="cat")])
+    HybridRetriever(store, keyword_retriever=shelf).invoke(QUESTION, {"callbacks": [tracer]})
+    (run,) = tracer.traced_runs
     (child,) = run.child_runs
-    assert (child.name, child.tags) == ("Shelf", ["keyword"])
+    assert (child.name, child.tags) == ("FunctionRetriever", ["keyword"])
 
 
 def test_an_advanced_run_has_its_own_stages(store):

@@ -31,40 +31,27 @@ from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken
 
 
 @pytest.fixture
-def logger():
+def logger(caplog):
     """Return a logger whose records are kept."""
-    logger = logging.getLogger("test.retrieval")
-    logger.setLevel(logging.INFO)
-    handler = RecordingHandler()
-    logger.addHandler(handler)
-    yield logger
-    logger.removeHandler(handler)
+    caplog.set_level(logging.INFO, "test.retrieval")
+    return logging.getLogger("test.retrieval")
 
 
-class RecordingHandler(logging.Handler):
-    def __init__(self):
-        super().__init__()
-        self.records = []
-
-    def emit(self, record):
-        self.records.append(record)
-
-
-def records(logger):
+def records(caplog):
     assert flush(120)
-    return logger.handlers[0].records
+    return [record for record in caplog.records if record.name == "test.retrieval"]
 
 
 def logged(record):
     return json.loads(record.getMessage().partition(" ")[2])
 
 
-def test_a_line_describes_the_search(store, logger):
+def test_a_line_describes_the_search(store, logger, caplog):
     """A search is logged with the query's length and hash, k, results, mode and degradation, as JSON and as
     attributes.
     """
     HybridRetriever(store, k=2, telemetry={"logger": logger}).invoke(QUESTION)
-    (record,) = records(logger)
+    (record,) = records(caplog)
     line = logged(record)
     assert record.levelname == "INFO"
     assert line.pop("took_ms") == record.took_ms > 0
@@ -83,10 +70,10 @@ def test_a_line_describes_the_search(store, logger):
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_a_degraded_search_is_a_warning(store, logger, text):
+def test_a_degraded_search_is_a_warning(store, logger, caplog, text):
     """A degraded search is a warning with error types; the query and the messages are logged only with text=True."""
     HybridRetriever(store, reranker=broken, telemetry={"sinks": [LogSink(logger, text=text)]}).invoke(QUESTION)
-    (record,) = records(logger)
+    (record,) = records(caplog)
     assert (record.levelname, record.degraded) == ("WARNING", ["rerank-failed"])
     message = f"TimeoutError: no answer to {QUESTION!r}"
     assert record.errors == {"rerank": message if text else "TimeoutError"}
@@ -94,27 +81,27 @@ def test_a_degraded_search_is_a_warning(store, logger, text):
     assert (QUESTION in str(vars(record))) is text
 
 
-def test_a_normal_outcome_is_not_a_warning(store, logger):
+def test_a_normal_outcome_is_not_a_warning(store, logger, caplog):
     """A degradation reason of level ``info`` is logged at level INFO."""
     assert MemoryRetriever(store, telemetry={"logger": logger}).retrieve(QUESTION).degraded == ("no-edges",)
-    (record,) = records(logger)
+    (record,) = records(caplog)
     assert (record.levelname, record.degraded) == ("INFO", ["no-edges"])
 
 
-def test_a_search_that_raises_is_an_error_without_the_query(store, logger):
+def test_a_search_that_raises_is_an_error_without_the_query(store, logger, caplog):
     """A search that raises is logged as an error with the exception's type, without its message."""
     with pytest.raises(ConfigurationError, match="got b'Where is the cat"):
         HybridRetriever(store, telemetry={"logger": logger}).retrieve(QUESTION.encode())
-    (record,) = records(logger)
+    (record,) = records(caplog)
     assert (record.levelname, record.errors) == ("ERROR", {"retriever": "ConfigurationError"})
     assert "Where" not in str(vars(record))
 
 
-def test_stages_are_lines_at_debug(store, logger):
+def test_stages_are_lines_at_debug(store, logger, caplog):
     """At level DEBUG each stage is logged in its own line before the search."""
-    logger.setLevel(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "test.retrieval")
     HybridRetriever(store, telemetry={"logger": logging.LoggerAdapter(logger)}).invoke(QUESTION)
-    *stages, search = records(logger)
+    *stages, search = records(caplog)
     assert [logged(record)["stage"] for record in stages] == STAGES
     assert {record.levelname for record in stages} == {"DEBUG"}
     assert search.getMessage().startswith("retrieval {")

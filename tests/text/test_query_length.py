@@ -4,11 +4,10 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever, ingest
+from langchain_hybridgraph import HybridGraphStore, ingest
 from langchain_hybridgraph.records import Query
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, telling_terms
+from tests.support.samples.retrievers import RETRIEVERS
 
 CHINESE = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(100_000))
 QUERIES = {
@@ -44,16 +43,7 @@ def store(embedding):
         yield store
 
 
-def conversation(store):
-    return AdvancedRetriever(HybridRetriever(store))
-
-
-KINDS = [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation]
-
-
-@pytest.mark.parametrize(
-    "kind", [HybridRetriever, GraphRetriever, HierarchicalRetriever, MemoryRetriever, conversation]
-)
+@pytest.mark.parametrize("kind", RETRIEVERS)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_every_retriever_reads_a_bounded_part_of_the_query(store, embedding, kind, query):
     """Every retriever searches for the first 10,000 characters of a long query and reports the cut without a

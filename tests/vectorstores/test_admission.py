@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import CONTRADICTS, Edge, Scope
 from langchain_hybridgraph.vectorstores.admission import Admission, lowered
+from tests.support.models.query_embeddings import QueryEmbeddings
 from tests.support.models.saying_model import SayingModel
 
 # The angle is written in punctuation, so two memories at different angles can have the same words.
@@ -21,15 +21,12 @@ SIGNS = dict(zip("0123456789.-", ".,;:!()[]…\"'", strict=True))
 DIGITS = str.maketrans({sign: digit for digit, sign in SIGNS.items()})
 
 
-class Angles(Embeddings):
+class Angles(QueryEmbeddings):
     """Embedding of texts that start with an angle in degrees; two texts have the cosine of the difference."""
 
     def embed_query(self, text):
         angle = math.radians(float(text.split()[0].translate(DIGITS)))
         return [math.cos(angle), math.sin(angle)]
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
 
 def opened(path=None, tenant=None):

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, MilvusStore, open_store
@@ -14,6 +13,7 @@ from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.records import SUPERSEDES, Scope
 from langchain_hybridgraph.vectorstores.admission import Admission
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import store_from_settings
+from tests.support.models.query_embeddings import QueryEmbeddings
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 
@@ -142,11 +142,8 @@ def test_a_tenants_mode(tmp_path):
         assert store.memory.mode is None
 
 
-class Turned(Embeddings):
+class Turned(QueryEmbeddings):
     """Embedding with a cosine of 0.9 between texts whose first letters are in different halves of the alphabet."""
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text):
         return [1.0, 0.0] if text[0] < "N" else [0.9, 0.19**0.5]

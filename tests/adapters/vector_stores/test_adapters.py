@@ -5,17 +5,7 @@ import pytest
 
 from langchain_hybridgraph import HybridRetriever
 from tests.support.stores.bare_store import BareStore
-from tests.support.stores.real_stores import (
-    COSINES,
-    QUESTION,
-    TEXTS,
-    Fixed,
-    close,
-    documents,
-    faiss,
-    milvus,
-    qdrant,
-)
+from tests.support.stores.real_stores import COSINES, QUESTION, TEXTS, Fixed, close, documents, faiss, milvus, qdrant
 
 
 @pytest.fixture(scope="module")

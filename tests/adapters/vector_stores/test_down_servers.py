@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph import HybridRetriever
+from tests.support.samples.document_lists import ids
 from tests.support.servers.server_process import ServerProcess
 from tests.support.stores.real_stores import QUESTION, TEXTS, Fixed, documents
 
@@ -29,10 +30,6 @@ def chroma(server):
     store = Chroma("notes", Fixed(), client=client, collection_configuration={"hnsw": {"space": "cosine"}})
     store.add_texts(list(TEXTS.values()))
     return store
-
-
-def ids(documents):
-    return [document.id for document in documents]
 
 
 async def test_chroma_is_down_and_comes_back(server, chroma):

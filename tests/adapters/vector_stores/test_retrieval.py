@@ -2,11 +2,12 @@
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import GraphRetriever, HybridRetriever
 from langchain_hybridgraph.records import Edge
+from tests.support.models.function_retriever import FunctionRetriever
+from tests.support.samples.document_lists import ids
 from tests.support.stores.real_stores import CLOSED, COSINES, QUESTION, STORES, TEXTS, Fixed, close, documents
 
 
@@ -28,10 +29,6 @@ def store(kind, folder):
     close(vector_store)
 
 
-def ids(documents):
-    return [document.id for document in documents]
-
-
 def bm25(documents):
     return pytest.importorskip("langchain_community.retrievers").BM25Retriever.from_documents(documents, k=3)
 
@@ -50,7 +47,9 @@ def check_both_sides(result):
 SIDES = {
     "documents": lambda documents: {"documents": documents},
     "keyword retriever": lambda documents: {"keyword_retriever": bm25(documents)},
-    "keyword retriever of a server": lambda documents: {"keyword_retriever": Hidden(inner=bm25(documents))},
+    "keyword retriever of a server": lambda documents: {
+        "keyword_retriever": FunctionRetriever(find=bm25(documents).invoke)
+    },
 }
 
 
@@ -143,15 +142,6 @@ async def test_edges_between_the_stores_ids_are_traversed(store, kind):
 
 
 # -- keyword retrievers whose Documents are not known in advance ---------------------------------------------------
-
-
-class Hidden(BaseRetriever):
-    """Keyword retriever whose Documents are not known in advance, such as one on a server."""
-
-    inner: BaseRetriever
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        return self.inner.invoke(query)
 
 
 def test_equal_texts_of_different_sources_are_two_hits():

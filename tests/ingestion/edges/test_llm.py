@@ -17,7 +17,7 @@ from langchain_hybridgraph.ingestion.edges.llm import CACHE_FILE, windows
 from tests.support.models.saying_model import SayingModel
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stores.memory_store import MemoryStore
-from tests.support.stores.store_contents import all_edges, changes, memory, rows_about
+from tests.support.stores.store_contents import all_edges, changes, memory, pairs, rows_about
 
 EMBEDDING = DeterministicFakeEmbedding(size=4)
 
@@ -62,10 +62,6 @@ def store(tmp_path):
         yield store
 
 
-def llm_edges(store):
-    return {(source, target) for source, target, _ in all_edges(store)}
-
-
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
@@ -107,7 +103,7 @@ def test_pin_windows(n, size, overlap, ranges):
 def test_only_the_invalid_edge_is_dropped(store, wrong):
     """An invalid edge is dropped with a warning, and the other edges of the answer are kept."""
     report = ingest_with(reader(lambda ids: {"edges": [wrong, edge("a1", "a2")]}), store, document("a", 3))
-    assert llm_edges(store) == {("a1", "a2")}
+    assert pairs(store) == {("a1", "a2")}
     (warning,) = report.warnings
     assert warning.startswith("dropped 1 edge of the language model with ")
 
@@ -127,7 +123,7 @@ def test_a_failed_call_drops_its_window(store, broken, caplog):
     """After three failed or invalid answers a window is dropped, and a warning names it."""
     llm = reader(lambda ids: broken if ids[0] == "a0" else chain(ids))
     report = ingest_with(llm, store, [*document("a", 3), *document("b", 3)])
-    assert llm_edges(store) == {("b0", "b1"), ("b1", "b2")}
+    assert pairs(store) == {("b0", "b1"), ("b1", "b2")}
     (warning,) = report.warnings
     assert "no usable answer on 1 of 2 windows, the first being a0 … a2" in warning
     assert llm.windows.count(("a0", "a1", "a2")) == 3
@@ -212,11 +208,11 @@ def test_a_crash_in_the_middle(store, monkeypatch, nth):
     with pytest.raises(OSError, match="full"):
         ingest_with(reader(), store, document("a", 40))
     monkeypatch.undo()
-    assert len(llm_edges(store)) == 4 * (nth - 1)
+    assert len(pairs(store)) == 4 * (nth - 1)
     llm = reader()
     ingest_with(llm, store, document("a", 40))
     assert len(llm.windows) == 8 - (nth - 1)
-    assert llm_edges(store) == {(f"a{n}", f"a{n + 1}") for n in range(39) if n % 5 != 4}
+    assert pairs(store) == {(f"a{n}", f"a{n + 1}") for n in range(39) if n % 5 != 4}
 
 
 def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
@@ -224,7 +220,7 @@ def test_deleting_a_document_deletes_all_data_about_it(store, tmp_path):
     ingest_with(reader(), store, document("secret", 2))
     store.delete(document="secret")
     assert rows_about(store, "secret0") == 0
-    assert llm_edges(store) == set()
+    assert pairs(store) == set()
     assert b"secret" not in (tmp_path / "index" / CACHE_FILE).read_bytes()
     assert store.admin.check().ok
 
@@ -263,7 +259,7 @@ def test_a_new_document_is_paired_with_older_ones(vectors):
     ingest_with(llm, vectors, lines("a", "b"), edges=builder)
     ingest_with(llm, vectors, lines("c"), edges=builder)
     assert sorted(llm.windows) == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert llm_edges(vectors) == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert pairs(vectors) == {("a", "b"), ("a", "c"), ("b", "c")}
     ingest_with(llm, vectors, lines("c"), edges=builder)
     assert len(llm.windows) == 3
 
@@ -312,6 +308,6 @@ def test_edges_over_http(store, method, streaming):
     with OpenAIServer({"edges": [edge("a1", "a0")]}) as server:
         report = ingest_with(server.chat_model(streaming=streaming), store, document("a", 2), method=method)
         assert ("tools" in server.requests[0]) == (method == "function_calling")
-        assert (llm_edges(store), report.warnings) == ({("a1", "a0")}, ())
+        assert (pairs(store), report.warnings) == ({("a1", "a0")}, ())
         prompt = server.requests[0]["messages"][-1]["content"]
         assert re.findall(r"^Passage (\w+):$", prompt, re.MULTILINE) == ["a0", "a1"]

@@ -4,7 +4,6 @@ import math
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
@@ -14,16 +13,9 @@ from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever, is_new_topic
 from langchain_hybridgraph.search.conversation import ExpandedQuery
 from langchain_hybridgraph.search.rerankers import TextReranker
-from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, ids, rewrite
-
-
-class ListRetriever(BaseRetriever):
-    """Retriever of another library with fixed Documents for each query."""
-
-    lists: dict
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        return self.lists[query]
+from tests.support.models.function_retriever import FunctionRetriever
+from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, rewrite
+from tests.support.samples.document_lists import ids
 
 
 @pytest.mark.parametrize(("is_sure", "weight"), [(True, 0.5), (False, 0.25)])
@@ -35,7 +27,7 @@ def test_fusion_over_a_foreign_retriever(is_sure, weight):
     def expander(query, history):
         return ExpandedQuery("because", "", 0.5, sure=is_sure)
 
-    retriever = AdvancedRetriever(ListRetriever(lists=lists), expander=expander, fuse_raw=True)
+    retriever = AdvancedRetriever(FunctionRetriever(find=lists.get), expander=expander, fuse_raw=True)
     result = retriever.retrieve_with_context("why?", HISTORY, k=3)
     scores = {"a": 1 - weight, "b": (1 - weight) * 61 / 62 + weight, "c": weight * 61 / 62}
     order = sorted(scores, key=lambda id: -scores[id])

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jsonschema
 import pytest
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
@@ -19,7 +17,9 @@ from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetri
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
-from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, ids, rewrite
+from tests.support.models.function_retriever import FunctionRetriever
+from tests.support.samples.cars import HISTORY, TEXTS, WHOLE, Words, rewrite
+from tests.support.samples.document_lists import ids
 
 
 class Failing(Words):
@@ -31,34 +31,6 @@ class Failing(Words):
         if len(query) > self.longest:
             raise OSError("too long")
         return super()._get_relevant_documents(query, run_manager=run_manager)
-
-
-class Marks:
-    """Reranker that records the queries it receives."""
-
-    filters = False
-
-    def __init__(self, read):
-        self.read = read
-
-    def rerank(self, query, hits):
-        self.read.append(query)
-        return [0.5] * len(hits)
-
-
-class NoContext(Embeddings):
-    """Embedding that can embed only short queries, as if they were the ones with precomputed vectors."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def embed_documents(self, texts):
-        return self.inner.embed_documents(texts)
-
-    def embed_query(self, text):
-        if len(text) > 30:
-            raise KeyError(text)
-        return self.inner.embed_query(text)
 
 
 # -- with and without a history -----------------------------------------------------------------------------------
@@ -265,16 +237,6 @@ def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
     assert "degraded" not in plain[0].metadata
 
 
-def test_a_context_without_a_vector_leaves_the_raw_question(store):
-    """If the context cannot be embedded, the raw question is searched and the result reports expander-failed."""
-    plain = InMemoryVectorStore(NoContext(store.embeddings))
-    plain.add_documents([Document(text, id=id) for id, text in TEXTS.items()])
-    hybrid = HybridRetriever(plain, [Document(text, id=id) for id, text in TEXTS.items()])
-    result = AdvancedRetriever(hybrid).retrieve_with_context("and its price?", HISTORY)
-    assert (result.degraded, result.plan["searched"]) == (("expander-failed",), "raw")
-    assert ids(result) == ids(hybrid.retrieve("and its price?"))
-
-
 def test_one_of_two_searches_may_fail():
     """If one of two fused searches fails, the other's hits are returned and the result reports conversation-failed."""
     result = AdvancedRetriever(Failing()).retrieve_with_context("and its price?", HISTORY)
@@ -285,7 +247,7 @@ def test_one_of_two_searches_may_fail():
 def test_a_reranker_receives_the_expanded_question(store):
     """A reranker receives the expanded question, because it does not see the mixed vector."""
     read = []
-    hybrid = HybridRetriever(store, reranker=Marks(read))
+    hybrid = HybridRetriever(store, reranker=lambda query, texts: read.append(query) or [0.5] * len(texts))
     AdvancedRetriever(hybrid).retrieve_with_context("and how fast?", HISTORY)
     assert read == ["and how fast? car red Tesla roadster"]
 
@@ -335,11 +297,9 @@ def test_concurrent_sessions_do_not_mix():
         together.wait(120)
         return f"{query} {history[0].text}"
 
-    class Echo(BaseRetriever):
-        def _get_relevant_documents(self, query, *, run_manager):
-            return [Document(query)]
-
-    retriever = AdvancedRetriever(Echo(), expander=expander, fuse_raw=False)
+    retriever = AdvancedRetriever(
+        FunctionRetriever(find=lambda query: [Document(query)]), expander=expander, fuse_raw=False
+    )
     questions = [f"why? topic {n}" for n in range(4)]
     with ThreadPoolExecutor(4) as pool:
         queries = [

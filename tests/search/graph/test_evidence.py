@@ -1,7 +1,5 @@
 """Kinds of evidence for a chunk, alone and combined with a traversal."""
 
-from __future__ import annotations
-
 import pytest
 
 from langchain_hybridgraph.records import Edge, Scope

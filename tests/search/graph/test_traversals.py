@@ -33,14 +33,6 @@ def test_every_traversal_works_with_every_score(traversal, score):
     assert chunks["D"].path in {("A", "C", "D"), ("B", "C", "D")}
 
 
-@pytest.mark.parametrize("traversal", ALL, **names)
-def test_a_seed_that_is_not_in_the_graph_is_returned(traversal):
-    """A seed that is not in the graph is returned with its own value, and its path is its own id."""
-    chunks = by_id(traverse(EDGES, traversal, HopDecay(), seeds=[("nowhere", 0.9), ("B", 0.5)]))
-    assert chunks["nowhere"][1:] == (pytest.approx(0.93), 0, ("nowhere",), "nowhere")
-    assert chunks["C"].path == ("B", "C")
-
-
 @pytest.fixture(scope="module")
 def star():
     """Return a graph with a chunk that has 100,000 neighbours."""

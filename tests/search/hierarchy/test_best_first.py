@@ -5,14 +5,8 @@ import numpy as np
 from langchain_hybridgraph.execution.effects import drive
 from langchain_hybridgraph.search.tree import Descent, ScoredLevel
 
-OWN = {
-    "A": 0.8, "B": 0.7, "C": 0.6, "D": 0.5, "E": 0.4,
-    "a1": 0.9, "a2": 0.6, "b1": 0.5, "c1": 0.5, "d1": 0.5, "e1": 0.99,
-}  # fmt: skip
-TREE = {"root": "ABCDE", "A": ["a1", "a2"], "B": ["b1"], "C": ["c1"], "D": ["d1"], "E": ["e1"]}
 
-
-def descend_tree(below, own, *, judged=(), **settings):
+def descend_tree(below, own, **settings):
     """Search a tree of names; return the result, the value of each node, and the names scored at each level."""
     names = sorted({*below, *(name for each in below.values() for name in each)})
     number = {name: place for place, name in enumerate(names)}
@@ -29,8 +23,7 @@ def descend_tree(below, own, *, judged=(), **settings):
     def worth(level):
         scores = np.array([own.get(name, 0.0) for name in level])
         nodes = np.array([number[name] for name in level], np.int64)
-        may_answer = np.array([name not in judged for name in level], bool)
-        return ScoredLevel(nodes, level, scores, scores, may_answer, np.ones(len(level), bool))
+        return ScoredLevel(nodes, level, scores, scores, *np.ones((2, len(level)), bool))
 
     descent = Descent(**settings)
     drive(descent.run([(number["root"], "root")], worth([]), look))

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_chroma import Chroma
 from langchain_core.embeddings import DeterministicFakeEmbedding as FakeVectors
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.records import QuestionWords
 from langchain_hybridgraph.search.verdict import answerability
+from tests.support.models.query_embeddings import QueryEmbeddings
 
 SHARES = st.floats(0, 1)
 
@@ -156,17 +156,12 @@ ROWS = [
 ]
 NOTES = {row["id"]: row["text"] for row in ROWS if "text" in row}
 QUESTIONS = {row["id"]: row["question"] for row in ROWS if "question" in row}
+VECTORS = {row.get("text") or row["question"]: row["vector"] for row in ROWS}
 
 
-class ReadyMiniLM(Embeddings):
-    def __init__(self):
-        self.vectors = {row.get("text") or row["question"]: row["vector"] for row in ROWS}
-
-    def embed_documents(self, texts):
-        return [self.vectors[text] for text in texts]
-
+class ReadyMiniLM(QueryEmbeddings):
     def embed_query(self, text):
-        return self.vectors[text]
+        return VECTORS[text]
 
 
 def embedding(name):

@@ -6,7 +6,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.search.planner import MEMORY, RESOURCE, SKILL, QueryPlanner, TypedQuery
-from tests.support.models.plain_models import KINDS, fenced
 from tests.support.models.saying_model import SayingModel
 from tests.support.samples.clock import PATIENCE
 from tests.support.servers.openai_server import OpenAIServer, Reply, material
@@ -39,13 +38,6 @@ def test_the_models_queries_are_the_plan():
     plan = planned({"queries": [EDITOR, PRICE]})
     assert plan == PLANNED
     assert (plan.degraded, plan.error) == ((), "")
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_model_without_structured_output(kind):
-    """The plan is read from the text of a model that has no structured output, or whose structured output fails."""
-    planner = QueryPlanner(kind(answer=lambda messages: fenced({"queries": [EDITOR, PRICE]})))
-    assert planner("", HISTORY, "And its price?") == PLANNED
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,7 @@ class TokenCheck(grpc.ServerInterceptor):
 
         def refuse(_, context):
             context.abort(
-                grpc.StatusCode.UNAUTHENTICATED,
-                "auth check failure, please check username and password are correct",
+                grpc.StatusCode.UNAUTHENTICATED, "auth check failure, please check username and password are correct"
             )
 
         return grpc.unary_unary_rpc_method_handler(refuse)

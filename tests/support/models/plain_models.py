@@ -1,7 +1,5 @@
 """Chat models without structured output, or with structured output that does not work."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -37,7 +37,3 @@ class Words(BaseRetriever):
 
 def rewrite():
     return LLMRewrite(FakeListChatModel(responses=[WHOLE]))
-
-
-def ids(documents):
-    return [document.id for document in documents]

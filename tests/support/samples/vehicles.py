@@ -15,7 +15,3 @@ def documents():
     return [
         Document(text, id=id, metadata={"source": f"{id}.md", **metadata}) for id, (text, metadata) in TEXTS.items()
     ]
-
-
-def ids(documents):
-    return [document.id for document in documents]

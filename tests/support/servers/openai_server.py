@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +33,8 @@ class OpenAIServer:
     """Server at ``url`` while its context is open; ``requests`` are the request bodies received, in order.
     ``has_request`` is set by the first request.
 
-    ``answer`` is one reply to every request, a sequence whose last reply repeats, or a function of the request's
-    body. A reply is a :class:`Reply` or the value of its ``content``.
+    ``answer`` is one reply to every request, or a function of the request's body. A reply is a :class:`Reply` or the
+    value of its ``content``.
     """
 
     def __init__(self, answer):
@@ -66,8 +65,6 @@ class OpenAIServer:
         answer = self._answer
         if callable(answer):
             answer = answer(body)
-        elif isinstance(answer, Sequence) and not isinstance(answer, str):
-            answer = answer[min(len(self.requests), len(answer)) - 1]
         reply = answer if isinstance(answer, Reply) else Reply(answer)
         if reply.hangs:
             await asyncio.to_thread(self._closing.wait)

@@ -1,18 +1,13 @@
 """Contents of an embedded store: its edges, and the number of rows written to its catalog."""
 
-from __future__ import annotations
-
 import numpy as np
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore
+from tests.support.models.query_embeddings import QueryEmbeddings
 
 
-class VectorTexts(Embeddings):
+class VectorTexts(QueryEmbeddings):
     """Embedding of texts that start with their vector: "1 0.5 | any words" has the vector (1, 0.5)."""
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text):
         return [float(number) for number in text.partition("|")[0].split()]
