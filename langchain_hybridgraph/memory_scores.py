@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from langchain_hybridgraph.chunks import ParsedMetadata
-from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, check_number, quote_value, setting
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def credibility(confirmed: int, refuted: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Hotness:
+class Hotness(CheckedSettings):
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
     The age is measured from the last use or ``updated_at``, whichever is later, or else from ``began_at`` of
@@ -148,12 +148,8 @@ class Hotness:
     [0.454545]
     """
 
-    alpha: float = 0.2
-    half_life_days: float = 7.0
-
-    def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, ge=0, le=1)
-        check_number("half_life_days", self.half_life_days, gt=0)
+    alpha: float = setting(0.2, ge=0, le=1)
+    half_life_days: float = setting(7.0, gt=0)
 
     def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
         """Return the hotness of each memory, in [0, 1). A memory without any date has an age of 0."""
@@ -165,7 +161,7 @@ class Hotness:
 
 
 @dataclass(frozen=True, slots=True)
-class Novelty:
+class Novelty(CheckedSettings):
     """Factor that lowers the scores of memories already mentioned in the session.
 
     The factor is 1 − ``slope`` · (s − ``above``), where s is the largest cosine between the memory and any turn of the
@@ -175,14 +171,9 @@ class Novelty:
     [1.0, 1.0, 0.75, 0.5]
     """
 
-    above: float = 0.8
-    slope: float = 2.5
-    floor: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_number("above", self.above, ge=0, le=1)
-        check_number("slope", self.slope, ge=0)
-        check_number("floor", self.floor, ge=0, le=1)
+    above: float = setting(0.8, ge=0, le=1)
+    slope: float = setting(2.5, ge=0)
+    floor: float = setting(0.5, ge=0, le=1)
 
     def __call__(self, similarity: Column) -> Column:
         """Return the factor for each memory, given its largest cosine with any turn of the session."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import check_number
+from langchain_hybridgraph.errors import setting
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge, EdgeFilter
 from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, is_mixed, path_values
@@ -87,20 +87,16 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
 
     direction: Literal["out", "in", "both"] = "both"
     hub_degree: int | None = None
-    max_nodes: int = 100
-    sources: int = 5
-    title: float = 1.0
-    shared: float = 0.3
-    uncovered: float = 2.0
-    question_title: float = 0.7
-    link: float = 0.4
-    most_common: int = 100
+    max_nodes: int = setting(100, least=0)
+    sources: int = setting(5, least=1)
+    title: float = setting(1.0, ge=0, le=1)
+    shared: float = setting(0.3, ge=0, le=1)
+    uncovered: float = setting(2.0, ge=0)
+    question_title: float = setting(0.7, ge=0, le=1)
+    link: float = setting(0.4, ge=0, le=1)
+    most_common: int = setting(100, least=0)
     question: traversals.Question = field(default=traversals.Question(), repr=False, compare=False)
     keeps_seeds: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("uncovered", self.uncovered, ge=0)
 
     def traverse(
         self, graph: Graph, seeds: traversals.Seeds, score: GraphScore, vector: Vector | None

@@ -9,7 +9,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, setting
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.registry import from_config
 
@@ -37,7 +37,6 @@ class Fusion(Protocol):
     @property
     def method(self) -> str:
         """Value of ``retrieval_method``, unless only one source returned entries and is named instead."""
-        ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """Return the candidates of all lists, each once, best first, ties by id.
@@ -45,11 +44,10 @@ class Fusion(Protocol):
         Scores are in [0, 1], and each is the sum of its parts. The weight of a source without entries is shared among
         the others, in proportion to their weights.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class ReciprocalRankFusion:
+class ReciprocalRankFusion(CheckedSettings):
     """Fusion by rank, as in LangChain's EnsembleRetriever.
 
     The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
@@ -73,12 +71,8 @@ class ReciprocalRankFusion:
 
     method: ClassVar[str] = "hybrid"
 
-    rank_constant: float = 60
-    normalize: Literal["theoretical", "max", "none"] = "theoretical"
-
-    def __post_init__(self) -> None:
-        _check_choice("normalize", self.normalize, ("theoretical", "max", "none"))
-        check_number("rank_constant", self.rank_constant, ge=0)
+    rank_constant: float = setting(60, ge=0)
+    normalize: Literal["theoretical", "max", "none"] = setting("theoretical", choices=("theoretical", "max", "none"))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         weighed = _weighed(rankings)
@@ -96,7 +90,7 @@ class ReciprocalRankFusion:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexCombination:
+class ConvexCombination(CheckedSettings):
     """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
     If a source has a score for a candidate, the score is used even if only other sources found the candidate.
@@ -143,11 +137,8 @@ class ConvexCombination:
     method: ClassVar[str] = "hybrid"
     calibrates: ClassVar[bool] = True  # the pipeline may convert its scores to another scale
 
-    normalize: Literal["standard", "max", "bound"] = "standard"
+    normalize: Literal["standard", "max", "bound"] = setting("standard", choices=("standard", "max", "bound"))
     adaptive: bool = True
-
-    def __post_init__(self) -> None:
-        _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         return self.others(rankings)
@@ -259,7 +250,7 @@ class Interleave:
 
 
 @dataclass(frozen=True, slots=True)
-class Concat:
+class Concat(CheckedSettings):
     """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
 
     Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is k // 2 + 1,
@@ -268,11 +259,7 @@ class Concat:
 
     method: ClassVar[str] = "hybrid"
 
-    quota: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.quota is not None:
-            check_whole_number("quota", self.quota, least=1)
+    quota: int | None = setting(None, least=1)
 
     def for_k(self, k: int) -> Concat:
         """Return this fusion if it has a quota. Otherwise, return a fusion with the default quota for k."""
@@ -402,8 +389,3 @@ def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
 
 def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
     return max((len(ids) for _, ids in lists), default=0)
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")

@@ -38,14 +38,12 @@ class Reranker(Protocol):
     @property
     def filters(self) -> bool:
         """Whether hits without a score are dropped; if not, they rank below all hits with a score."""
-        ...
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return one score per hit, in the order of the hits. A higher score is better, and None means no score.
 
         Scores are in [0, 1]. If any score is outside this range, all scores are treated as logits.
         """
-        ...
 
 
 def rerank_call(reranker: Reranker, query: str, hits: Sequence[Hit]) -> Effect:

@@ -34,20 +34,16 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Name that appears in ``retrieval_source`` and in ``degraded``."""
-        ...
 
     @property
     def weight(self) -> float:
         """Weight of this source's ranks or scores, relative to other sources."""
-        ...
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call for a SourceResult of up to n entries, or None if the query has no input for this source."""
-        ...
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call for scores by id of others' candidates, or None if this source cannot score them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
