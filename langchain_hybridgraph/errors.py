@@ -208,13 +208,13 @@ class CheckedSettings:
     def __post_init__(self) -> None:
         record: Any = self
         for each in fields(record):
-            value, allowed = getattr(self, each.name), dict(each.metadata)
-            choices = allowed.pop("choices", ())
+            value, limits = getattr(self, each.name), dict(each.metadata)
+            choices = limits.pop("choices", ())
             if choices and value not in choices:
                 raise ConfigurationError(f"{each.name} must be {' or '.join(map(repr, choices))}, got {value!r}")
-            if allowed and not (value is None and each.default is None):
-                check = check_whole_number if "least" in allowed else check_number
-                check(each.name, value, **allowed)
+            if limits and not (value is None and each.default is None):
+                check = check_whole_number if "least" in limits else check_number
+                check(each.name, value, **limits)
 
 
 def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:

@@ -216,10 +216,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
             return [(context.uri, context.score) for context in answer]
 
-        query = prepared_search.query
-        trace = prepared_search.trace
-        search = hierarchy.answer_call(prepared_search.tree_call)
-        return (yield from self._observed(search, trace, query.text, query.k, scores))
+        query, search = prepared_search.query, hierarchy.answer_call(prepared_search.tree_call)
+        return (yield from self._observed(search, prepared_search.trace, query.text, query.k, scores))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace, prefix = prepared_search.query, prepared_search.trace, self.metadata_prefix

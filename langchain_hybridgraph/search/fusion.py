@@ -245,7 +245,8 @@ class Interleave:
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`; within a turn, candidates are in the order of the sources."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
-        turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
+        longest = max((len(ids) for _, ids in lists), default=0)
+        turns = ((source, ids[turn]) for turn in range(longest) for source, ids in lists if turn < len(ids))
         return _by_position(turns)
 
 
@@ -268,10 +269,9 @@ class Concat(CheckedSettings):
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`; if there is no quota, each list is taken completely before the next one."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
-        quota = self.quota or _longest(lists)
-        firsts = ((source, id) for source, ids in lists for id in ids[:quota])
-        rests = ((source, id) for source, ids in lists for id in ids[quota:])
-        return _by_position((*firsts, *rests))
+        firsts = ((source, id) for source, ids in lists for id in ids[: self.quota])
+        every = ((source, id) for source, ids in lists for id in ids)
+        return _by_position((*firsts, *every))
 
 
 FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
@@ -385,7 +385,3 @@ def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
         finder.setdefault(id, source)
     n = len(finder)
     return [FusedCandidate(id, 1 - i / n, {source: 1 - i / n}) for i, (id, source) in enumerate(finder.items())]
-
-
-def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
-    return max((len(ids) for _, ids in lists), default=0)

@@ -1,17 +1,16 @@
 """Verdicts on questions, and reasons for empty results."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import mul
-from typing import Any
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.filters.expressions import And, Filter, Or, compare
-from langchain_hybridgraph.filters.operators import Path, as_json, join_key, value_getter
+from langchain_hybridgraph.filters.operators import Path, as_json, join_key, metadata_values, value_getter
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.search.context import Candidates, SearchContext
@@ -209,7 +208,7 @@ def _explain(read: Callable[[Scope, int], Sequence[Chunk]], scope: Scope, own: F
     paths = sorted(unmet.keys())
     unknown = [path for path in paths if not is_met(compare(join_key(path), "$exists", True))]
     if unknown:
-        keys = sorted({join_key(path) for chunk in sample for path in _paths(filterable(chunk), ())})
+        keys = sorted({join_key(path) for chunk in sample for path, _ in metadata_values(filterable(chunk))})
         return "; ".join(_unknown_key(join_key(path), keys) for path in unknown)
     return "; ".join([_unmet(unmet), *(hint for path in paths if (hint := _values(path, sample)))])
 
@@ -238,11 +237,3 @@ def _values(path: Path, sample: Sequence[Chunk]) -> str | None:
         return None
     hint = f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
     return f"{hint}, in lists: use $contains" if any(isinstance(value, list | tuple) for value in values) else hint
-
-
-def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:
-    for key, value in metadata.items():
-        if value is not None:
-            yield (*above, key)
-            if isinstance(value, Mapping):
-                yield from _paths(value, (*above, key))

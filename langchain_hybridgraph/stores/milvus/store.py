@@ -7,16 +7,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
+from langchain_hybridgraph.chunks import Chunk, reference
 from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.memory_scores import MemoryColumns
+from langchain_hybridgraph.memory_scores import MemoryColumns, state_in
 from langchain_hybridgraph.records import (
     Edge,
     EdgeFilter,
@@ -498,9 +499,7 @@ class MilvusMemory:
         states = {}
         for id, row in self._index.recent_rows(ids).items():
             if scope.known_at is None or row.added_at <= scope.known_at * 1e9:
-                metadata = ParsedMetadata.of(row.chunk.metadata)._asdict()
-                values = {name: value for name, value in metadata.items() if value is not None}
-                states[id] = MemoryState(learned_at=row.added_at / 1e9, **values)
+                states[id] = replace(state_in(row.chunk.metadata), learned_at=row.added_at / 1e9)
         return states
 
     def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
