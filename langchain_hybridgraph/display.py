@@ -13,16 +13,9 @@ from io import BytesIO
 from itertools import chain, cycle, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    check_number,
-    check_whole_number,
-    needs_extra,
-    quote_value,
-    shorten,
-)
 from langchain_hybridgraph.records import Hit, is_backward, name_of
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -338,7 +331,7 @@ def _cell(value: object) -> str:
         return "–"
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
-    return escape(shorten(str(value), _LONGEST_CELL))
+    return escape(errors.shorten(str(value), _LONGEST_CELL))
 
 
 def _page(inside: str) -> str:
@@ -407,11 +400,13 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     Raises MissingExtraError without matplotlib or networkx, and ConfigurationError for a ``width`` below 4, ``nodes``
     below 1, or anything but the result of ``retrieve``.
     """
-    check_number("width", width, ge=NARROWEST)
-    check_whole_number("nodes", nodes, 1)
+    errors.check_number("width", width, ge=NARROWEST)
+    errors.check_whole_number("nodes", nodes, 1)
     if not hasattr(result, "hits"):
-        raise ConfigurationError(f"draw shows the result of retriever.retrieve(question), got {quote_value(result)}")
-    with needs_extra("a picture", "matplotlib and networkx", "notebook"):
+        raise errors.ConfigurationError(
+            f"draw shows the result of retriever.retrieve(question), got {errors.quote_value(result)}"
+        )
+    with errors.needs_extra("a picture", "matplotlib and networkx", "notebook"):
         import networkx as nx
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

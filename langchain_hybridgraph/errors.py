@@ -185,7 +185,7 @@ def setting(default: T, *, choices: Sequence[str] = (), **bounds: float) -> T:
     """Return a field of a :class:`CheckedSettings` dataclass, with its default and its allowed values.
 
     These are ``choices``, integers from ``least``, or numbers within the bounds of :func:`check_number`. A field whose
-    default is None may also be None.
+    type includes None may also be None.
     """
     return field(default=default, metadata={"choices": choices, **bounds})
 
@@ -212,7 +212,7 @@ class CheckedSettings:
             choices = limits.pop("choices", ())
             if choices and value not in choices:
                 raise ConfigurationError(f"{each.name} must be {' or '.join(map(repr, choices))}, got {value!r}")
-            if limits and not (value is None and each.default is None):
+            if limits and not (value is None and "None" in str(each.type)):
                 check = check_whole_number if "least" in limits else check_number
                 check(each.name, value, **limits)
 

@@ -13,14 +13,7 @@ from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution import llm as chat
-from langchain_hybridgraph.search.conversation import (
-    ExpandedQuery,
-    Expander,
-    HistoryTerms,
-    expander_call,
-    is_small_talk,
-    turns,
-)
+from langchain_hybridgraph.search import conversation
 
 # Query plans and the protocol of planners.
 
@@ -193,7 +186,7 @@ class QueryPlanner:
             "summary": shorten(summary or "", LONGEST_SUMMARY),
             "messages": [
                 {"role": turn.speaker, "text": shorten(turn.text, _LONGEST_MESSAGE)}
-                for turn in turns(messages)[-LAST_MESSAGES:]
+                for turn in conversation.turns(messages)[-LAST_MESSAGES:]
             ],
             "message": shorten(query, _LONGEST_MESSAGE),
         }
@@ -337,7 +330,7 @@ class RulePlanner:
     0
     """
 
-    expander: Expander = field(default_factory=HistoryTerms)
+    expander: conversation.Expander = field(default_factory=conversation.HistoryTerms)
     # The first question states the topic of a conversation; with only the last five messages, nDCG@10 is .523.
     reads_all_messages: ClassVar[bool] = True
 
@@ -350,18 +343,20 @@ class RulePlanner:
         return await effects.adrive(self._plan(messages, query))
 
     def _plan(self, messages: Sequence[Any], query: str) -> effects.Search[QueryPlan]:
-        history = turns(messages, query)
-        if is_small_talk(query, history[-1].text if history else ""):
+        history = conversation.turns(messages, query)
+        if conversation.is_small_talk(query, history[-1].text if history else ""):
             return QueryPlan(())
-        expanded_query: ExpandedQuery | str = query
+        expanded_query: conversation.ExpandedQuery | str = query
         if history:
-            (expanded_query,) = yield from effects.ask_or_raise(expander_call(self.expander, query, history))
+            (expanded_query,) = yield from effects.ask_or_raise(
+                conversation.expander_call(self.expander, query, history)
+            )
         return QueryPlan(_queries(query, expanded_query))
 
 
-def _queries(query: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+def _queries(query: str, expanded_query: conversation.ExpandedQuery | str) -> tuple[TypedQuery, ...]:
     """Return the query itself, the completed query, and the queries for single types."""
-    expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
+    expansion = conversation.ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
     if whole.strip() == query.strip():
         whole = query
