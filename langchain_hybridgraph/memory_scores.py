@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -86,8 +86,7 @@ def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -
     """Return e^(−rate · age in hours); the rate is the type's in :data:`DECAY`, else ``decay_per_hour``."""
     decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
     age = fill_unknown(ages(memories.began_at, now), 0.0)
-    shares: Column = np.exp(-decays[memories.kind] * age / HOUR)
-    return shares
+    return cast("Column", np.exp(-decays[memories.kind] * age / HOUR))
 
 
 def ages(since: Column, now: float | None) -> Column:
@@ -96,8 +95,7 @@ def ages(since: Column, now: float | None) -> Column:
     The age is 0 for a time up to an hour after ``now``, very large for a later time, and NaN for an unknown time.
     """
     seconds = (time.time() if now is None else now) - since
-    ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
-    return ages_then
+    return np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
 
 
 # Confidence in memories, and credibility of their sources.
@@ -177,8 +175,7 @@ class Novelty(CheckedSettings):
 
     def __call__(self, similarity: Column) -> Column:
         """Return the factor for each memory, given its largest cosine with any turn of the session."""
-        left: Column = np.clip(1.0 - self.slope * (similarity - self.above), self.floor, 1.0)
-        return left
+        return cast("Column", np.clip(1.0 - self.slope * (similarity - self.above), self.floor, 1.0))
 
 
 # Evidence for memories from the times in a question.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextvars import Context, copy_context
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, lane_of, submit, submit_soon
@@ -192,8 +192,7 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
         while True:
             calls = search.send(_run(calls, deadline))
     except StopIteration as stop:
-        result: Result = stop.value
-        return result
+        return cast("Result", stop.value)
     finally:
         search.close()
 
@@ -212,8 +211,7 @@ async def adrive(search: Search[Result], deadline: float | None = None, lane: La
             step := await _on_worker(partial(run.advance, results), lane or Lane("search"), run.context), _SearchResult
         ):
             results = await _arun(step, deadline, run.context)
-        result: Result = step.result
-        return result
+        return cast("Result", step.result)
     finally:
         run.stop()
 
@@ -502,7 +500,6 @@ def within(search: Search[T], deadline: float | None) -> Search[T]:
             calls = search.send(results)
             results = yield [call._replace(deadline=min(deadline, call.deadline or math.inf)) for call in calls]
     except StopIteration as stop:
-        result: T = stop.value
-        return result
+        return cast("T", stop.value)
     finally:
         search.close()

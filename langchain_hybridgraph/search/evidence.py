@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from math import isnan
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -316,8 +316,7 @@ def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
 def _rarity(degree: Nodes, chunks: int) -> Weights:
     """Return the rarity of entities: 1 for a single mention, 0 for an entity that all chunks mention."""
     chunks = max(chunks, 2)
-    rarity: Weights = np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0)
-    return rarity
+    return cast("Weights", np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0))
 
 
 def _divided_by_links(source: Nodes, node: Nodes) -> Weights:

@@ -79,9 +79,6 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
     def __len__(self) -> int:
         return len(self.queries)
 
-    def __iter__(self) -> Iterator[TypedQuery]:
-        return iter(self.queries)
-
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Sequence) and not isinstance(other, str):
             return list(self.queries) == list(other)

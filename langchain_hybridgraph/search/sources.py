@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -53,11 +53,14 @@ class VectorSource:
     store: protocols.SearchesVectors
     weight: float
     name: str = "vector"
+    shared_call: _SharedCall | None = field(default=None, kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches by the query's vector, or by the vector of its text if it has no vector."""
         if query.vector is None and query.text is None:
             return None
+        if self.shared_call is not None and query.text is not None:  # without a text, there is no keyword search
+            return self.shared_call.effect("vector", query, n)
         store, search = self.store, getattr(self.store, "avector_search", None)
         awaited = None if search is None else partial(search, query, n)
         return Effect(self.name, partial(store.vector_search, query, n), awaited, owner=store)
@@ -78,21 +81,25 @@ class KeywordSource:
     store: protocols.SearchesKeywords
     weight: float
     name: str = "keyword"
+    shared_call: _SharedCall | None = field(default=None, kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches for the words of the query's text, or None for a query without text."""
         if query.text is None:
             return None
+        if self.shared_call is not None:
+            return self.shared_call.effect("keyword", query, n)
         store = self.store
         quick = getattr(store, "has_fast_keyword_search", False)
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, owner=store)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
-        text = query.text
+        text, store = query.text, self.store
         if text is None:
             return None
-        return Effect(self.name, partial(self.store.keyword_scores, text, ids), quick=True)
+        # A store with a shared call has usually just read the chunks, but may have to read them again.
+        return Effect(self.name, partial(store.keyword_scores, text, ids), quick=self.shared_call is None, owner=store)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,8 +166,8 @@ def hybrid_sources(
     """Return a vector source and a keyword source that share one request, which the first one makes."""
     shared = _SharedCall(store)
     return (
-        _HybridVectorSource(store, vector_weight, shared_call=shared),
-        _HybridKeywordSource(store, keyword_weight, shared_call=shared),
+        VectorSource(store, vector_weight, shared_call=shared),
+        KeywordSource(store, keyword_weight, shared_call=shared),
     )
 
 
@@ -197,34 +204,9 @@ class _SharedCall:
         """Return the call for the part ``name`` of the result."""
 
         async def arun() -> SourceResult:
-            result: SourceResult = getattr(await self.arun(query, n), name)
-            return result
+            return cast("SourceResult", getattr(await self.arun(query, n), name))
 
         return Effect(name, lambda: getattr(self.run(query, n), name), arun, owner=self.store)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _HybridVectorSource(VectorSource):
-    shared_call: _SharedCall = field(kw_only=True)
-
-    def search(self, query: Query, n: int) -> Effect | None:
-        """Return the shared call or, for a query without text and so without keyword search, an own one."""
-        return (
-            VectorSource.search(self, query, n) if query.text is None else self.shared_call.effect("vector", query, n)
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _HybridKeywordSource(KeywordSource):
-    shared_call: _SharedCall = field(kw_only=True)
-
-    def search(self, query: Query, n: int) -> Effect | None:
-        return None if query.text is None else self.shared_call.effect("keyword", query, n)
-
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
-        call = KeywordSource.score(self, query, result, ids)
-        return None if call is None else call._replace(quick=False, owner=self.store)
 
 
 # Turns of a session, from a store or history.

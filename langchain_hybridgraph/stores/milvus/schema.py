@@ -446,10 +446,7 @@ def _equals(value: Any) -> Iterator[str]:
     form = _form(value)
     if form is not None:
         yield form
-    if (
-        isinstance(value, str | operators.CanonicalTime)
-        and (seconds := operators.canonical_to_seconds(value)) is not None
-    ):
+    if (seconds := operators.canonical_to_seconds(value)) is not None:
         yield f"t{seconds!r}"
 
 
