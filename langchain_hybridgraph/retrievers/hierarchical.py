@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
 
@@ -21,9 +21,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
 from langchain_hybridgraph.search.context import SearchContext
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.tree import Tree
+from langchain_hybridgraph.stores.tree import Tree
 
 Targets = str | Sequence[str] | None
 

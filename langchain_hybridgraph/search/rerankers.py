@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from langchain_hybridgraph import errors
 from langchain_hybridgraph.execution import llm as chat
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Hit
-
+from langchain_hybridgraph.records import Hit
 
 # Rerankers, and the application of their scores to hits.
 

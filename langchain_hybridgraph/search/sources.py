@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.stores.protocols import HybridResult, SearchesHybrid
 
 
 # Vector, keyword and session sources of candidates.
@@ -161,7 +160,7 @@ class ListedSource:
 
 
 def hybrid_sources(
-    store: SearchesHybrid, vector_weight: float, keyword_weight: float
+    store: protocols.SearchesHybrid, vector_weight: float, keyword_weight: float
 ) -> tuple[VectorSource, KeywordSource]:
     """Return a vector source and a keyword source that share one request, which the first one makes."""
     shared = _SharedCall(store)
@@ -174,13 +173,13 @@ def hybrid_sources(
 class _SharedCall:
     """Call to the store that is made once per query. Each source receives its part of the result."""
 
-    def __init__(self, store: SearchesHybrid) -> None:
+    def __init__(self, store: protocols.SearchesHybrid) -> None:
         self.store = store
         self._lock = Lock()
-        self._result: tuple[Query, HybridResult | Exception] | None = None
-        self._task: tuple[Query, asyncio.Task[HybridResult]] | None = None
+        self._result: tuple[Query, protocols.HybridResult | Exception] | None = None
+        self._task: tuple[Query, asyncio.Task[protocols.HybridResult]] | None = None
 
-    def run(self, query: Query, n: int) -> HybridResult:
+    def run(self, query: Query, n: int) -> protocols.HybridResult:
         """Return the store's result for the query, called once; wait if another thread has called it."""
         with self._lock:
             if self._result is None or self._result[0] is not query:
@@ -193,7 +192,7 @@ class _SharedCall:
             raise result
         return result
 
-    async def arun(self, query: Query, n: int) -> HybridResult:
+    async def arun(self, query: Query, n: int) -> protocols.HybridResult:
         """Await the store's result for the query, called once; cancelling one source does not cancel it."""
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))

@@ -13,7 +13,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, labels_of
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import llm as chat
-from langchain_hybridgraph.filters.expressions import has_labels
+from langchain_hybridgraph.filters.expressions import Filter, has_labels
 from langchain_hybridgraph.memory_scores import CONFIDENCE, NEAR_DUPLICATE
 from langchain_hybridgraph.records import CONTRADICTS, Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.memory import MemoryChange, MemoryIntake
@@ -22,7 +22,6 @@ from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.filters.expressions import Filter
 
 
 # Probability that a new memory contradicts earlier ones.
