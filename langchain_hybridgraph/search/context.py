@@ -395,10 +395,7 @@ def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candi
     for id, score, parts in part:
         if id not in chunks:
             continue
-        sources = []
-        for name, source_ids in ids_by_source:
-            if id in source_ids:
-                sources.append(name)
+        sources = [name for name, source_ids in ids_by_source if id in source_ids]
         path: tuple[str, ...] = (id,)
         hops = 0
         reached_chunk = candidates.reached_chunks.get(id)

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -403,7 +403,8 @@ _INSTRUCTIONS = (
 )
 
 
-class LLMRewrite:
+@dataclass(eq=False, repr=False)
+class LLMRewrite(errors.CheckedSettings):
     """Expander that asks a chat model to rewrite the question so that it can be understood without the conversation.
 
     ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
@@ -421,17 +422,17 @@ class LLMRewrite:
     'What does the roadster cost?'
     """
 
-    def __init__(self, llm: Any, *, turns: int = 6, timeout: float | None = 10.0) -> None:
-        if not callable(getattr(llm, "invoke", None)):
+    llm: Any
+    _: KW_ONLY
+    turns: int = errors.setting(6, least=1)
+    timeout: float | None = errors.setting(10.0, gt=0)
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.llm, "invoke", None)):
             raise errors.ConfigurationError(
-                f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
+                f'LLMRewrite needs a chat model, not {type(self.llm).__name__}; give one such as init_chat_model("…")'
             )
-        errors.check_whole_number("turns", turns, least=1)
-        if timeout is not None:
-            errors.check_number("timeout", timeout, gt=0)
-        self.llm = llm
-        self.turns = turns
-        self.timeout = timeout
+        super().__post_init__()
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question as rewritten by the model."""

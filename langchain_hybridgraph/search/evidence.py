@@ -110,7 +110,9 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         if likely is not evidence:
             shared, *others = [kind.at(np.isin(kind.node, likely.node)) for kind in (shared, *others)]
         if len(shared.node):
-            likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
+            ids, coverage = graph.ids(shared.node), self.question.coverage
+            shares = dict.fromkeys(ids, DEFAULT_COVERAGE) if coverage is None else coverage(ids)
+            likely = _join([*others, self._with_coverage(shared, np.array([shares.get(id, 0.0) for id in ids]))])
         return traversals.TraversalResult(_reached_chunks(graph, likely, sources, scores, score, vector))
 
     def for_question(self, question: traversals.Question) -> LinkEvidence:
@@ -149,13 +151,6 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
-
-    def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
-        if self.question.coverage is None or not len(nodes):
-            return np.full(len(nodes), DEFAULT_COVERAGE)
-        ids = graph.ids(nodes)
-        shares = self.question.coverage(ids)
-        return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
     def _by_question(self, graph: Graph, titles: Nodes, entities: Nodes) -> _Evidence:
         """Return the evidence of the names in the question; both arrays have the node of each name, or -1."""
@@ -273,13 +268,9 @@ class _EntityMentions(NamedTuple):
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), [ids[number] for number in place.tolist()], strict=True))
-        own_titles: set[tuple[int, str]] = set()
-        for source, id in pairs:
-            if id.startswith(TITLE):
-                own_titles.add((source, id.removeprefix(TITLE)))
-        is_counted = np.zeros(len(pairs), np.bool_)
-        for number, (source, id) in enumerate(pairs):
-            is_counted[number] = id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in own_titles
+        titles = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
+        names = [(source, id.removeprefix(ENTITY)) if id.startswith(ENTITY) else None for source, id in pairs]
+        is_counted = np.array([name is not None and name not in titles for name in names], np.bool_)
         counted = place[is_counted], mentions.origin[is_counted], mentions.weight[is_counted]
         degree = graph.degrees(entity)
         return cls(entity, ids, degree, _rarity(degree, len(graph)), *counted)

@@ -46,8 +46,15 @@ class Fusion(Protocol):
         """
 
 
+class HybridFusion(CheckedSettings):
+    """Base class of the fusions whose ``retrieval_method`` is "hybrid"."""
+
+    __slots__ = ()
+    method: ClassVar[str] = "hybrid"
+
+
 @dataclass(frozen=True, slots=True)
-class ReciprocalRankFusion(CheckedSettings):
+class ReciprocalRankFusion(HybridFusion):
     """Fusion by rank, as in LangChain's EnsembleRetriever.
 
     The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
@@ -69,8 +76,6 @@ class ReciprocalRankFusion(CheckedSettings):
     [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
     """
 
-    method: ClassVar[str] = "hybrid"
-
     rank_constant: float = setting(60, ge=0)
     normalize: Literal["theoretical", "max", "none"] = setting("theoretical", choices=("theoretical", "max", "none"))
 
@@ -90,7 +95,7 @@ class ReciprocalRankFusion(CheckedSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexCombination(CheckedSettings):
+class ConvexCombination(HybridFusion):
     """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
     If a source has a score for a candidate, the score is used even if only other sources found the candidate.
@@ -134,14 +139,10 @@ class ConvexCombination(CheckedSettings):
     [('b', 0.58), ('a', 0.5)]
     """
 
-    method: ClassVar[str] = "hybrid"
     calibrates: ClassVar[bool] = True  # the pipeline may convert its scores to another scale
 
     normalize: Literal["standard", "max", "bound"] = setting("standard", choices=("standard", "max", "bound"))
     adaptive: bool = True
-
-    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        return self.others(rankings)
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str] | None = None) -> list[FusedCandidate]:
         exact: dict[str, float] = {}
@@ -163,6 +164,8 @@ class ConvexCombination(CheckedSettings):
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
 
+    __call__ = others
+
     def _scale(self, ranking: Ranking) -> _Scale:
         if self.normalize == "bound":
             bound = 1.0 if ranking.bound is None and ranking.source in _COSINES else ranking.bound
@@ -180,7 +183,7 @@ class ConvexCombination(CheckedSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionBased:
+class DistributionBased(HybridFusion):
     """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
     In each list, the mean minus three standard deviations becomes 0, and the mean plus three becomes 1; other results
@@ -188,8 +191,6 @@ class DistributionBased:
 
     Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
     """
-
-    method: ClassVar[str] = "hybrid"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         weighed = _weighed(rankings)
@@ -205,14 +206,12 @@ class DistributionBased:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxWeighted:
+class MaxWeighted(HybridFusion):
     """Fusion that scores a candidate by its best source only: the largest weight · normalised score / largest weight.
 
     Scores are divided by their source's ``bound`` or else, if it is above 1, by the best score of the list, and clipped
     to [0, 1].
     """
-
-    method: ClassVar[str] = "hybrid"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         weighed = _weighed(rankings)
@@ -251,14 +250,12 @@ class Interleave:
 
 
 @dataclass(frozen=True, slots=True)
-class Concat(CheckedSettings):
+class Concat(HybridFusion):
     """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
 
     Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is k // 2 + 1,
     so by default the result for k is not always the beginning of the result for a larger k.
     """
-
-    method: ClassVar[str] = "hybrid"
 
     quota: int | None = setting(None, least=1)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -204,7 +205,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
 
     def call_fusion() -> Sequence[FusedCandidate]:
         fused = (fusion if for_k is None else for_k(context.query.k))(rankings)
-        if not all(math.isfinite(candidate.score) for candidate in fused):
+        if not all(map(math.isfinite, map(attrgetter("score"), fused))):
             raise ValueError("a score is not a finite number")
         return fused
 

@@ -135,8 +135,15 @@ class HopDecay(CheckedSettings):
         return of_own * own + of_edge * by_edge
 
 
+class ScoreWithoutSimilarity(CheckedSettings):
+    """Base class of the graph scores that do not use the similarity of chunks to the question."""
+
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+
+
 @dataclass(frozen=True)
-class DistanceDecay(CheckedSettings):
+class DistanceDecay(ScoreWithoutSimilarity):
     """Graph score: seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
 
     If several seeds lead to a chunk, ``assignment`` selects one: ``"nearest"`` the seed with the fewest hops, then the
@@ -153,8 +160,6 @@ class DistanceDecay(CheckedSettings):
     distance_weight: float = setting(0.3, ge=0)
     tau: float = setting(2.0, gt=0)
     assignment: Literal["nearest", "best"] = setting("nearest", choices=("nearest", "best"))
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
 
     @property
     def of_seed(self) -> float:
@@ -204,7 +209,7 @@ class Propagation(CheckedSettings):
 
 
 @dataclass(frozen=True)
-class RingDecay(CheckedSettings):
+class RingDecay(ScoreWithoutSimilarity):
     """Graph score: the seed's score · the product of the weights · decay^hops, or 0 if this is below ``min_energy``.
 
     A seed keeps its score even if that is less than ``min_energy``.
@@ -216,8 +221,6 @@ class RingDecay(CheckedSettings):
 
     decay: float = setting(0.5, ge=0, le=1)
     min_energy: float = setting(0.05, ge=0, le=1)
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
 
     def at_most(self, best: float, own: float, most: float) -> float:
         return best * self.decay
@@ -228,22 +231,19 @@ class RingDecay(CheckedSettings):
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(ScoreWithoutSimilarity):
     """Graph score equal to the quantity that the traversal carries along the path (``flow`` in :class:`PathFeatures`).
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
     """
 
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
-
     def __call__(self, paths: PathFeatures) -> Weights:
         return paths.flow
 
 
 @dataclass(frozen=True)
-class NoisyOr(CheckedSettings):
+class NoisyOr(ScoreWithoutSimilarity):
     """Graph score that combines the search score with evidence e: 1 − (1 − own) · (1 − e), e = ``strength`` · ``flow``.
 
     See :class:`PathFeatures` for ``flow``. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
@@ -253,8 +253,6 @@ class NoisyOr(CheckedSettings):
     """
 
     strength: float = setting(1.0, ge=0, le=1)
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
 
     def __call__(self, paths: PathFeatures) -> Weights:
         return self.strength * paths.flow

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -122,7 +122,7 @@ class EdgeFilteredTraversal(CheckedSettings):
     @cached_property
     def edge_filter(self) -> EdgeFilter:
         """Filter that selects the edges to follow."""
-        relations = None if self.relations is None else frozenset(self.relations)
+        relations = cast("frozenset[str] | None", self.relations)
         return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
 
 

@@ -49,12 +49,8 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     With few texts, scores are multiplied by less than 1 only if the question is probably not answerable. If there are
     too few texts to tell, this is recorded as a degradation reason.
     """
-    vector = keyword = None
-    for source, result in candidates.results.items():
-        if source.name == "vector":
-            vector = result
-        elif source.name == "keyword":
-            keyword = result
+    by_name = {source.name: result for source, result in candidates.results.items()}
+    vector, keyword = by_name.get("vector"), by_name.get("keyword")
     words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
