@@ -305,7 +305,13 @@ def _row(rank: int, hit: Hit, query: str, colours: Mapping[str, str], titles: Ma
     lines = f"<strong>{escape(heading)}</strong> " if heading else ""
     if hit.id != heading:
         lines += f"<small><code>{escape(hit.id)}</code></small>"
-    path = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
+    path = ""
+    if len(hit.path) > 1:
+        edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
+        steps = " ".join(["↳ from", *(escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1])])
+        path = f"<p><small>{steps}</small></p>"
+    if hit.child is not None:
+        path += f"<p><small>parent of {escape(hit.child.id)}</small></p>"
     return (
         f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
         f'<td dir="auto">{lines}<div>{text}</div>{path}</td></tr>'
@@ -353,14 +359,6 @@ def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
         for name, value in parts.items()
     )
     return f'<div class="bar">{"".join(pieces)}</div><small>{figures}</small>'
-
-
-def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
-    if len(hit.path) > 1:
-        edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
-        yield " ".join(["↳ from", *(escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1])])
-    if hit.child is not None:
-        yield f"parent of {escape(hit.child.id)}"
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:

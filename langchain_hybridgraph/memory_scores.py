@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import ParsedMetadata
-from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, check_number, quote_value, setting
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, quote_value, setting
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def feedback_effect(name: Any) -> FeedbackEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Composite:
+class Composite(CheckedSettings):
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
     Confidence is 0.5 if unset, multiplied by 0.9 for each derivation and, if the memory came with an end of validity,
@@ -287,15 +287,14 @@ class Composite:
     {'similarity': 0.32, 'confidence': 0.27, 'recency': 0.060239, 'utility': 0.05}
     """
 
-    similarity: float = 0.40
-    confidence: float = 0.30
-    recency: float = 0.20
-    utility: float = 0.10
-    decay_per_hour: float = 0.05
+    similarity: float = setting(0.40, ge=0)
+    confidence: float = setting(0.30, ge=0)
+    recency: float = setting(0.20, ge=0)
+    utility: float = setting(0.10, ge=0)
+    decay_per_hour: float = setting(0.05, ge=0)
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            check_number(each.name, getattr(self, each.name), ge=0)
+        CheckedSettings.__post_init__(self)
         if not self._total:
             raise ConfigurationError(
                 "the weights of similarity, confidence, recency and utility are all 0; set at least one of them"

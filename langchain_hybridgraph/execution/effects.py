@@ -38,14 +38,14 @@ class Trace:
     Reasons are in order of occurrence; stages are in the order in which they ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, raises: bool = False) -> None:
         self._reasons: dict[str, None] = {}
         self.runs: list[StageRun] = []
         self.method = "hybrid"
         self.errors: dict[str, str] = {}
         self.remarks: dict[str, str] = {}
         self.started_at = time.perf_counter()
-        self.raises = False
+        self.raises = raises
         self.results: Callable[[], Iterable[tuple[str, float]]] = tuple  # returns the ids and scores of the result
         self.answerability: Answerability | None = None
         self.has_context = False  # whether the search used a conversation

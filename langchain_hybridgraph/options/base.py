@@ -322,11 +322,6 @@ def groups_of(kind: type[BaseModel]) -> dict[str, type[OptionGroup]]:
 _EXPLAINED = "retriever_option"  # type of the pydantic errors whose messages are written by this package
 
 
-def option_error(message: str) -> PydanticCustomError:
-    """Return a pydantic error with this message; validators of options raise it."""
-    return PydanticCustomError(_EXPLAINED, "{message}", {"message": message})
-
-
 def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
     """Validate the options of ``kind`` with pydantic's ``handler``, as its wrap validator.
 
@@ -335,10 +330,10 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
     try:
         return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
     except ValidationError as invalid:
-        problems = [
-            InitErrorDetails(type=option_error(with_name(loc, message)), loc=loc, input=value)
-            for loc, message, value in problems_in(kind, invalid, options)
-        ]
+        problems = []
+        for loc, message, value in problems_in(kind, invalid, options):
+            error = PydanticCustomError(_EXPLAINED, "{message}", {"message": with_name(loc, message)})
+            problems.append(InitErrorDetails(type=error, loc=loc, input=value))
         raise ValidationError.from_exception_data(invalid.title, problems) from None
 
 

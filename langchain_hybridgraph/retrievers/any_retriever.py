@@ -151,9 +151,8 @@ class RetrieverSource:
         lane = lane_of(self.name, self.retriever)
         return Effect(self.name, lambda: drive(search()), lambda: adrive(search(), lane=lane), owner=self.retriever)
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> None:
         """Return None, because a retriever can score only the chunks that it returns."""
-        return None
 
     def _source_result(self, result: Result, scope: Scope) -> SourceResult:
         documents = [to_document(hit.chunk) for hit in result.hits] or list(result)

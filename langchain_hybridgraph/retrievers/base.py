@@ -461,8 +461,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             raise unknown_options(type(self), unknown, self._call_options)
         if options:
             check_values(type(self), options)
-        trace = Trace()
-        trace.raises = self.on_error == "raise"
+        trace = Trace(raises=self.on_error == "raise")
         pipeline = self._pipeline(options, callbacks)
         level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
         early = None

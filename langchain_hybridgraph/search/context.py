@@ -385,12 +385,9 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
     """Return the fused candidates that are in ``chunks`` as hits, with all that their sources know."""
     cosines = candidates.cosines
-    bm25: Mapping[str, float] = {}
-    ids_by_source = []
-    for each, ids, ranking in zip(candidates.results, candidates.source_ids, candidates.rankings, strict=True):
-        ids_by_source.append((each.name, ids))
-        if each.name == "keyword":
-            bm25 = ranking.scores
+    names = [ranking.source for ranking in candidates.rankings]
+    ids_by_source = list(zip(names, candidates.source_ids, strict=True))
+    bm25 = next((ranking.scores for ranking in candidates.rankings if ranking.source == "keyword"), {})
     hits = []
     for id, score, parts in part:
         if id not in chunks:

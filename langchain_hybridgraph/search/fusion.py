@@ -155,9 +155,8 @@ class ConvexCombination(HybridFusion):
             weighed.append((ranking, scale, weight * scale.trust))
         total = math.fsum(weight for _, _, weight in weighed)
         similar = 1 - max(exact.values(), default=0.0)
-        parts: dict[str, dict[str, float]] = {}
-        for id in _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids:
-            parts[id] = {}
+        every = _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids
+        parts: dict[str, dict[str, float]] = {id: {} for id in every}
         for ranking, scale, weight in weighed:
             _add_scaled(parts, ranking, scale, (weight / total if total else 1 / len(weighed)) * similar)
         for id in exact.keys() & parts.keys():
@@ -320,8 +319,8 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
     """Return the rankings that have entries, with weights that include those of the empty rankings."""
     answering = [ranking for ranking in rankings if ranking.entries]
-    total = math.fsum(ranking.weight for ranking in rankings)
-    present = math.fsum(ranking.weight for ranking in answering)
+    total = math.fsum([ranking.weight for ranking in rankings])
+    present = math.fsum([ranking.weight for ranking in answering])
     if present == 0:
         return [(ranking, (total or 1.0) / len(answering)) for ranking in answering]
     return [(ranking, ranking.weight * (total / present)) for ranking in answering]

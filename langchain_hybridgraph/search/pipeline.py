@@ -108,10 +108,7 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     sources: Sequence[Source] = pipeline.sources
     with trace.stage("gather"):
         while True:
-            searches = {}
-            for source in sources:
-                if (call := source.search(query, n)) is not None:
-                    searches[source] = call
+            searches = {each: call for each in sources if (call := each.search(query, n)) is not None}
             if not searches:
                 break
             answers = context.replace_failures((yield list(searches.values())), is_required=not results)
@@ -556,7 +553,7 @@ def select_hits(
         order: Iterable[int] = (places[place] for place in marginal_relevance(scores, vectors[places], mmr_lambda))
     else:
         order = places
-    ordered: Iterable[Hit] = (hits[place] for place in order)
+    ordered: Iterable[Hit] = map(hits.__getitem__, order)
     if max_per_document is not None:
         ordered = _capped(ordered, max_per_document)
     if not graph_slots:

@@ -278,9 +278,8 @@ class SessionSource:
 
         return Effect(self.name, run, quick=not session.is_foreign, owner=session.history)
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> None:
         """Return None: this source cannot score chunks that are not turns."""
-        return None
 
 
 # Ids of chunks that several sources found.

@@ -213,7 +213,9 @@ class PathSearch:
         edges that would reduce it below ``floor`` are not followed.
         """
         new_paths = self._steps(frontier, decay, floor)
-        new_paths = new_paths.at(self._best_of_each(new_paths))
+        keys = self._sort_keys(new_paths.rank, new_paths.hops)
+        order = np.lexsort((*keys[::-1], new_paths.node))  # paths with equal keys stay in order
+        new_paths = new_paths.at(order[~_equals_previous(new_paths.node[order])])
         self.touched = new_paths.node
         visited = self._positions(new_paths.node)
         before = self._places[visited]
@@ -338,12 +340,6 @@ class PathSearch:
         )
         value = path_values(self._score, features)
         return new._replace(value=value, rank=rank(value))
-
-    def _best_of_each(self, new_paths: Paths) -> Nodes:
-        """Return the position of the best path to each node; the paths are sorted by node."""
-        key, next_key = self._sort_keys(new_paths.rank, new_paths.hops)
-        order = np.lexsort((next_key, key, new_paths.node))  # paths with equal keys stay in order
-        return order[~_equals_previous(new_paths.node[order])]
 
 
 def heaviest(values: Weights, n: int, ids: Callable[[Nodes], Sequence[str]]) -> Nodes:

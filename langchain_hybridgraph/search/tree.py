@@ -294,8 +294,7 @@ class QueryTree:
         )
         scope = Scope(None, self._run.query.scope.tenant, None)
         query = replace(self._run.query, k=CANDIDATES, vector=self._vector, scope=scope)
-        trace = Trace()
-        trace.raises = self._trace.raises
+        trace = Trace(raises=self._trace.raises)
         run = SearchContext(query, pipeline, trace)
         candidates = yield from fuse(run, (yield from rank(run, (yield from gather(run)))))
         self._summaries = Scores(SearchContext(query, pipeline, self._trace), candidates)
@@ -406,8 +405,7 @@ class QueryTree:
         if new:
             hits = yield from self.hits(list(zip(best.nodes.tolist(), best.answer_scores.tolist(), strict=True)))
         if hits:
-            trace = Trace()
-            trace.raises = self._trace.raises
+            trace = Trace(raises=self._trace.raises)
             run = SearchContext(self._run.query, self._run.pipeline, trace)
             scores = {hit.id: hit.score for hit in (yield from rerank(run, list(hits.values())))}
             for reason in trace.reasons:  # the reranker failed, so the scores of the search are used

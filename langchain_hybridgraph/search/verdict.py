@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import mul
+from operator import attrgetter, mul
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import shorten
@@ -62,7 +62,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
             texts = others + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
             if others and coverage is None:
-                mean = math.fsum(entry.score for entry in vector.entries[1:]) / others
+                mean = math.fsum(map(attrgetter("score"), vector.entries[1:])) / others
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     estimate = answerability(cosine, mean, words, exact, deviation=deviation, texts=texts, coverage=coverage)
@@ -70,7 +70,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
         return None
     if estimate.is_undecided:
         context.trace.degrade("too-few-texts")
-    best, pipeline = max((hit.score for hit in hits), default=0.0), context.pipeline
+    best, pipeline = max(map(attrgetter("score"), hits), default=0.0), context.pipeline
     if (
         best <= 0
         or pipeline.scoring is not None

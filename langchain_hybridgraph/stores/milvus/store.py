@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -113,11 +113,8 @@ class MilvusChunkStore:
     ) -> schema.CollectionSettings | None:
         """Return the settings with which a store was created, or None without a store. Raises as the constructor."""
         client_library()
-        connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
-        try:
+        with closing(MilvusConnection(Address.parse(uri, token), TIMEOUT)) as connection:
             return schema.stored_facts(connection, schema.Collections.of(collection))
-        finally:
-            connection.close()
 
     def tenants(self) -> list[str]:
         """Return the names of all tenants of the collections, sorted; this reads the tenant of every row."""
