@@ -123,10 +123,10 @@ class Filter(ABC):
         """Return the filter as a dictionary, from which :func:`parse_filter` creates an equal filter."""
 
     def __and__(self, other: Filter | Mapping[str, Any]) -> Filter:
-        return _joined(And, self, other)
+        return _combine(And, self, other)
 
     def __or__(self, other: Filter | Mapping[str, Any]) -> Filter:
-        return _joined(Or, self, other)
+        return _combine(Or, self, other)
 
     def __invert__(self) -> Filter:
         return Not(self)
@@ -239,7 +239,7 @@ def join_filters(kind: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
-def _joined(kind: type[And] | type[Or], one: Filter, other: Any) -> Filter:
+def _combine(kind: type[And] | type[Or], one: Filter, other: Any) -> Filter:
     """Return the result of an operator such as ``&``; the other operand may be a mapping."""
     return join_filters(kind, (one, _parse_part(other, 0))) if isinstance(other, Filter | Mapping) else NotImplemented
 

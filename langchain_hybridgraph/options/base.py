@@ -287,21 +287,17 @@ def _shared_names(group: type[OptionGroup], stage: Any) -> list[str]:
     return [name for name in group.model_fields if name in names]
 
 
-if TYPE_CHECKING:
+class GroupOf(Generic[G]):
+    """Type of a field for a group: for pydantic the group itself, which it also creates from a mapping."""
 
-    class GroupOf(Generic[G]):
-        """Type of a field for a group, for type checkers: a mapping of options may be passed, a group is read."""
+    def __class_getitem__(cls, group: type[OptionGroup]) -> type[OptionGroup]:
+        return group
+
+    if TYPE_CHECKING:  # a mapping of options may be passed, a group is read
 
         def __get__(self, instance: object, owner: type | None = None) -> G: ...
 
         def __set__(self, instance: object, value: G | Mapping[str, Any]) -> None: ...
-else:
-
-    class GroupOf:
-        """Type of a field for a group: the group itself, which pydantic also creates from a mapping."""
-
-        def __class_getitem__(cls, group: type[OptionGroup]) -> type[OptionGroup]:
-            return group
 
 
 def group_field(group: type[OptionGroup], **options: Any) -> Any:

@@ -36,10 +36,8 @@ class AnyRetriever(NamedTuple):
     def pipeline(self) -> PipelineRetriever | None:
         """The retriever as a PipelineRetriever that retrieves by its pipeline alone, or None."""
         own, kind = PipelineRetriever, type(self.retriever)
-        is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
-            own._get_relevant_documents,
-            own._aget_relevant_documents,
-        )
+        methods = ("_get_relevant_documents", "_aget_relevant_documents")
+        is_changed = any(getattr(kind, name) != getattr(own, name) for name in methods)
         return self.retriever if isinstance(self.retriever, own) and not is_changed else None
 
     @property

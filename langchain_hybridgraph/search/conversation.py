@@ -206,10 +206,14 @@ class StripQuestion:
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question without its introductory words."""
-        rest = query.strip()
-        while (lead := _LEAD.match(rest)) and lead.end():
-            rest = rest[lead.end() :]
-        return ExpandedQuery(rest.rstrip(" ?？!.。") or query)
+        return ExpandedQuery(without(_LEAD, query.strip()).rstrip(" ?？!.。") or query)
+
+
+def without(lead: re.Pattern[str], text: str) -> str:
+    """Return the text without the matches of a pattern at its beginning."""
+    while (match := lead.match(text)) and match.end():
+        text = text[match.end() :].lstrip()
+    return text
 
 
 # Estimate of whether a question needs its conversation.

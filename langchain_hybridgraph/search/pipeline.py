@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, HasVecto
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # Minimum number of candidates requested from each source; fewer scores are not enough for a good normalisation.
 MIN_CANDIDATES = 100
@@ -555,7 +557,7 @@ def select_hits(
         order = places
     ordered: Iterable[Hit] = map(hits.__getitem__, order)
     if max_per_document is not None:
-        ordered = _capped(ordered, max_per_document)
+        ordered = first_of_each(ordered, max_per_document, lambda hit: hit.chunk.document)
     if not graph_slots:
         return list(islice(ordered, min(k, len(hits))))
     best = list(ordered)
@@ -586,12 +588,14 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
         worth = relevance - (1 - mmr_lambda) * likeness
 
 
-def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
+def first_of_each(items: Iterable[T], most: int, key: Callable[[T], str]) -> Iterator[T]:
+    """Yield the items in order, but at most ``most`` items with the same key."""
     counts: Counter[str] = Counter()
-    for hit in hits:
-        counts[hit.chunk.document] += 1
-        if counts[hit.chunk.document] <= most:
-            yield hit
+    for item in items:
+        name = key(item)
+        counts[name] += 1
+        if counts[name] <= most:
+            yield item
 
 
 def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:

@@ -378,7 +378,7 @@ def _completed(query: str, words: str) -> str:
 
 
 def _typed_queries(query: str) -> Iterator[TypedQuery]:
-    question = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
+    question = conversation.without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
     about_the_user, how_to = _memory(question), _skill(question)
     if about_the_user:
         yield TypedQuery(about_the_user, MEMORY, "facts about the user", 1 if _OWN.search(question) else 2)
@@ -400,7 +400,7 @@ def _memory(question: str) -> str:
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
     if (match := _OWN.search(question) or _ONE_OF_US.search(question)) is None:
         return ""
-    phrase = _CLAUSE.split(_without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
+    phrase = _CLAUSE.split(conversation.without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
     return f"user's {phrase}" if phrase else question
 
 
@@ -409,14 +409,8 @@ def _noun_phrase(question: str) -> str:
     lead = _QUESTION.match(question)
     if lead is None:
         return ""
-    phrase = _without(_ARTICLE, question[lead.end() :].strip(" ,:"))
+    phrase = conversation.without(_ARTICLE, question[lead.end() :].strip(" ,:"))
     return phrase if " " in phrase else ""
-
-
-def _without(lead: re.Pattern[str], text: str) -> str:
-    while (match := lead.match(text)) and match.end():
-        text = text[match.end() :].lstrip()
-    return text
 
 
 # Query planning for hierarchical search.
