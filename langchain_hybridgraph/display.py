@@ -13,16 +13,9 @@ from io import BytesIO
 from itertools import chain, cycle, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.degradation import degradation, warnings_in
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    check_number,
-    check_whole_number,
-    needs_extra,
-    quote_value,
-    shorten,
-)
 from langchain_hybridgraph.records import Hit, is_backward, name_of
 from langchain_hybridgraph.text.analyzer import Analyzer
 
@@ -312,7 +305,13 @@ def _row(rank: int, hit: Hit, query: str, colours: Mapping[str, str], titles: Ma
     lines = f"<strong>{escape(heading)}</strong> " if heading else ""
     if hit.id != heading:
         lines += f"<small><code>{escape(hit.id)}</code></small>"
-    path = "".join(f"<p><small>{way}</small></p>" for way in _path_lines(hit, titles))
+    path = ""
+    if len(hit.path) > 1:
+        edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
+        steps = " ".join(["↳ from", *(escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1])])
+        path = f"<p><small>{steps}</small></p>"
+    if hit.child is not None:
+        path += f"<p><small>parent of {escape(hit.child.id)}</small></p>"
     return (
         f'<tr><td class="rank">{rank}</td><td class="score"><strong>{score}</strong>{_bar(hit.parts, colours)}</td>'
         f'<td dir="auto">{lines}<div>{text}</div>{path}</td></tr>'
@@ -338,7 +337,7 @@ def _cell(value: object) -> str:
         return "–"
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
-    return escape(shorten(str(value), _LONGEST_CELL))
+    return escape(errors.shorten(str(value), _LONGEST_CELL))
 
 
 def _page(inside: str) -> str:
@@ -360,14 +359,6 @@ def _bar(parts: Mapping[str, float], colours: Mapping[str, str]) -> str:
         for name, value in parts.items()
     )
     return f'<div class="bar">{"".join(pieces)}</div><small>{figures}</small>'
-
-
-def _path_lines(hit: Hit, titles: Mapping[str, str]) -> Iterator[str]:
-    if len(hit.path) > 1:
-        edges = {str(step["from_chunk_id"]): step for step in hit.graph_context}
-        yield " ".join(["↳ from", *(escape(titles.get(id, id)) + _edge(edges.get(id)) for id in hit.path[:-1])])
-    if hit.child is not None:
-        yield f"parent of {escape(hit.child.id)}"
 
 
 def _edge(step: Mapping[str, Any] | None) -> str:
@@ -407,11 +398,13 @@ def draw(result: Any, *, width: float = WIDTH, nodes: int = NODES) -> Figure:
     Raises MissingExtraError without matplotlib or networkx, and ConfigurationError for a ``width`` below 4, ``nodes``
     below 1, or anything but the result of ``retrieve``.
     """
-    check_number("width", width, ge=NARROWEST)
-    check_whole_number("nodes", nodes, 1)
+    errors.check_number("width", width, ge=NARROWEST)
+    errors.check_whole_number("nodes", nodes, 1)
     if not hasattr(result, "hits"):
-        raise ConfigurationError(f"draw shows the result of retriever.retrieve(question), got {quote_value(result)}")
-    with needs_extra("a picture", "matplotlib and networkx", "notebook"):
+        raise errors.ConfigurationError(
+            f"draw shows the result of retriever.retrieve(question), got {errors.quote_value(result)}"
+        )
+    with errors.needs_extra("a picture", "matplotlib and networkx", "notebook"):
         import networkx as nx
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

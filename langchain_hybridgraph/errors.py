@@ -4,14 +4,16 @@ import math
 import operator
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import field, fields
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 LONGEST_MESSAGE = 1_500
 _LONGEST_QUOTE = 200
+T = TypeVar("T")
 _HOLDS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 _LONG_QUOTE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"")
@@ -177,6 +179,42 @@ def check_number(name: str, value: Any, **bounds: float) -> None:
         is_finite = False
     if not (is_finite and all(_HOLDS[bound](value, limit) for bound, limit in bounds.items())):
         raise _error(name, "a number", bounds, value)
+
+
+def setting(default: T, *, choices: Sequence[str] = (), **bounds: float) -> T:
+    """Return a field of a :class:`CheckedSettings` dataclass, with its default and its allowed values.
+
+    These are ``choices``, integers from ``least``, or numbers within the bounds of :func:`check_number`. A field whose
+    type includes None may also be None.
+    """
+    return field(default=default, metadata={"choices": choices, **bounds})
+
+
+class CheckedSettings:
+    """Base class of dataclasses that raise ConfigurationError for a value that its :func:`setting` forbids.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Walk(CheckedSettings):
+    ...     damping: float = setting(0.5, ge=0, le=1)
+    >>> Walk(damping=1.5)
+    Traceback (most recent call last):
+        ...
+    langchain_hybridgraph.errors.ConfigurationError: damping must be a number from 0 to 1, got 1.5
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        record: Any = self
+        for each in fields(record):
+            value, limits = getattr(self, each.name), dict(each.metadata)
+            choices = limits.pop("choices", ())
+            if choices and value not in choices:
+                raise ConfigurationError(f"{each.name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+            if limits and not (value is None and "None" in str(each.type)):
+                check = check_whole_number if "least" in limits else check_number
+                check(each.name, value, **limits)
 
 
 def number_in_range(noun: str, bounds: Mapping[str, float]) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from langchain_hybridgraph.chunks import ParsedMetadata
-from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, quote_value, setting
 from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Query, Scope
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ def recency(memories: MemoryColumns, decay_per_hour: float, now: float | None) -
     """Return e^(−rate · age in hours); the rate is the type's in :data:`DECAY`, else ``decay_per_hour``."""
     decays = np.array([*(DECAY.get(kind, decay_per_hour) for kind in memories.kinds), decay_per_hour])
     age = fill_unknown(ages(memories.began_at, now), 0.0)
-    shares: Column = np.exp(-decays[memories.kind] * age / HOUR)
-    return shares
+    return cast("Column", np.exp(-decays[memories.kind] * age / HOUR))
 
 
 def ages(since: Column, now: float | None) -> Column:
@@ -96,8 +95,7 @@ def ages(since: Column, now: float | None) -> Column:
     The age is 0 for a time up to an hour after ``now``, very large for a later time, and NaN for an unknown time.
     """
     seconds = (time.time() if now is None else now) - since
-    ages_then: Column = np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
-    return ages_then
+    return np.where(seconds < -HOUR, _UNKNOWN_THEN, np.maximum(seconds, 0.0))
 
 
 # Confidence in memories, and credibility of their sources.
@@ -135,7 +133,7 @@ def credibility(confirmed: int, refuted: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Hotness:
+class Hotness(CheckedSettings):
     """Measure of how much a memory is used: sigmoid(ln(1 + uses)) · 2^(−age in days / ``half_life_days``).
 
     The age is measured from the last use or ``updated_at``, whichever is later, or else from ``began_at`` of
@@ -148,12 +146,8 @@ class Hotness:
     [0.454545]
     """
 
-    alpha: float = 0.2
-    half_life_days: float = 7.0
-
-    def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, ge=0, le=1)
-        check_number("half_life_days", self.half_life_days, gt=0)
+    alpha: float = setting(0.2, ge=0, le=1)
+    half_life_days: float = setting(7.0, gt=0)
 
     def __call__(self, memories: MemoryColumns, now: float | None) -> Column:
         """Return the hotness of each memory, in [0, 1). A memory without any date has an age of 0."""
@@ -165,7 +159,7 @@ class Hotness:
 
 
 @dataclass(frozen=True, slots=True)
-class Novelty:
+class Novelty(CheckedSettings):
     """Factor that lowers the scores of memories already mentioned in the session.
 
     The factor is 1 − ``slope`` · (s − ``above``), where s is the largest cosine between the memory and any turn of the
@@ -175,19 +169,13 @@ class Novelty:
     [1.0, 1.0, 0.75, 0.5]
     """
 
-    above: float = 0.8
-    slope: float = 2.5
-    floor: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_number("above", self.above, ge=0, le=1)
-        check_number("slope", self.slope, ge=0)
-        check_number("floor", self.floor, ge=0, le=1)
+    above: float = setting(0.8, ge=0, le=1)
+    slope: float = setting(2.5, ge=0)
+    floor: float = setting(0.5, ge=0, le=1)
 
     def __call__(self, similarity: Column) -> Column:
         """Return the factor for each memory, given its largest cosine with any turn of the session."""
-        left: Column = np.clip(1.0 - self.slope * (similarity - self.above), self.floor, 1.0)
-        return left
+        return cast("Column", np.clip(1.0 - self.slope * (similarity - self.above), self.floor, 1.0))
 
 
 # Evidence for memories from the times in a question.
@@ -282,7 +270,7 @@ def feedback_effect(name: Any) -> FeedbackEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Composite:
+class Composite(CheckedSettings):
     """Weighted mean of similarity, confidence, recency and utility; the weights are divided by their sum.
 
     Confidence is 0.5 if unset, multiplied by 0.9 for each derivation and, if the memory came with an end of validity,
@@ -299,15 +287,14 @@ class Composite:
     {'similarity': 0.32, 'confidence': 0.27, 'recency': 0.060239, 'utility': 0.05}
     """
 
-    similarity: float = 0.40
-    confidence: float = 0.30
-    recency: float = 0.20
-    utility: float = 0.10
-    decay_per_hour: float = 0.05
+    similarity: float = setting(0.40, ge=0)
+    confidence: float = setting(0.30, ge=0)
+    recency: float = setting(0.20, ge=0)
+    utility: float = setting(0.10, ge=0)
+    decay_per_hour: float = setting(0.05, ge=0)
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            check_number(each.name, getattr(self, each.name), ge=0)
+        CheckedSettings.__post_init__(self)
         if not self._total:
             raise ConfigurationError(
                 "the weights of similarity, confidence, recency and utility are all 0; set at least one of them"

@@ -23,14 +23,7 @@ from langchain_hybridgraph.chunks import (
     not_storable,
     replace_surrogates,
 )
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    TenantError,
-    check_number,
-    check_whole_number,
-    quote_value,
-    shorten,
-)
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, TenantError, quote_value, setting, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
@@ -236,7 +229,7 @@ FAN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeFilter:
+class EdgeFilter(CheckedSettings):
     """Conditions for the edges that a traversal may follow.
 
     - ``direction`` is ``"out"`` to follow edges from source to target, ``"in"`` from target to source, or ``"both"``.
@@ -249,15 +242,13 @@ class EdgeFilter:
 
     direction: Literal["out", "in", "both"] = "out"
     relations: frozenset[str] | None = None
-    min_weight: float = 0.0
-    hub_degree: int | None = 64
+    min_weight: float = setting(0.0, ge=0, le=1)
+    hub_degree: int | None = setting(64, least=1)
 
     def __post_init__(self) -> None:
         if self.direction not in ("out", "in", "both"):
             raise ConfigurationError(f"direction must be 'out', 'in' or 'both', got {quote_value(self.direction)}")
-        check_number("min_weight", self.min_weight, ge=0, le=1)
-        if self.hub_degree is not None:
-            check_whole_number("hub_degree", self.hub_degree, least=1)
+        CheckedSettings.__post_init__(self)
 
 
 def name_of(id: str) -> str:

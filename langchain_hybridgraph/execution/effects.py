@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextvars import Context, copy_context
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, lane_of, submit, submit_soon
@@ -38,14 +38,14 @@ class Trace:
     Reasons are in order of occurrence; stages are in the order in which they ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, raises: bool = False) -> None:
         self._reasons: dict[str, None] = {}
         self.runs: list[StageRun] = []
         self.method = "hybrid"
         self.errors: dict[str, str] = {}
         self.remarks: dict[str, str] = {}
         self.started_at = time.perf_counter()
-        self.raises = False
+        self.raises = raises
         self.results: Callable[[], Iterable[tuple[str, float]]] = tuple  # returns the ids and scores of the result
         self.answerability: Answerability | None = None
         self.has_context = False  # whether the search used a conversation
@@ -192,8 +192,7 @@ def drive(search: Search[Result], deadline: float | None = None) -> Result:
         while True:
             calls = search.send(_run(calls, deadline))
     except StopIteration as stop:
-        result: Result = stop.value
-        return result
+        return cast("Result", stop.value)
     finally:
         search.close()
 
@@ -212,8 +211,7 @@ async def adrive(search: Search[Result], deadline: float | None = None, lane: La
             step := await _on_worker(partial(run.advance, results), lane or Lane("search"), run.context), _SearchResult
         ):
             results = await _arun(step, deadline, run.context)
-        result: Result = step.result
-        return result
+        return cast("Result", step.result)
     finally:
         run.stop()
 
@@ -502,7 +500,6 @@ def within(search: Search[T], deadline: float | None) -> Search[T]:
             calls = search.send(results)
             results = yield [call._replace(deadline=min(deadline, call.deadline or math.inf)) for call in calls]
     except StopIteration as stop:
-        result: T = stop.value
-        return result
+        return cast("T", stop.value)
     finally:
         search.close()

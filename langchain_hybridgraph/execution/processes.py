@@ -203,7 +203,7 @@ class TaskShare:
     :meth:`enter` starts a phase, which covers a range of the fraction, such as 0.5 to 1. Steps that are reported inside
     the ``with`` block belong to the current phase.
 
-    >>> with listening(lambda step: print(step.phase, step.share)), TaskShare() as task:
+    >>> with showing(lambda step: print(step.phase, step.share)), TaskShare() as task:
     ...     task.enter(0.5, 1.0)
     ...     report("embedding", 1, 2, "chunks")
     embedding 0.75
@@ -238,20 +238,10 @@ _listener: ContextVar[Callable[[Step], None] | None] = ContextVar("_listener", d
 _task: ContextVar[TaskShare | None] = ContextVar("_task", default=None)
 
 
-@contextmanager
-def listening(listener: Callable[[Step], None]) -> Iterator[None]:
-    """Call a function with each step that this thread reports inside the ``with`` block."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
-
-
 def report(phase: str, done: int, total: int | None, unit: str) -> None:
     """Report a step to the listener, if there is one.
 
-    >>> with listening(print):
+    >>> with showing(print):
     ...     report("reading", 2, 5, "files")
     Step(phase='reading', done=2, total=5, unit='files', share=None)
     """
@@ -264,7 +254,7 @@ def report(phase: str, done: int, total: int | None, unit: str) -> None:
 def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> Iterator[T]:
     """Yield the items. Report a step before the first item, and then before every 500th item.
 
-    >>> with listening(print):
+    >>> with showing(print):
     ...     list(reporting("ab", "index", 2, "chunks"))
     Step(phase='index', done=0, total=2, unit='chunks', share=None)
     ['a', 'b']
@@ -278,7 +268,7 @@ def reporting(items: Iterable[T], phase: str, total: int | None, unit: str) -> I
 def in_slices(items: Sequence[T], phase: str, unit: str) -> Iterator[Sequence[T]]:
     """Yield the items in slices, and report a step after each of them. Without a listener, all items are one slice.
 
-    >>> with listening(print):
+    >>> with showing(print):
     ...     [len(part) for part in in_slices(range(150), "embedding", "chunks")]
     Step(phase='embedding', done=0, total=150, unit='chunks', share=None)
     Step(phase='embedding', done=100, total=150, unit='chunks', share=None)
@@ -311,11 +301,12 @@ def showing(progress: bool | Progress | None) -> Iterator[None]:
         yield
         return
     lines = _Lines()
-    with listening(progress if callable(progress) else lines.show):
-        try:
-            yield
-        finally:
-            lines.clear()
+    token = _listener.set(progress if callable(progress) else lines.show)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+        lines.clear()
 
 
 def counted(count: int, one: str, several: str) -> str:

@@ -123,12 +123,10 @@ class Filter(ABC):
         """Return the filter as a dictionary, from which :func:`parse_filter` creates an equal filter."""
 
     def __and__(self, other: Filter | Mapping[str, Any]) -> Filter:
-        other_filter = _operand_filter(other)
-        return NotImplemented if other_filter is None else join_filters(And, (self, other_filter))
+        return _combine(And, self, other)
 
     def __or__(self, other: Filter | Mapping[str, Any]) -> Filter:
-        other_filter = _operand_filter(other)
-        return NotImplemented if other_filter is None else join_filters(Or, (self, other_filter))
+        return _combine(Or, self, other)
 
     def __invert__(self) -> Filter:
         return Not(self)
@@ -241,8 +239,9 @@ def join_filters(kind: type[And] | type[Or], parts: Iterable[Filter]) -> Filter:
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
-def _operand_filter(other: Any) -> Filter | None:
-    return _parse_part(other, 0) if isinstance(other, (Filter, Mapping)) else None
+def _combine(kind: type[And] | type[Or], one: Filter, other: Any) -> Filter:
+    """Return the result of an operator such as ``&``; the other operand may be a mapping."""
+    return join_filters(kind, (one, _parse_part(other, 0))) if isinstance(other, Filter | Mapping) else NotImplemented
 
 
 # -- parsing -------------------------------------------------------------------------------------------------

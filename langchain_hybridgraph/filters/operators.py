@@ -4,7 +4,7 @@ import json
 import operator as python_operator
 import re
 import reprlib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from difflib import get_close_matches
@@ -111,6 +111,15 @@ def value_getter(path: Path) -> Callable[[Mapping[str, Any]], Any]:
         return value
 
     return nested_value
+
+
+def metadata_values(metadata: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield the path and the unconverted value of each key to which a filter may refer, except null values."""
+    for key, value in metadata.items():
+        if value is not None:
+            yield (*above, key), value
+            if isinstance(value, Mapping):
+                yield from metadata_values(value, (*above, key))
 
 
 def split_key(key: str) -> Path:

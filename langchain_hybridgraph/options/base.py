@@ -287,21 +287,17 @@ def _shared_names(group: type[OptionGroup], stage: Any) -> list[str]:
     return [name for name in group.model_fields if name in names]
 
 
-if TYPE_CHECKING:
+class GroupOf(Generic[G]):
+    """Type of a field for a group: for pydantic the group itself, which it also creates from a mapping."""
 
-    class GroupOf(Generic[G]):
-        """Type of a field for a group, for type checkers: a mapping of options may be passed, a group is read."""
+    def __class_getitem__(cls, group: type[OptionGroup]) -> type[OptionGroup]:
+        return group
+
+    if TYPE_CHECKING:  # a mapping of options may be passed, a group is read
 
         def __get__(self, instance: object, owner: type | None = None) -> G: ...
 
         def __set__(self, instance: object, value: G | Mapping[str, Any]) -> None: ...
-else:
-
-    class GroupOf:
-        """Type of a field for a group: the group itself, which pydantic also creates from a mapping."""
-
-        def __class_getitem__(cls, group: type[OptionGroup]) -> type[OptionGroup]:
-            return group
 
 
 def group_field(group: type[OptionGroup], **options: Any) -> Any:
@@ -322,11 +318,6 @@ def groups_of(kind: type[BaseModel]) -> dict[str, type[OptionGroup]]:
 _EXPLAINED = "retriever_option"  # type of the pydantic errors whose messages are written by this package
 
 
-def option_error(message: str) -> PydanticCustomError:
-    """Return a pydantic error with this message; validators of options raise it."""
-    return PydanticCustomError(_EXPLAINED, "{message}", {"message": message})
-
-
 def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
     """Validate the options of ``kind`` with pydantic's ``handler``, as its wrap validator.
 
@@ -335,10 +326,10 @@ def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], 
     try:
         return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
     except ValidationError as invalid:
-        problems = [
-            InitErrorDetails(type=option_error(with_name(loc, message)), loc=loc, input=value)
-            for loc, message, value in problems_in(kind, invalid, options)
-        ]
+        problems = []
+        for loc, message, value in problems_in(kind, invalid, options):
+            error = PydanticCustomError(_EXPLAINED, "{message}", {"message": with_name(loc, message)})
+            problems.append(InitErrorDetails(type=error, loc=loc, input=value))
         raise ValidationError.from_exception_data(invalid.title, problems) from None
 
 

@@ -186,15 +186,10 @@ RerankerOption = Annotated[Any, stage_notation("reranker", RERANKERS, as_reranke
 PlannerOption = Annotated[Any, stage_notation("planner", PLANNERS, allows_factories=True)]
 ExpanderOption = Annotated[Any, stage_notation("expander", EXPANDERS, allows_factories=True)]
 ModeOption = Annotated[Any, stage_notation("mode", CHANGES, mode_from)]
-BudgetOption = Annotated[
-    Any, base.parameters_notation("budget", TokenBudget, "an integer ≥ 1, or ", {"type": "integer", "minimum": 1})
-]
-HotnessOption = Annotated[
-    Any,
-    base.parameters_notation(
-        "hotness", Hotness, "a number from 0 to 1, or ", {"type": "number", "minimum": 0, "maximum": 1}
-    ),
-]
+_TOKENS = {"type": "integer", "minimum": 1}
+BudgetOption = Annotated[Any, base.parameters_notation("budget", TokenBudget, "an integer ≥ 1, or ", _TOKENS)]
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+HotnessOption = Annotated[Any, base.parameters_notation("hotness", Hotness, "a number from 0 to 1, or ", _SHARE)]
 NoveltyOption = Annotated[Any, base.parameters_notation("novelty", Novelty)]
 SourceWeights = Annotated[
     Mapping[Literal["vector", "keyword", "graph", "session"], NonNegativeFloat],

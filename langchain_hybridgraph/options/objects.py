@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import BaseMessage
@@ -19,16 +19,13 @@ from pydantic.json_schema import SkipJsonSchema
 
 from langchain_hybridgraph.errors import ConfigurationError, MissingExtraError, quote_value
 from langchain_hybridgraph.execution.effects import is_asynchronous
+from langchain_hybridgraph.records import Hit
 from langchain_hybridgraph.registry import call_factory, create_or_import, is_factory, similar_name
 from langchain_hybridgraph.search import conversation
 from langchain_hybridgraph.search.conversation import ASSISTANT, turns
 from langchain_hybridgraph.search.planner import QueryPlanner, RulePlanner
 from langchain_hybridgraph.search.rerankers import RERANKERS as WITHOUT_MODEL
 from langchain_hybridgraph.search.rerankers import LLMReranker, Reranker, TextReranker
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Hit
-
 
 T = TypeVar("T")
 

@@ -36,10 +36,8 @@ class AnyRetriever(NamedTuple):
     def pipeline(self) -> PipelineRetriever | None:
         """The retriever as a PipelineRetriever that retrieves by its pipeline alone, or None."""
         own, kind = PipelineRetriever, type(self.retriever)
-        is_changed = (kind._get_relevant_documents, kind._aget_relevant_documents) != (
-            own._get_relevant_documents,
-            own._aget_relevant_documents,
-        )
+        methods = ("_get_relevant_documents", "_aget_relevant_documents")
+        is_changed = any(getattr(kind, name) != getattr(own, name) for name in methods)
         return self.retriever if isinstance(self.retriever, own) and not is_changed else None
 
     @property
@@ -151,9 +149,8 @@ class RetrieverSource:
         lane = lane_of(self.name, self.retriever)
         return Effect(self.name, lambda: drive(search()), lambda: adrive(search(), lane=lane), owner=self.retriever)
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> None:
         """Return None, because a retriever can score only the chunks that it returns."""
-        return None
 
     def _source_result(self, result: Result, scope: Scope) -> SourceResult:
         documents = [to_document(hit.chunk) for hit in result.hits] or list(result)

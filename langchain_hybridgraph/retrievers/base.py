@@ -456,10 +456,12 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         hand_out = options.get(EARLY)
         options = {name: value for name, value in options.items() if value is not None and name != EARLY}
+        if not options.keys() <= self._call_options:
+            unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
+            raise unknown_options(type(self), unknown, self._call_options)
         if options:
-            self._check_options(options)
-        trace = Trace()
-        trace.raises = self.on_error == "raise"
+            check_values(type(self), options)
+        trace = Trace(raises=self.on_error == "raise")
         pipeline = self._pipeline(options, callbacks)
         level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)
         early = None
@@ -497,12 +499,6 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             count=partial(len, store) if implements(store, Sized) else None,
             own_filter=self.filter,
         )
-
-    def _check_options(self, options: Options) -> None:
-        if not options.keys() <= self._call_options:
-            unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
-            raise unknown_options(type(self), unknown, self._call_options)
-        check_values(type(self), options)
 
     _default_fusion: ClassVar[Any] = ConvexCombination()
     _default_budget: ClassVar[Any] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 from langchain_core.documents import Document
 
@@ -21,9 +21,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
 from langchain_hybridgraph.search.context import SearchContext
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.tree import Tree
+from langchain_hybridgraph.stores.tree import Tree
 
 Targets = str | Sequence[str] | None
 
@@ -216,10 +214,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         def scores(answer: hierarchy.FindResult) -> list[tuple[str, float]]:
             return [(context.uri, context.score) for context in answer]
 
-        query = prepared_search.query
-        trace = prepared_search.trace
-        search = hierarchy.answer_call(prepared_search.tree_call)
-        return (yield from self._observed(search, trace, query.text, query.k, scores))
+        query, search = prepared_search.query, hierarchy.answer_call(prepared_search.tree_call)
+        return (yield from self._observed(search, prepared_search.trace, query.text, query.k, scores))
 
     def _search(self, prepared_search: PreparedSearch) -> Search[RetrievalResult[Document]]:
         query, trace, prefix = prepared_search.query, prepared_search.trace, self.metadata_prefix

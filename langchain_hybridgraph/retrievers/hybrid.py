@@ -284,9 +284,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
 
         Sources, precedence and errors are those of :meth:`HybridGraphSettings.from_file`.
         """
-        kind = cast(Any, cls)
-        retriever: R = kind.from_settings(HybridGraphSettings.from_file(path), *arguments, store=store, **settings)
-        return retriever
+        configured = HybridGraphSettings.from_file(path)
+        return cast("R", cast(Any, cls).from_settings(configured, *arguments, store=store, **settings))
 
     @classmethod
     def from_settings(
@@ -322,8 +321,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                 "keyword_retriever= manages its own texts"
             )
         if documents is None:
-            report: keyword_index.RefreshReport = adapter.freshness.refresh()
-            return report
+            return cast("keyword_index.RefreshReport", adapter.freshness.refresh())
         if self.index.path is not None:
             raise ConfigurationError(
                 "refresh(documents) cannot replace a keyword index that is kept in a folder, which contains the texts "

@@ -8,14 +8,8 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    HybridGraphError,
-    RetrievalError,
-    check_whole_number,
-    describe_error,
-)
 from langchain_hybridgraph.execution.effects import Effect, Failure, Search, Trace, failures_in
 from langchain_hybridgraph.filters.expressions import Filter
 from langchain_hybridgraph.memory_scores import Scoring
@@ -92,9 +86,9 @@ class TokenBudget:
     fill: bool = True
 
     def __post_init__(self) -> None:
-        check_whole_number("max_tokens", self.max_tokens, least=1)
+        errors.check_whole_number("max_tokens", self.max_tokens, least=1)
         if not callable(self.counter):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"counter must be a function that returns the number of tokens in a text, got {self.counter!r}"
             )
 
@@ -286,12 +280,12 @@ class SearchContext:
         for failure in failures:
             self.trace.record(failure.source, failure.error, failure.reason)
         for failure in failures:
-            if isinstance(failure.error, HybridGraphError) and isinstance(failure.error, ValueError):
+            if isinstance(failure.error, errors.HybridGraphError) and isinstance(failure.error, ValueError):
                 raise failure.error
         if failures and is_required and self.pipeline.on_error != "empty":
-            errors = "; ".join(f"{each.source}: {describe_error(each.error)}" for each in failures)
-            raise RetrievalError(
-                f"no source could answer ({errors}); on_error='empty' returns an empty result instead"
+            causes = "; ".join(f"{each.source}: {errors.describe_error(each.error)}" for each in failures)
+            raise errors.RetrievalError(
+                f"no source could answer ({causes}); on_error='empty' returns an empty result instead"
             ) from failures[0].error
 
 
@@ -391,20 +385,14 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
     """Return the fused candidates that are in ``chunks`` as hits, with all that their sources know."""
     cosines = candidates.cosines
-    bm25: Mapping[str, float] = {}
-    ids_by_source = []
-    for each, ids, ranking in zip(candidates.results, candidates.source_ids, candidates.rankings, strict=True):
-        ids_by_source.append((each.name, ids))
-        if each.name == "keyword":
-            bm25 = ranking.scores
+    names = [ranking.source for ranking in candidates.rankings]
+    ids_by_source = list(zip(names, candidates.source_ids, strict=True))
+    bm25 = next((ranking.scores for ranking in candidates.rankings if ranking.source == "keyword"), {})
     hits = []
     for id, score, parts in part:
         if id not in chunks:
             continue
-        sources = []
-        for name, source_ids in ids_by_source:
-            if id in source_ids:
-                sources.append(name)
+        sources = [name for name, source_ids in ids_by_source if id in source_ids]
         path: tuple[str, ...] = (id,)
         hops = 0
         reached_chunk = candidates.reached_chunks.get(id)

@@ -4,13 +4,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.chunks import Serializable, replace_surrogates
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
 from langchain_hybridgraph.execution.llm import DATA_ONLY, model_call, prompt_messages, strip_reasoning
 from langchain_hybridgraph.text.analyzer import function_words
@@ -82,7 +82,7 @@ def turns(history: Any, query: str = "") -> list[Turn]:
     elif not isinstance(history, (str, Sequence)) and hasattr(history, "messages"):
         history = history.messages
     if isinstance(history, (str, bytes, Mapping)) or not isinstance(history, Sequence | None):
-        raise ConfigurationError(f"the history is {quote_value(history)}; {_EXPECTED}")
+        raise errors.ConfigurationError(f"the history is {errors.quote_value(history)}; {_EXPECTED}")
     items = list(enumerate(history or ()))
     result = []
     for place, item in items if len(items) <= _FIRST + _LAST else [*items[:_FIRST], *items[-_LAST:]]:
@@ -109,7 +109,7 @@ def _parts(item: Any, place: int) -> tuple[str, Any, str]:
     if hasattr(item, "content") and isinstance(kind := getattr(item, "type", None), str):
         role = str(getattr(item, "role", "")) if kind == "chat" else kind
         return role.removesuffix("MessageChunk"), item.content, ""
-    raise ConfigurationError(f"item {place} of the history is {quote_value(item)}; {_EXPECTED}")
+    raise errors.ConfigurationError(f"item {place} of the history is {errors.quote_value(item)}; {_EXPECTED}")
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -161,7 +161,7 @@ def expander_call(expander: Any, query: str, history: Sequence[Turn], deadline: 
 
 
 @dataclass(frozen=True, slots=True)
-class AppendHistory:
+class AppendHistory(errors.CheckedSettings):
     """Expander that appends the last ``turns`` turns of the conversation, unchanged, to the question.
 
     The added text helps embedding models, but hurts BM25 (benchmarks/README.md). Therefore the result is not ``sure``.
@@ -173,10 +173,7 @@ class AppendHistory:
     'and its price? Assistant: A roadster User: how fast Assistant: 200'
     """
 
-    turns: int = 3
-
-    def __post_init__(self) -> None:
-        check_whole_number("turns", self.turns, least=1)
+    turns: int = errors.setting(3, least=1)
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question followed by the last turns."""
@@ -209,10 +206,14 @@ class StripQuestion:
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question without its introductory words."""
-        rest = query.strip()
-        while (lead := _LEAD.match(rest)) and lead.end():
-            rest = rest[lead.end() :]
-        return ExpandedQuery(rest.rstrip(" ?？!.。") or query)
+        return ExpandedQuery(without(_LEAD, query.strip()).rstrip(" ?？!.。") or query)
+
+
+def without(lead: re.Pattern[str], text: str) -> str:
+    """Return the text without the matches of a pattern at its beginning."""
+    while (match := lead.match(text)) and match.end():
+        text = text[match.end() :].lstrip()
+    return text
 
 
 # Estimate of whether a question needs its conversation.
@@ -289,7 +290,7 @@ _STEM = 5  # number of first letters that most forms of a word share
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryTerms:
+class HistoryTerms(errors.CheckedSettings):
     """Expander that adds words of the conversation to short questions. It is the default and needs no model.
 
     The number of content words in a question shows how much it depends on the conversation:
@@ -319,12 +320,8 @@ class HistoryTerms:
     False
     """
 
-    weight: float = 0.5
-    most: int = 20
-
-    def __post_init__(self) -> None:
-        check_whole_number("most", self.most, least=1)
-        check_number("weight", self.weight, ge=0, le=1)
+    weight: float = errors.setting(0.5, ge=0, le=1)
+    most: int = errors.setting(20, least=1)
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question, completed with words of the history if necessary."""
@@ -396,7 +393,9 @@ def question_in(answer: Any) -> str:
     first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
     text = " ".join(first.strip("`\"'“”„«»‘’*_ \n").split())
     if not text or len(text) > _LONGEST:
-        raise ValueError(f"the model returned no question: {quote_value(shorten(' '.join(raw.split()), 200))}")
+        raise ValueError(
+            f"the model returned no question: {errors.quote_value(errors.shorten(' '.join(raw.split()), 200))}"
+        )
     return text
 
 
@@ -408,7 +407,8 @@ _INSTRUCTIONS = (
 )
 
 
-class LLMRewrite:
+@dataclass(eq=False, repr=False)
+class LLMRewrite(errors.CheckedSettings):
     """Expander that asks a chat model to rewrite the question so that it can be understood without the conversation.
 
     ``llm`` is any LangChain chat model or LLM. It receives the last ``turns`` turns; long turns are shortened to their
@@ -426,17 +426,17 @@ class LLMRewrite:
     'What does the roadster cost?'
     """
 
-    def __init__(self, llm: Any, *, turns: int = 6, timeout: float | None = 10.0) -> None:
-        if not callable(getattr(llm, "invoke", None)):
-            raise ConfigurationError(
-                f'LLMRewrite needs a chat model, not {type(llm).__name__}; give one such as init_chat_model("…")'
+    llm: Any
+    _: KW_ONLY
+    turns: int = errors.setting(6, least=1)
+    timeout: float | None = errors.setting(10.0, gt=0)
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.llm, "invoke", None)):
+            raise errors.ConfigurationError(
+                f'LLMRewrite needs a chat model, not {type(self.llm).__name__}; give one such as init_chat_model("…")'
             )
-        check_whole_number("turns", turns, least=1)
-        if timeout is not None:
-            check_number("timeout", timeout, gt=0)
-        self.llm = llm
-        self.turns = turns
-        self.timeout = timeout
+        super().__post_init__()
 
     def __call__(self, query: str, history: Sequence[Turn]) -> ExpandedQuery:
         """Return the question as rewritten by the model."""
@@ -448,10 +448,10 @@ class LLMRewrite:
 
     def _rewrite(self, query: str, history: Sequence[Turn]) -> Search[ExpandedQuery]:
         conversation = [
-            {"speaker": turn.speaker, "text": shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]
+            {"speaker": turn.speaker, "text": errors.shorten(turn.text, _LONGEST)} for turn in history[-self.turns :]
         ]
         question = prompt_messages(
-            _INSTRUCTIONS, {"conversation": conversation, "question": shorten(query, 4 * _LONGEST)}
+            _INSTRUCTIONS, {"conversation": conversation, "question": errors.shorten(query, 4 * _LONGEST)}
         )
         ainvoke = getattr(self.llm, "ainvoke", None)
         (answer,) = yield from ask_or_raise(model_call("expander", self, self.llm.invoke, ainvoke, question))

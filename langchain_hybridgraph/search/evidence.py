@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from math import isnan
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
-from langchain_hybridgraph.errors import check_number
+from langchain_hybridgraph.errors import setting
 from langchain_hybridgraph.records import ENTITY, SEQUENCE, TITLE, Edge, EdgeFilter
 from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, is_mixed, path_values
@@ -87,20 +87,16 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
 
     direction: Literal["out", "in", "both"] = "both"
     hub_degree: int | None = None
-    max_nodes: int = 100
-    sources: int = 5
-    title: float = 1.0
-    shared: float = 0.3
-    uncovered: float = 2.0
-    question_title: float = 0.7
-    link: float = 0.4
-    most_common: int = 100
+    max_nodes: int = setting(100, least=0)
+    sources: int = setting(5, least=1)
+    title: float = setting(1.0, ge=0, le=1)
+    shared: float = setting(0.3, ge=0, le=1)
+    uncovered: float = setting(2.0, ge=0)
+    question_title: float = setting(0.7, ge=0, le=1)
+    link: float = setting(0.4, ge=0, le=1)
+    most_common: int = setting(100, least=0)
     question: traversals.Question = field(default=traversals.Question(), repr=False, compare=False)
     keeps_seeds: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("uncovered", self.uncovered, ge=0)
 
     def traverse(
         self, graph: Graph, seeds: traversals.Seeds, score: GraphScore, vector: Vector | None
@@ -114,7 +110,9 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
         if likely is not evidence:
             shared, *others = [kind.at(np.isin(kind.node, likely.node)) for kind in (shared, *others)]
         if len(shared.node):
-            likely = _join([*others, self._with_coverage(shared, self._coverage(graph, shared.node))])
+            ids, coverage = graph.ids(shared.node), self.question.coverage
+            shares = dict.fromkeys(ids, DEFAULT_COVERAGE) if coverage is None else coverage(ids)
+            likely = _join([*others, self._with_coverage(shared, np.array([shares.get(id, 0.0) for id in ids]))])
         return traversals.TraversalResult(_reached_chunks(graph, likely, sources, scores, score, vector))
 
     def for_question(self, question: traversals.Question) -> LinkEvidence:
@@ -153,13 +151,6 @@ class LinkEvidence(traversals.EdgeFilteredTraversal):
     def _with_coverage(self, evidence: _Evidence, coverage: Weights) -> _Evidence:
         """Return the evidence from shared entities, with strengths that include coverage."""
         return evidence._replace(strength=evidence.strength * (self.shared + self.uncovered * coverage))
-
-    def _coverage(self, graph: Graph, nodes: Nodes) -> Weights:
-        if self.question.coverage is None or not len(nodes):
-            return np.full(len(nodes), DEFAULT_COVERAGE)
-        ids = graph.ids(nodes)
-        shares = self.question.coverage(ids)
-        return np.array([shares.get(id, 0.0) for id in ids], np.float64)
 
     def _by_question(self, graph: Graph, titles: Nodes, entities: Nodes) -> _Evidence:
         """Return the evidence of the names in the question; both arrays have the node of each name, or -1."""
@@ -277,13 +268,9 @@ class _EntityMentions(NamedTuple):
         entity, place = np.unique(mentions.node, return_inverse=True)
         ids = graph.ids(entity)
         pairs = list(zip(mentions.origin.tolist(), [ids[number] for number in place.tolist()], strict=True))
-        own_titles: set[tuple[int, str]] = set()
-        for source, id in pairs:
-            if id.startswith(TITLE):
-                own_titles.add((source, id.removeprefix(TITLE)))
-        is_counted = np.zeros(len(pairs), np.bool_)
-        for number, (source, id) in enumerate(pairs):
-            is_counted[number] = id.startswith(ENTITY) and (source, id.removeprefix(ENTITY)) not in own_titles
+        titles = {(source, id.removeprefix(TITLE)) for source, id in pairs if id.startswith(TITLE)}
+        names = [(source, id.removeprefix(ENTITY)) if id.startswith(ENTITY) else None for source, id in pairs]
+        is_counted = np.array([name is not None and name not in titles for name in names], np.bool_)
         counted = place[is_counted], mentions.origin[is_counted], mentions.weight[is_counted]
         degree = graph.degrees(entity)
         return cls(entity, ids, degree, _rarity(degree, len(graph)), *counted)
@@ -320,8 +307,7 @@ def _edges_at(edges: NeighborEdges, places: Nodes | Mask) -> NeighborEdges:
 def _rarity(degree: Nodes, chunks: int) -> Weights:
     """Return the rarity of entities: 1 for a single mention, 0 for an entity that all chunks mention."""
     chunks = max(chunks, 2)
-    rarity: Weights = np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0)
-    return rarity
+    return cast("Weights", np.clip(np.log(chunks / np.maximum(degree, 1)) / np.log(chunks), 0.0, 1.0))
 
 
 def _divided_by_links(source: Nodes, node: Nodes) -> Weights:

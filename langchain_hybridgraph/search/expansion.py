@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from operator import and_, itemgetter
+from operator import and_, attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -161,7 +161,7 @@ class Expansion:
             own, strength = {each.id: own[each.id] for each in chunks if each.id in own}, {}
         score: Any = self.score
         if self.uses_search_score:
-            best = max((one.score for one in own.values()), default=0.0)
+            best = max(map(attrgetter("score"), own.values()), default=0.0)
             fused = {id: own[id] for id in strength}
             for each in chunks:
                 before = own[each.id].score
@@ -213,7 +213,7 @@ class Expansion:
         """
         score: Any = self.score
         if self.uses_search_score and not self.share:
-            best = max((one.score for one in own.values()), default=0.0)
+            best = max(map(attrgetter("score"), own.values()), default=0.0)
             most = score.strength if isinstance(score, scores.NoisyOr) else 1.0
             high = {id: best * score.mixed(one.score / best, most) if best else most for id, one in own.items()}
             return ScoreBounds({hit.id: own[hit.id].score for hit in seeds}, high, best or most)

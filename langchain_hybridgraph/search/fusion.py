@@ -9,7 +9,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
-from langchain_hybridgraph.errors import ConfigurationError, check_number, check_whole_number
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, setting
 from langchain_hybridgraph.records import FusedCandidate, Ranking
 from langchain_hybridgraph.registry import from_config
 
@@ -37,7 +37,6 @@ class Fusion(Protocol):
     @property
     def method(self) -> str:
         """Value of ``retrieval_method``, unless only one source returned entries and is named instead."""
-        ...
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """Return the candidates of all lists, each once, best first, ties by id.
@@ -45,11 +44,17 @@ class Fusion(Protocol):
         Scores are in [0, 1], and each is the sum of its parts. The weight of a source without entries is shared among
         the others, in proportion to their weights.
         """
-        ...
+
+
+class HybridFusion(CheckedSettings):
+    """Base class of the fusions whose ``retrieval_method`` is "hybrid"."""
+
+    __slots__ = ()
+    method: ClassVar[str] = "hybrid"
 
 
 @dataclass(frozen=True, slots=True)
-class ReciprocalRankFusion:
+class ReciprocalRankFusion(HybridFusion):
     """Fusion by rank, as in LangChain's EnsembleRetriever.
 
     The score of a candidate is the sum of weight / (``rank_constant`` + rank) over all lists; the first rank is 1. If a
@@ -71,14 +76,8 @@ class ReciprocalRankFusion:
     [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
     """
 
-    method: ClassVar[str] = "hybrid"
-
-    rank_constant: float = 60
-    normalize: Literal["theoretical", "max", "none"] = "theoretical"
-
-    def __post_init__(self) -> None:
-        _check_choice("normalize", self.normalize, ("theoretical", "max", "none"))
-        check_number("rank_constant", self.rank_constant, ge=0)
+    rank_constant: float = setting(60, ge=0)
+    normalize: Literal["theoretical", "max", "none"] = setting("theoretical", choices=("theoretical", "max", "none"))
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         weighed = _weighed(rankings)
@@ -96,7 +95,7 @@ class ReciprocalRankFusion:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexCombination:
+class ConvexCombination(HybridFusion):
     """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
     If a source has a score for a candidate, the score is used even if only other sources found the candidate.
@@ -140,17 +139,10 @@ class ConvexCombination:
     [('b', 0.58), ('a', 0.5)]
     """
 
-    method: ClassVar[str] = "hybrid"
     calibrates: ClassVar[bool] = True  # the pipeline may convert its scores to another scale
 
-    normalize: Literal["standard", "max", "bound"] = "standard"
+    normalize: Literal["standard", "max", "bound"] = setting("standard", choices=("standard", "max", "bound"))
     adaptive: bool = True
-
-    def __post_init__(self) -> None:
-        _check_choice("normalize", self.normalize, ("standard", "max", "bound"))
-
-    def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
-        return self.others(rankings)
 
     def others(self, rankings: Sequence[Ranking], ids: Iterable[str] | None = None) -> list[FusedCandidate]:
         exact: dict[str, float] = {}
@@ -163,14 +155,15 @@ class ConvexCombination:
             weighed.append((ranking, scale, weight * scale.trust))
         total = math.fsum(weight for _, _, weight in weighed)
         similar = 1 - max(exact.values(), default=0.0)
-        parts: dict[str, dict[str, float]] = {}
-        for id in _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids:
-            parts[id] = {}
+        every = _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids
+        parts: dict[str, dict[str, float]] = {id: {} for id in every}
         for ranking, scale, weight in weighed:
             _add_scaled(parts, ranking, scale, (weight / total if total else 1 / len(weighed)) * similar)
         for id in exact.keys() & parts.keys():
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
+
+    __call__ = others
 
     def _scale(self, ranking: Ranking) -> _Scale:
         if self.normalize == "bound":
@@ -189,7 +182,7 @@ class ConvexCombination:
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionBased:
+class DistributionBased(HybridFusion):
     """Fusion by score: the sum of weight · normalised score over all sources. The weights sum to 1.
 
     In each list, the mean minus three standard deviations becomes 0, and the mean plus three becomes 1; other results
@@ -197,8 +190,6 @@ class DistributionBased:
 
     Mazzanti, Distribution-Based Score Fusion, 2023; Qdrant's ``dbsf``.
     """
-
-    method: ClassVar[str] = "hybrid"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         weighed = _weighed(rankings)
@@ -214,14 +205,12 @@ class DistributionBased:
 
 
 @dataclass(frozen=True, slots=True)
-class MaxWeighted:
+class MaxWeighted(HybridFusion):
     """Fusion that scores a candidate by its best source only: the largest weight · normalised score / largest weight.
 
     Scores are divided by their source's ``bound`` or else, if it is above 1, by the best score of the list, and clipped
     to [0, 1].
     """
-
-    method: ClassVar[str] = "hybrid"
 
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         weighed = _weighed(rankings)
@@ -254,25 +243,20 @@ class Interleave:
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`; within a turn, candidates are in the order of the sources."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
-        turns = ((source, ids[turn]) for turn in range(_longest(lists)) for source, ids in lists if turn < len(ids))
+        longest = max((len(ids) for _, ids in lists), default=0)
+        turns = ((source, ids[turn]) for turn in range(longest) for source, ids in lists if turn < len(ids))
         return _by_position(turns)
 
 
 @dataclass(frozen=True, slots=True)
-class Concat:
+class Concat(HybridFusion):
     """Fusion that takes the first ``quota`` candidates of every list, then the remaining candidates of every list.
 
     Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out. The default quota is k // 2 + 1,
     so by default the result for k is not always the beginning of the result for a larger k.
     """
 
-    method: ClassVar[str] = "hybrid"
-
-    quota: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.quota is not None:
-            check_whole_number("quota", self.quota, least=1)
+    quota: int | None = setting(None, least=1)
 
     def for_k(self, k: int) -> Concat:
         """Return this fusion if it has a quota. Otherwise, return a fusion with the default quota for k."""
@@ -281,10 +265,9 @@ class Concat:
     def __call__(self, rankings: Sequence[Ranking]) -> list[FusedCandidate]:
         """See :class:`Fusion`; if there is no quota, each list is taken completely before the next one."""
         lists = [(ranking.source, list(_ranks(ranking))) for ranking, weight in _weighed(rankings) if weight]
-        quota = self.quota or _longest(lists)
-        firsts = ((source, id) for source, ids in lists for id in ids[:quota])
-        rests = ((source, id) for source, ids in lists for id in ids[quota:])
-        return _by_position((*firsts, *rests))
+        firsts = ((source, id) for source, ids in lists for id in ids[: self.quota])
+        every = ((source, id) for source, ids in lists for id in ids)
+        return _by_position((*firsts, *every))
 
 
 FUSIONS: Mapping[str, Callable[..., Fusion]] = MappingProxyType(
@@ -336,8 +319,8 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
     """Return the rankings that have entries, with weights that include those of the empty rankings."""
     answering = [ranking for ranking in rankings if ranking.entries]
-    total = math.fsum(ranking.weight for ranking in rankings)
-    present = math.fsum(ranking.weight for ranking in answering)
+    total = math.fsum([ranking.weight for ranking in rankings])
+    present = math.fsum([ranking.weight for ranking in answering])
     if present == 0:
         return [(ranking, (total or 1.0) / len(answering)) for ranking in answering]
     return [(ranking, ranking.weight * (total / present)) for ranking in answering]
@@ -398,12 +381,3 @@ def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:
         finder.setdefault(id, source)
     n = len(finder)
     return [FusedCandidate(id, 1 - i / n, {source: 1 - i / n}) for i, (id, source) in enumerate(finder.items())]
-
-
-def _longest(lists: Sequence[tuple[str, list[str]]]) -> int:
-    return max((len(ids) for _, ids in lists), default=0)
-
-
-def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ConfigurationError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,8 +18,8 @@ from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_v
 from langchain_hybridgraph.execution.effects import Effect, Search, failures_in, together
 from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Scope, ScoredId, SourceResult
 from langchain_hybridgraph.search import planner as planning
-from langchain_hybridgraph.search.context import SearchContext, read_hits
-from langchain_hybridgraph.search.pipeline import budget, listed_candidates, parents, plan, select
+from langchain_hybridgraph.search.context import ALL, SearchContext, read_hits
+from langchain_hybridgraph.search.pipeline import budget, first_of_each, listed_candidates, parents, plan, select
 from langchain_hybridgraph.search.tree import TOP, Descent, QueryTree, summaries_of
 from langchain_hybridgraph.search.verdict import report_emptiness
 from langchain_hybridgraph.text.sentences import OVERVIEW_LENGTH, abstract_of
@@ -371,14 +370,9 @@ def _list_documents(
     run: SearchContext, context_type: str | None, roots: Sequence[int], tree: Tree, request: HierarchicalCall
 ) -> Search[list[FoundContext]]:
     """Return up to k documents of each type in order of :func:`_documents`; the tree has only nodes in scope."""
-    limit = _limit(request)
-    documents: dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    for node in _documents(tree, roots):
-        name = _type(tree, node, request)
-        counts[name] += 1
-        if context_type in (None, name) and (limit is None or counts[name] <= limit):
-            documents[tree.chunks(node)[0]] = node
+    type_of = partial(_type, tree, request=request)
+    nodes = (node for node in _documents(tree, roots) if context_type is None or type_of(node) == context_type)
+    documents = {tree.chunks(node)[0]: node for node in first_of_each(nodes, _limit(request), type_of)}
     run.trace.degrade("filter-only")
     candidates = listed_candidates(SourceResult([ScoredId(id, 1.0) for id in documents]))
     hits = yield from read_hits(run, candidates, len(documents))
@@ -420,14 +414,8 @@ def _descend(
 
 def _head(contexts: Sequence[FoundContext], request: HierarchicalCall) -> tuple[FoundContext, ...]:
     """Return the best k contexts of one query, or the best k of each type if requested."""
-    counts: Counter[str] = Counter()
-    head = []
-    for each in contexts:
-        name = each.context_type if request.per_type else ""
-        counts[name] += 1
-        if counts[name] <= request.context.query.k:
-            head.append(each)
-    return tuple(head)
+    k = request.context.query.k
+    return tuple(first_of_each(contexts, k, lambda each: each.context_type if request.per_type else ""))
 
 
 def _are_hits(tree: Tree, context_type: str | None, request: HierarchicalCall, level: Level) -> Mask:
@@ -469,10 +457,10 @@ def _has_type(tree: Tree, context_type: str, request: HierarchicalCall) -> bool:
     return context_type == planning.RESOURCE or has_directory or context_type in tree.types()
 
 
-def _limit(request: HierarchicalCall) -> int | None:
-    """Return k, or None for all nodes if a later stage may prefer a lower-ranked one."""
+def _limit(request: HierarchicalCall) -> int:
+    """Return k, or ``ALL`` if a later stage may prefer a lower-ranked node."""
     pipeline, k = request.context.pipeline, request.context.query.k
-    return None if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else k
+    return ALL if pipeline.mmr_lambda is not None or pipeline.max_per_document is not None else k
 
 
 def _merge(results: Sequence[QueryResult], request: HierarchicalCall) -> Search[list[FoundContext]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ from langchain_hybridgraph.stores.protocols import Graph, HasDocuments, HasVecto
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # Minimum number of candidates requested from each source; fewer scores are not enough for a good normalisation.
 MIN_CANDIDATES = 100
@@ -107,10 +110,7 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     sources: Sequence[Source] = pipeline.sources
     with trace.stage("gather"):
         while True:
-            searches = {}
-            for source in sources:
-                if (call := source.search(query, n)) is not None:
-                    searches[source] = call
+            searches = {each: call for each in sources if (call := each.search(query, n)) is not None}
             if not searches:
                 break
             answers = context.replace_failures((yield list(searches.values())), is_required=not results)
@@ -204,7 +204,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
 
     def call_fusion() -> Sequence[FusedCandidate]:
         fused = (fusion if for_k is None else for_k(context.query.k))(rankings)
-        if not all(math.isfinite(candidate.score) for candidate in fused):
+        if not all(map(math.isfinite, map(attrgetter("score"), fused))):
             raise ValueError("a score is not a finite number")
         return fused
 
@@ -248,9 +248,10 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         fused = [one for one in candidates.fused_candidates if one.id in is_chunk]
         hits = seed_hits = yield from read_hits(context, candidates._replace(fused_candidates=fused), ALL)
         new = [id for id in seed_chunks if id not in own]
-        candidates, own = yield from _score_reached(context, candidates, new, own)
+        candidates, scored_seeds = yield from score_others(context, candidates, new)
         if not candidates.rankings:  # there is no question
-            own = {**own, **{id: FusedCandidate(id, 1.0, {"seed": 1.0}) for id in new}}
+            scored_seeds = {id: FusedCandidate(id, 1.0, {"seed": 1.0}) for id in new}
+        own = {**own, **scored_seeds}
     candidates = candidates._replace(chunks={hit.chunk.id: hit.chunk for hit in hits})
     strength = expansion.strengths(own, candidates.ids, candidates.cosines)
     with trace.stage("expand"):
@@ -264,7 +265,8 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
         reached_chunks = {each.id: each for each in traversal.chunks}
         if expansion.uses_search_score:
             new = [id for id in reached_chunks if id not in own]
-            candidates, own = yield from _score_reached(context, candidates, new, own)
+            candidates, others = yield from score_others(context, candidates, new)
+            own = {**own, **others}
         fused = expansion.fuse(own, strength, traversal.chunks)
         if expansion.uses_search_score:
             # A path explains a score, so a candidate whose score was not raised through an edge has no path.
@@ -275,7 +277,7 @@ def expand(context: SearchContext, candidates: Candidates) -> Search[Candidates]
             # changes which chunks are best.
             n = ALL if pipeline.scoring is not None else context.limits.hits
             unscored = [one.id for one in fused[:n] if one.id not in own]
-            candidates, _ = yield from _score_reached(context, candidates, unscored, own)
+            candidates, _ = yield from score_others(context, candidates, unscored)
             fused = expansion.in_parts(fused, reached_chunks, dict(seeds), candidates.cosines)
     return candidates._replace(fused_candidates=fused, reached_chunks=reached_chunks, graph=graph)
 
@@ -353,21 +355,21 @@ def _resolve_seed_ids(context: SearchContext, ids: Sequence[str]) -> Search[dict
     return {each: bool(chunks[id]) for id in ids for each in chunks[id] or [id]}
 
 
-def _score_reached(
-    context: SearchContext, candidates: Candidates, ids: Sequence[str], own: Mapping[str, FusedCandidate]
-) -> Search[tuple[Candidates, Mapping[str, FusedCandidate]]]:
-    """Compute the search scores of chunks that no source found, and return ``own`` with them added.
+def score_others(
+    context: SearchContext, candidates: Candidates, ids: Sequence[str]
+) -> Search[tuple[Candidates, dict[str, FusedCandidate]]]:
+    """Return the candidates, and the search scores, by id, of chunks that no source found.
 
-    The scores are 0 if the fusion can score only chunks in its lists. In the candidates, which are also returned, each
-    ranking keeps only its best entry, which the fusion needs to scale scores.
+    The scores are 0 if the fusion can score only chunks in its lists. In the returned candidates, each ranking keeps
+    only its best entry, which the fusion needs to scale scores.
     """
     if not ids:
-        return candidates, own
+        return candidates, {}
     rankings = [replace(ranking, entries=ranking.entries[:1]) for ranking in candidates.rankings]
     candidates = yield from add_scores(context, candidates._replace(rankings=rankings), ids)
-    score_others = getattr(context.pipeline.fusion, "others", None)
-    others = [] if score_others is None else score_others(candidates.rankings, ids)
-    return candidates, {**own, **{one.id: one for one in others or [FusedCandidate(id, 0.0, {}) for id in ids]}}
+    fuse_others = getattr(context.pipeline.fusion, "others", None)
+    others = [] if fuse_others is None else fuse_others(candidates.rankings, ids)
+    return candidates, {one.id: one for one in others or [FusedCandidate(id, 0.0, {}) for id in ids]}
 
 
 def score_candidates(context: SearchContext, candidates: Candidates, limit: int | None = None) -> Search[Candidates]:
@@ -553,9 +555,9 @@ def select_hits(
         order: Iterable[int] = (places[place] for place in marginal_relevance(scores, vectors[places], mmr_lambda))
     else:
         order = places
-    ordered: Iterable[Hit] = (hits[place] for place in order)
+    ordered: Iterable[Hit] = map(hits.__getitem__, order)
     if max_per_document is not None:
-        ordered = _capped(ordered, max_per_document)
+        ordered = first_of_each(ordered, max_per_document, lambda hit: hit.chunk.document)
     if not graph_slots:
         return list(islice(ordered, min(k, len(hits))))
     best = list(ordered)
@@ -586,12 +588,14 @@ def marginal_relevance(scores: NDArray[np.float64], vectors: NDArray[np.float32]
         worth = relevance - (1 - mmr_lambda) * likeness
 
 
-def _capped(hits: Iterable[Hit], most: int) -> Iterator[Hit]:
+def first_of_each(items: Iterable[T], most: int, key: Callable[[T], str]) -> Iterator[T]:
+    """Yield the items in order, but at most ``most`` items with the same key."""
     counts: Counter[str] = Counter()
-    for hit in hits:
-        counts[hit.chunk.document] += 1
-        if counts[hit.chunk.document] <= most:
-            yield hit
+    for item in items:
+        name = key(item)
+        counts[name] += 1
+        if counts[name] <= most:
+            yield item
 
 
 def budget(context: SearchContext, hits: list[Hit]) -> list[Hit]:

@@ -13,14 +13,7 @@ from langchain_hybridgraph.chunks import Serializable
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution import llm as chat
-from langchain_hybridgraph.search.conversation import (
-    ExpandedQuery,
-    Expander,
-    HistoryTerms,
-    expander_call,
-    is_small_talk,
-    turns,
-)
+from langchain_hybridgraph.search import conversation
 
 # Query plans and the protocol of planners.
 
@@ -85,9 +78,6 @@ class QueryPlan(Serializable, Sequence[TypedQuery]):
 
     def __len__(self) -> int:
         return len(self.queries)
-
-    def __iter__(self) -> Iterator[TypedQuery]:
-        return iter(self.queries)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Sequence) and not isinstance(other, str):
@@ -193,7 +183,7 @@ class QueryPlanner:
             "summary": shorten(summary or "", LONGEST_SUMMARY),
             "messages": [
                 {"role": turn.speaker, "text": shorten(turn.text, _LONGEST_MESSAGE)}
-                for turn in turns(messages)[-LAST_MESSAGES:]
+                for turn in conversation.turns(messages)[-LAST_MESSAGES:]
             ],
             "message": shorten(query, _LONGEST_MESSAGE),
         }
@@ -337,7 +327,7 @@ class RulePlanner:
     0
     """
 
-    expander: Expander = field(default_factory=HistoryTerms)
+    expander: conversation.Expander = field(default_factory=conversation.HistoryTerms)
     # The first question states the topic of a conversation; with only the last five messages, nDCG@10 is .523.
     reads_all_messages: ClassVar[bool] = True
 
@@ -350,18 +340,20 @@ class RulePlanner:
         return await effects.adrive(self._plan(messages, query))
 
     def _plan(self, messages: Sequence[Any], query: str) -> effects.Search[QueryPlan]:
-        history = turns(messages, query)
-        if is_small_talk(query, history[-1].text if history else ""):
+        history = conversation.turns(messages, query)
+        if conversation.is_small_talk(query, history[-1].text if history else ""):
             return QueryPlan(())
-        expanded_query: ExpandedQuery | str = query
+        expanded_query: conversation.ExpandedQuery | str = query
         if history:
-            (expanded_query,) = yield from effects.ask_or_raise(expander_call(self.expander, query, history))
+            (expanded_query,) = yield from effects.ask_or_raise(
+                conversation.expander_call(self.expander, query, history)
+            )
         return QueryPlan(_queries(query, expanded_query))
 
 
-def _queries(query: str, expanded_query: ExpandedQuery | str) -> tuple[TypedQuery, ...]:
+def _queries(query: str, expanded_query: conversation.ExpandedQuery | str) -> tuple[TypedQuery, ...]:
     """Return the query itself, the completed query, and the queries for single types."""
-    expansion = ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
+    expansion = conversation.ExpandedQuery(expanded_query) if isinstance(expanded_query, str) else expanded_query
     whole = expansion.text if expansion.text.strip() else query
     if whole.strip() == query.strip():
         whole = query
@@ -386,7 +378,7 @@ def _completed(query: str, words: str) -> str:
 
 
 def _typed_queries(query: str) -> Iterator[TypedQuery]:
-    question = _without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
+    question = conversation.without(_POLITE, query[:1_000].strip()).strip(" ?？!.。¿¡").replace("’", "'")
     about_the_user, how_to = _memory(question), _skill(question)
     if about_the_user:
         yield TypedQuery(about_the_user, MEMORY, "facts about the user", 1 if _OWN.search(question) else 2)
@@ -408,7 +400,7 @@ def _memory(question: str) -> str:
     question = question[lead.end() :] if (lead := _HOW_TO.match(question)) else question
     if (match := _OWN.search(question) or _ONE_OF_US.search(question)) is None:
         return ""
-    phrase = _CLAUSE.split(_without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
+    phrase = _CLAUSE.split(conversation.without(_SAYING, question[match.end() :].strip(" ,")))[0].strip()
     return f"user's {phrase}" if phrase else question
 
 
@@ -417,14 +409,8 @@ def _noun_phrase(question: str) -> str:
     lead = _QUESTION.match(question)
     if lead is None:
         return ""
-    phrase = _without(_ARTICLE, question[lead.end() :].strip(" ,:"))
+    phrase = conversation.without(_ARTICLE, question[lead.end() :].strip(" ,:"))
     return phrase if " " in phrase else ""
-
-
-def _without(lead: re.Pattern[str], text: str) -> str:
-    while (match := lead.match(text)) and match.end():
-        text = text[match.end() :].lstrip()
-    return text
 
 
 # Query planning for hierarchical search.

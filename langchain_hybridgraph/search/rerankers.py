@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from langchain_hybridgraph.errors import (
-    ConfigurationError,
-    MissingExtraError,
-    check_number,
-    check_whole_number,
-    shorten,
-)
+from langchain_hybridgraph import errors
 from langchain_hybridgraph.execution import llm as chat
 from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, deadline_in, drive
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Hit
-
+from langchain_hybridgraph.records import Hit
 
 # Rerankers, and the application of their scores to hits.
 
@@ -38,14 +29,12 @@ class Reranker(Protocol):
     @property
     def filters(self) -> bool:
         """Whether hits without a score are dropped; if not, they rank below all hits with a score."""
-        ...
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return one score per hit, in the order of the hits. A higher score is better, and None means no score.
 
         Scores are in [0, 1]. If any score is outside this range, all scores are treated as logits.
         """
-        ...
 
 
 def rerank_call(reranker: Reranker, query: str, hits: Sequence[Hit]) -> Effect:
@@ -129,7 +118,7 @@ class ScoreReranker:
     filters: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        check_number("min_score", self.min_score, ge=0, le=1)
+        errors.check_number("min_score", self.min_score, ge=0, le=1)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return the score of each hit, or None for a score below ``min_score``."""
@@ -176,7 +165,7 @@ class CrossEncoderReranker:
             try:
                 from sentence_transformers import CrossEncoder
             except ImportError as missing:
-                raise MissingExtraError(
+                raise errors.MissingExtraError(
                     "CrossEncoderReranker needs sentence-transformers, which cannot be imported: "
                     'pip install "langchain-hybridgraph[rerank]"'
                 ) from missing
@@ -186,7 +175,7 @@ class CrossEncoderReranker:
         self.batch_size = batch_size
         labels = getattr(self.model, "num_labels", 1)
         if labels != 1:
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"the cross-encoder {model!r} gives {labels} numbers per text; "
                 "a reranker needs a model that gives one number, such as cross-encoder/ms-marco-MiniLM-L6-v2"
             )
@@ -235,7 +224,8 @@ _INSTRUCTIONS = (
 )
 
 
-class LLMReranker:
+@dataclass(eq=False, repr=False)
+class LLMReranker(errors.CheckedSettings):
     """Reranker that asks a chat model to rate each text from 0 to 10 for a query; it never drops hits.
 
     A rating of 7 becomes a score of 0.7. Hits with equal ratings keep their earlier order; their scores differ by less
@@ -266,28 +256,18 @@ class LLMReranker:
     [0.2, 0.7]
     """
 
-    filters = False
+    llm: InitVar[Any]
+    _: KW_ONLY
+    batch_size: int = errors.setting(BATCH_SIZE, least=1)
+    max_characters: int = errors.setting(MAX_CHARACTERS, least=10)
+    workers: int = errors.setting(WORKERS, least=1)
+    timeout: float | None = errors.setting(TIMEOUT, gt=0)
+    method: InitVar[str | None] = None
+    filters: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        llm: Any,
-        *,
-        batch_size: int = BATCH_SIZE,
-        max_characters: int = MAX_CHARACTERS,
-        workers: int = WORKERS,
-        timeout: float | None = TIMEOUT,
-        method: str | None = None,
-    ) -> None:
-        check_whole_number("batch_size", batch_size, least=1)
-        check_whole_number("max_characters", max_characters, least=10)
-        check_whole_number("workers", workers, least=1)
-        if timeout is not None:
-            check_number("timeout", timeout, gt=0)
+    def __post_init__(self, llm: Any, method: str | None) -> None:
+        super().__post_init__()
         self._model = chat.with_schema(llm, _FORM, "LLMReranker", method)
-        self.batch_size = batch_size
-        self.max_characters = max_characters
-        self.workers = workers
-        self.timeout = timeout
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> Sequence[float | None]:
         """Return one score in [0, 1] per text: its rating divided by 10, or None if it has no rating."""
@@ -319,10 +299,11 @@ class LLMReranker:
 
     def _question(self, query: str, hits: Iterable[Hit]) -> list[tuple[str, str]]:
         passages = [
-            {"passage": number, "text": shorten(hit.chunk.text, self.max_characters)}
+            {"passage": number, "text": errors.shorten(hit.chunk.text, self.max_characters)}
             for number, hit in enumerate(hits, start=1)
         ]
-        return chat.prompt_messages(_INSTRUCTIONS, {"query": shorten(query, _LONGEST_QUERY), "passages": passages})
+        material = {"query": errors.shorten(query, _LONGEST_QUERY), "passages": passages}
+        return chat.prompt_messages(_INSTRUCTIONS, material)
 
 
 def _read(answer: Any, n: int) -> list[float | None]:
@@ -336,7 +317,7 @@ def _read(answer: Any, n: int) -> list[float | None]:
             if number is not None and number in range(1, n + 1) and rating is not None:
                 ratings.setdefault(number, rating)
     if not ratings:
-        raise ValueError(f"the model returned no ratings: {shorten(str(value), 200)}")
+        raise ValueError(f"the model returned no ratings: {errors.shorten(str(value), 200)}")
     if wrong := [rating for rating in ratings.values() if not 0 <= rating <= 10]:
         raise ValueError(f"ratings must be from 0 to 10, but the model returned {wrong[0]:g}")
     return [ratings.get(number) for number in range(1, n + 1)]

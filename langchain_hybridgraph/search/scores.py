@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, check_number
+from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, check_number, setting
 from langchain_hybridgraph.registry import from_config
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ A graph score may have these attributes:
 
 
 @dataclass(frozen=True)
-class HopDecay:
+class HopDecay(CheckedSettings):
     """Graph score: vector_weight · own + graph_weight · decay of the hop · weight of the last edge.
 
     ``own`` (:class:`PathFeatures`) counts as 0 if it is unknown and, with ``score_expanded=False``, for chunks reached
@@ -86,16 +86,15 @@ class HopDecay:
     [0.448]
     """
 
-    vector_weight: float = 0.7
-    graph_weight: float = 0.3
+    vector_weight: float = setting(0.7, ge=0)
+    graph_weight: float = setting(0.3, ge=0)
     hop_decay: tuple[float, ...] = (1.0, 0.7, 0.5)
-    tail: float = 0.5
+    tail: float = setting(0.5, ge=0, le=1)
     seed_bonus: bool = True
     score_expanded: bool = True
 
     def __post_init__(self) -> None:
-        check_number("vector_weight", self.vector_weight, ge=0)
-        check_number("graph_weight", self.graph_weight, ge=0)
+        super().__post_init__()
         values: Any = self.hop_decay
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ConfigurationError(
@@ -104,7 +103,6 @@ class HopDecay:
         object.__setattr__(self, "hop_decay", tuple(values))
         for hop, decay in enumerate(self.hop_decay):
             check_number(f"hop_decay[{hop}]", decay, ge=0, le=1)
-        check_number("tail", self.tail, ge=0, le=1)
 
     @property
     def needs_own(self) -> bool:
@@ -137,8 +135,15 @@ class HopDecay:
         return of_own * own + of_edge * by_edge
 
 
+class ScoreWithoutSimilarity(CheckedSettings):
+    """Base class of the graph scores that do not use the similarity of chunks to the question."""
+
+    needs_own: ClassVar[bool] = False
+    by_similarity: ClassVar[bool] = False
+
+
 @dataclass(frozen=True)
-class DistanceDecay:
+class DistanceDecay(ScoreWithoutSimilarity):
     """Graph score: seed_weight · (the seed's score / the best seed's score) + distance_weight · e^(−hops / tau).
 
     If several seeds lead to a chunk, ``assignment`` selects one: ``"nearest"`` the seed with the fewest hops, then the
@@ -151,19 +156,10 @@ class DistanceDecay:
     [0.810364]
     """
 
-    seed_weight: float = 0.7
-    distance_weight: float = 0.3
-    tau: float = 2.0
-    assignment: Literal["nearest", "best"] = "nearest"
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_number("seed_weight", self.seed_weight, ge=0)
-        check_number("distance_weight", self.distance_weight, ge=0)
-        check_number("tau", self.tau, gt=0)
-        if self.assignment not in ("nearest", "best"):
-            raise ConfigurationError(f"assignment must be 'nearest' or 'best', got {self.assignment!r}")
+    seed_weight: float = setting(0.7, ge=0)
+    distance_weight: float = setting(0.3, ge=0)
+    tau: float = setting(2.0, gt=0)
+    assignment: Literal["nearest", "best"] = setting("nearest", choices=("nearest", "best"))
 
     @property
     def of_seed(self) -> float:
@@ -185,7 +181,7 @@ class DistanceDecay:
 
 
 @dataclass(frozen=True)
-class Propagation:
+class Propagation(CheckedSettings):
     """Graph score: alpha · own + (1 − alpha) · the value of the previous chunk on the path.
 
     It is ``own`` (:class:`PathFeatures`) alone if there is no previous chunk or its value is unknown (NaN), as for a
@@ -197,10 +193,7 @@ class Propagation:
     [0.7]
     """
 
-    alpha: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_number("alpha", self.alpha, ge=0, le=1)
+    alpha: float = setting(0.5, ge=0, le=1)
 
     @property
     def of_own(self) -> float:
@@ -216,7 +209,7 @@ class Propagation:
 
 
 @dataclass(frozen=True)
-class RingDecay:
+class RingDecay(ScoreWithoutSimilarity):
     """Graph score: the seed's score · the product of the weights · decay^hops, or 0 if this is below ``min_energy``.
 
     A seed keeps its score even if that is less than ``min_energy``.
@@ -226,14 +219,8 @@ class RingDecay:
     [0.36]
     """
 
-    decay: float = 0.5
-    min_energy: float = 0.05
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_number("decay", self.decay, ge=0, le=1)
-        check_number("min_energy", self.min_energy, ge=0, le=1)
+    decay: float = setting(0.5, ge=0, le=1)
+    min_energy: float = setting(0.05, ge=0, le=1)
 
     def at_most(self, best: float, own: float, most: float) -> float:
         return best * self.decay
@@ -244,22 +231,19 @@ class RingDecay:
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(ScoreWithoutSimilarity):
     """Graph score equal to the quantity that the traversal carries along the path (``flow`` in :class:`PathFeatures`).
 
     >>> Flow()(PathFeatures(*[np.array([0.5])] * 8)).tolist()
     [0.5]
     """
 
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
-
     def __call__(self, paths: PathFeatures) -> Weights:
         return paths.flow
 
 
 @dataclass(frozen=True)
-class NoisyOr:
+class NoisyOr(ScoreWithoutSimilarity):
     """Graph score that combines the search score with evidence e: 1 − (1 − own) · (1 − e), e = ``strength`` · ``flow``.
 
     See :class:`PathFeatures` for ``flow``. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.
@@ -268,12 +252,7 @@ class NoisyOr:
     0.7
     """
 
-    strength: float = 1.0
-    needs_own: ClassVar[bool] = False
-    by_similarity: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_number("strength", self.strength, ge=0, le=1)
+    strength: float = setting(1.0, ge=0, le=1)
 
     def __call__(self, paths: PathFeatures) -> Weights:
         return self.strength * paths.flow

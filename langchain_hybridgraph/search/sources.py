@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.stores.protocols import HybridResult, SearchesHybrid
 
 
 # Vector, keyword and session sources of candidates.
@@ -34,20 +33,16 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Name that appears in ``retrieval_source`` and in ``degraded``."""
-        ...
 
     @property
     def weight(self) -> float:
         """Weight of this source's ranks or scores, relative to other sources."""
-        ...
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call for a SourceResult of up to n entries, or None if the query has no input for this source."""
-        ...
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call for scores by id of others' candidates, or None if this source cannot score them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +52,14 @@ class VectorSource:
     store: protocols.SearchesVectors
     weight: float
     name: str = "vector"
+    shared_call: _SharedCall | None = field(default=None, kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches by the query's vector, or by the vector of its text if it has no vector."""
         if query.vector is None and query.text is None:
             return None
+        if self.shared_call is not None and query.text is not None:  # without a text, there is no keyword search
+            return self.shared_call.effect("vector", query, n)
         store, search = self.store, getattr(self.store, "avector_search", None)
         awaited = None if search is None else partial(search, query, n)
         return Effect(self.name, partial(store.vector_search, query, n), awaited, owner=store)
@@ -82,21 +80,25 @@ class KeywordSource:
     store: protocols.SearchesKeywords
     weight: float
     name: str = "keyword"
+    shared_call: _SharedCall | None = field(default=None, kw_only=True)
 
     def search(self, query: Query, n: int) -> Effect | None:
         """Return the call that searches for the words of the query's text, or None for a query without text."""
         if query.text is None:
             return None
+        if self.shared_call is not None:
+            return self.shared_call.effect("keyword", query, n)
         store = self.store
         quick = getattr(store, "has_fast_keyword_search", False)
         return Effect(self.name, partial(store.keyword_search, query, n), quick=quick, owner=store)
 
     def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
         """Return the call that computes the BM25 scores of the chunks ``ids``, or None for a query without text."""
-        text = query.text
+        text, store = query.text, self.store
         if text is None:
             return None
-        return Effect(self.name, partial(self.store.keyword_scores, text, ids), quick=True)
+        # A store with a shared call has usually just read the chunks, but may have to read them again.
+        return Effect(self.name, partial(store.keyword_scores, text, ids), quick=self.shared_call is None, owner=store)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,26 +160,26 @@ class ListedSource:
 
 
 def hybrid_sources(
-    store: SearchesHybrid, vector_weight: float, keyword_weight: float
+    store: protocols.SearchesHybrid, vector_weight: float, keyword_weight: float
 ) -> tuple[VectorSource, KeywordSource]:
     """Return a vector source and a keyword source that share one request, which the first one makes."""
     shared = _SharedCall(store)
     return (
-        _HybridVectorSource(store, vector_weight, shared_call=shared),
-        _HybridKeywordSource(store, keyword_weight, shared_call=shared),
+        VectorSource(store, vector_weight, shared_call=shared),
+        KeywordSource(store, keyword_weight, shared_call=shared),
     )
 
 
 class _SharedCall:
     """Call to the store that is made once per query. Each source receives its part of the result."""
 
-    def __init__(self, store: SearchesHybrid) -> None:
+    def __init__(self, store: protocols.SearchesHybrid) -> None:
         self.store = store
         self._lock = Lock()
-        self._result: tuple[Query, HybridResult | Exception] | None = None
-        self._task: tuple[Query, asyncio.Task[HybridResult]] | None = None
+        self._result: tuple[Query, protocols.HybridResult | Exception] | None = None
+        self._task: tuple[Query, asyncio.Task[protocols.HybridResult]] | None = None
 
-    def run(self, query: Query, n: int) -> HybridResult:
+    def run(self, query: Query, n: int) -> protocols.HybridResult:
         """Return the store's result for the query, called once; wait if another thread has called it."""
         with self._lock:
             if self._result is None or self._result[0] is not query:
@@ -190,7 +192,7 @@ class _SharedCall:
             raise result
         return result
 
-    async def arun(self, query: Query, n: int) -> HybridResult:
+    async def arun(self, query: Query, n: int) -> protocols.HybridResult:
         """Await the store's result for the query, called once; cancelling one source does not cancel it."""
         if self._task is None or self._task[0] is not query:
             self._task = query, asyncio.ensure_future(self.store.ahybrid_search(query, n))
@@ -201,34 +203,9 @@ class _SharedCall:
         """Return the call for the part ``name`` of the result."""
 
         async def arun() -> SourceResult:
-            result: SourceResult = getattr(await self.arun(query, n), name)
-            return result
+            return cast("SourceResult", getattr(await self.arun(query, n), name))
 
         return Effect(name, lambda: getattr(self.run(query, n), name), arun, owner=self.store)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _HybridVectorSource(VectorSource):
-    shared_call: _SharedCall = field(kw_only=True)
-
-    def search(self, query: Query, n: int) -> Effect | None:
-        """Return the shared call or, for a query without text and so without keyword search, an own one."""
-        return (
-            VectorSource.search(self, query, n) if query.text is None else self.shared_call.effect("vector", query, n)
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _HybridKeywordSource(KeywordSource):
-    shared_call: _SharedCall = field(kw_only=True)
-
-    def search(self, query: Query, n: int) -> Effect | None:
-        return None if query.text is None else self.shared_call.effect("keyword", query, n)
-
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
-        """Return the call that computes BM25 scores; the store usually has just read the chunks, but may have to."""
-        call = KeywordSource.score(self, query, result, ids)
-        return None if call is None else call._replace(quick=False, owner=self.store)
 
 
 # Turns of a session, from a store or history.
@@ -301,9 +278,8 @@ class SessionSource:
 
         return Effect(self.name, run, quick=not session.is_foreign, owner=session.history)
 
-    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> Effect | None:
+    def score(self, query: Query, result: SourceResult, ids: Sequence[str]) -> None:
         """Return None: this source cannot score chunks that are not turns."""
-        return None
 
 
 # Ids of chunks that several sources found.

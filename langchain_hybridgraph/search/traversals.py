@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from langchain_hybridgraph.errors import check_number, check_whole_number
+from langchain_hybridgraph.errors import CheckedSettings, setting
 from langchain_hybridgraph.records import EdgeFilter, check_texts
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, chosen_by, is_mixed, path_values
 
@@ -60,7 +60,6 @@ class Traversal(Protocol):
     @property
     def edge_filter(self) -> EdgeFilter:
         """Filter that selects the edges to follow."""
-        ...
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """Return the chunks that are reached from the seeds, each with the best path to it.
@@ -69,7 +68,6 @@ class Traversal(Protocol):
         query's, of unit length; without it, similarities are unknown. The result includes all seeds, even those that
         are not in the graph; the best path to a seed may begin at another.
         """
-        ...
 
 
 class Question(NamedTuple):
@@ -94,31 +92,13 @@ class AsksQuestions(Protocol):
     @property
     def sources(self) -> int:
         """Number of best seeds at which the traversal starts."""
-        ...
 
     def for_question(self, question: Question) -> Traversal:
         """Return a copy of this traversal that uses this question."""
-        ...
-
-
-# Smallest values of the traversals' settings that are whole numbers, and settings that are numbers from 0 to 1.
-_LEAST = {
-    "max_nodes": 0,
-    "max_hops": 0,
-    "max_frontier": 1,
-    "width": 1,
-    "max_rounds": 1,
-    "start_k": 1,
-    "k": 1,
-    "sources": 1,
-    "most_common": 0,
-    "max_touched": 1,
-}
-_SHARES = {"ring_decay", "min_energy", "damping", "rarity", "title", "shared", "question_title", "link"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeFilteredTraversal:
+class EdgeFilteredTraversal(CheckedSettings):
     """Settings shared by the traversals: the edges to follow, and the number of chunks to reach besides the seeds.
 
     ``direction``, ``relations``, ``min_weight`` and ``hub_degree`` are those of
@@ -130,24 +110,19 @@ class EdgeFilteredTraversal:
     relations: Iterable[str] | None = None
     min_weight: float = 0.0
     hub_degree: int | None = 64
-    max_nodes: int = 50
+    max_nodes: int = setting(50, least=0)
     keeps_seeds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.relations is not None:
             object.__setattr__(self, "relations", frozenset(check_texts("relations", "relations", self.relations)))
-        for name in (each.name for each in fields(self)):
-            value = getattr(self, name)
-            if name in _SHARES:
-                check_number(name, value, ge=0, le=1)
-            elif name in _LEAST and not (value is None and name == "max_frontier"):
-                check_whole_number(name, value, least=_LEAST[name])
         _ = self.edge_filter  # its constructor checks the settings
 
     @cached_property
     def edge_filter(self) -> EdgeFilter:
         """Filter that selects the edges to follow."""
-        relations = None if self.relations is None else frozenset(self.relations)
+        relations = cast("frozenset[str] | None", self.relations)
         return EdgeFilter(self.direction, relations, self.min_weight, self.hub_degree)
 
 
@@ -238,7 +213,9 @@ class PathSearch:
         edges that would reduce it below ``floor`` are not followed.
         """
         new_paths = self._steps(frontier, decay, floor)
-        new_paths = new_paths.at(self._best_of_each(new_paths))
+        keys = self._sort_keys(new_paths.rank, new_paths.hops)
+        order = np.lexsort((*keys[::-1], new_paths.node))  # paths with equal keys stay in order
+        new_paths = new_paths.at(order[~_equals_previous(new_paths.node[order])])
         self.touched = new_paths.node
         visited = self._positions(new_paths.node)
         before = self._places[visited]
@@ -364,12 +341,6 @@ class PathSearch:
         value = path_values(self._score, features)
         return new._replace(value=value, rank=rank(value))
 
-    def _best_of_each(self, new_paths: Paths) -> Nodes:
-        """Return the position of the best path to each node; the paths are sorted by node."""
-        key, next_key = self._sort_keys(new_paths.rank, new_paths.hops)
-        order = np.lexsort((next_key, key, new_paths.node))  # paths with equal keys stay in order
-        return order[~_equals_previous(new_paths.node[order])]
-
 
 def heaviest(values: Weights, n: int, ids: Callable[[Nodes], Sequence[str]]) -> Nodes:
     """Return the positions of the n largest values, in ascending order; ties are ordered by the ids of positions."""
@@ -419,8 +390,8 @@ class BFS(EdgeFilteredTraversal):
     0.135 a → b → c
     """
 
-    max_hops: int = 2
-    max_frontier: int | None = None
+    max_hops: int = setting(2, least=0)
+    max_frontier: int | None = setting(None, least=1)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
@@ -442,8 +413,8 @@ class Beam(EdgeFilteredTraversal):
     ['A', 'p', 's']
     """
 
-    width: int = 10
-    max_hops: int = 2
+    width: int = setting(10, least=1)
+    max_hops: int = setting(2, least=0)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
@@ -469,9 +440,9 @@ class WaterCircle(EdgeFilteredTraversal):
     [('A', 0.9), ('B', 0.36)]
     """
 
-    max_hops: int = 3
-    ring_decay: float = 0.5
-    min_energy: float = 0.05
+    max_hops: int = setting(3, least=0)
+    ring_decay: float = setting(0.5, ge=0, le=1)
+    min_energy: float = setting(0.05, ge=0, le=1)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         trail = PathSearch(graph, seeds, score, vector, self.max_nodes)
@@ -487,9 +458,9 @@ class BestFirst(EdgeFilteredTraversal):
     ``converged``.
     """
 
-    max_rounds: int = 3
-    start_k: int = 3
-    k: int = 10
+    max_rounds: int = setting(3, least=1)
+    start_k: int = setting(3, least=1)
+    k: int = setting(10, least=1)
 
     def traverse(self, graph: Graph, seeds: Seeds, score: GraphScore, vector: Vector | None) -> TraversalResult:
         """See :class:`~langchain_hybridgraph.search.traversals.Traversal`; ``converged`` is true if it ended early."""

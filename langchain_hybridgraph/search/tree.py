@@ -17,7 +17,7 @@ from langchain_hybridgraph.errors import StoreError
 from langchain_hybridgraph.execution.effects import Effect, Search, Trace
 from langchain_hybridgraph.records import FusedCandidate, Hit, Scope
 from langchain_hybridgraph.search.context import Candidates, Pipeline, SearchContext, hits_from, look_up_originals
-from langchain_hybridgraph.search.pipeline import add_scores, fuse, gather, rank, rerank
+from langchain_hybridgraph.search.pipeline import fuse, gather, rank, rerank, score_others
 from langchain_hybridgraph.search.sources import KeywordSource, VectorSource
 from langchain_hybridgraph.stores.protocols import HasSummaries, implements
 
@@ -191,9 +191,7 @@ class Scores:
     def __init__(self, context: SearchContext, candidates: Candidates) -> None:
         self.candidates = candidates.fused_candidates
         self._context = context
-        # From here on, the fusion needs only the best entry of each list.
-        rankings = [replace(ranking, entries=ranking.entries[:1]) for ranking in candidates.rankings]
-        self._candidates = candidates._replace(rankings=rankings)
+        self._candidates = candidates
         self._by_id = {one.id: one for one in self.candidates}
 
     def score(self, id: str) -> float:
@@ -210,11 +208,8 @@ class Scores:
     def add(self, ids: Iterable[str]) -> Search[None]:
         """Compute the scores of these chunks with all sources. Chunks that already have a score are skipped."""
         new = [id for id in dict.fromkeys(ids) if id not in self._by_id]
-        if new:
-            self._candidates = yield from add_scores(self._context, self._candidates, new)
-            self._by_id |= {id: FusedCandidate(id, 0.0, {}) for id in new}
-            fusion: Any = self._context.pipeline.fusion
-            self._by_id |= {one.id: one for one in fusion.others(self._candidates.rankings, new)}
+        self._candidates, scores = yield from score_others(self._context, self._candidates, new)
+        self._by_id |= scores
 
     def hit(self, chunk: Chunk, own: float) -> Hit:
         """Return a hit with the score ``own``; a change by the reranker is listed under ``rerank`` in ``parts``."""
@@ -299,8 +294,7 @@ class QueryTree:
         )
         scope = Scope(None, self._run.query.scope.tenant, None)
         query = replace(self._run.query, k=CANDIDATES, vector=self._vector, scope=scope)
-        trace = Trace()
-        trace.raises = self._trace.raises
+        trace = Trace(raises=self._trace.raises)
         run = SearchContext(query, pipeline, trace)
         candidates = yield from fuse(run, (yield from rank(run, (yield from gather(run)))))
         self._summaries = Scores(SearchContext(query, pipeline, self._trace), candidates)
@@ -411,8 +405,7 @@ class QueryTree:
         if new:
             hits = yield from self.hits(list(zip(best.nodes.tolist(), best.answer_scores.tolist(), strict=True)))
         if hits:
-            trace = Trace()
-            trace.raises = self._trace.raises
+            trace = Trace(raises=self._trace.raises)
             run = SearchContext(self._run.query, self._run.pipeline, trace)
             scores = {hit.id: hit.score for hit in (yield from rerank(run, list(hits.values())))}
             for reason in trace.reasons:  # the reranker failed, so the scores of the search are used

@@ -1,17 +1,16 @@
 """Verdicts on questions, and reasons for empty results."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import mul
-from typing import Any
+from operator import attrgetter, mul
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import shorten
 from langchain_hybridgraph.execution.effects import Effect, Search
 from langchain_hybridgraph.filters.expressions import And, Filter, Or, compare
-from langchain_hybridgraph.filters.operators import Path, as_json, join_key, value_getter
+from langchain_hybridgraph.filters.operators import Path, as_json, join_key, metadata_values, value_getter
 from langchain_hybridgraph.records import ANSWERABLE, Answerability, Hit, QuestionWords, Scope, filterable
 from langchain_hybridgraph.registry import similar_name
 from langchain_hybridgraph.search.context import Candidates, SearchContext
@@ -50,12 +49,8 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     With few texts, scores are multiplied by less than 1 only if the question is probably not answerable. If there are
     too few texts to tell, this is recorded as a degradation reason.
     """
-    vector = keyword = None
-    for source, result in candidates.results.items():
-        if source.name == "vector":
-            vector = result
-        elif source.name == "keyword":
-            keyword = result
+    by_name = {source.name: result for source, result in candidates.results.items()}
+    vector, keyword = by_name.get("vector"), by_name.get("keyword")
     words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
@@ -67,7 +62,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
             texts = others + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
             if others and coverage is None:
-                mean = math.fsum(entry.score for entry in vector.entries[1:]) / others
+                mean = math.fsum(map(attrgetter("score"), vector.entries[1:])) / others
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     estimate = answerability(cosine, mean, words, exact, deviation=deviation, texts=texts, coverage=coverage)
@@ -75,7 +70,7 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
         return None
     if estimate.is_undecided:
         context.trace.degrade("too-few-texts")
-    best, pipeline = max((hit.score for hit in hits), default=0.0), context.pipeline
+    best, pipeline = max(map(attrgetter("score"), hits), default=0.0), context.pipeline
     if (
         best <= 0
         or pipeline.scoring is not None
@@ -209,7 +204,7 @@ def _explain(read: Callable[[Scope, int], Sequence[Chunk]], scope: Scope, own: F
     paths = sorted(unmet.keys())
     unknown = [path for path in paths if not is_met(compare(join_key(path), "$exists", True))]
     if unknown:
-        keys = sorted({join_key(path) for chunk in sample for path in _paths(filterable(chunk), ())})
+        keys = sorted({join_key(path) for chunk in sample for path, _ in metadata_values(filterable(chunk))})
         return "; ".join(_unknown_key(join_key(path), keys) for path in unknown)
     return "; ".join([_unmet(unmet), *(hint for path in paths if (hint := _values(path, sample)))])
 
@@ -238,11 +233,3 @@ def _values(path: Path, sample: Sequence[Chunk]) -> str | None:
         return None
     hint = f"the values of {join_key(path)!r} are {', '.join(shorten(text, 60) for text in sorted(texts))}"
     return f"{hint}, in lists: use $contains" if any(isinstance(value, list | tuple) for value in values) else hint
-
-
-def _paths(metadata: Mapping[str, Any], above: Path) -> Iterator[Path]:
-    for key, value in metadata.items():
-        if value is not None:
-            yield (*above, key)
-            if isinstance(value, Mapping):
-                yield from _paths(value, (*above, key))

@@ -12,17 +12,8 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, Serializable, labels_of
 from langchain_hybridgraph.errors import ConfigurationError, check_number, describe_error, quote_value, shorten
-from langchain_hybridgraph.execution.llm import (
-    DATA_ONLY,
-    SILENT,
-    answer_schema,
-    list_schema,
-    parse_answer,
-    parse_number,
-    prompt_messages,
-    with_schema,
-)
-from langchain_hybridgraph.filters.expressions import has_labels
+from langchain_hybridgraph.execution import llm as chat
+from langchain_hybridgraph.filters.expressions import Filter, has_labels
 from langchain_hybridgraph.memory_scores import CONFIDENCE, NEAR_DUPLICATE
 from langchain_hybridgraph.records import CONTRADICTS, Edge, MemoryState, Scope
 from langchain_hybridgraph.stores.memory import MemoryChange, MemoryIntake
@@ -31,7 +22,6 @@ from langchain_hybridgraph.times import iso_time
 
 if TYPE_CHECKING:
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.filters.expressions import Filter
 
 
 # Probability that a new memory contradicts earlier ones.
@@ -46,10 +36,10 @@ PROBABLE = 0.5
 # FLOOR.
 LOSS, FLOOR = 0.3, 0.1
 _LABELS, _TEXTS = 0.6, 0.2
-_FORM = answer_schema(
+_FORM = chat.answer_schema(
     "Judgements",
     "Probability that each earlier statement contradicts the new one.",
-    judgements=list_schema(
+    judgements=chat.list_schema(
         statement={"type": "integer", "description": "Number of the earlier statement."},
         probability={"type": "number", "description": "From 0 to 1."},
     ),
@@ -57,7 +47,7 @@ _FORM = answer_schema(
 _INSTRUCTIONS = (
     "The input is JSON: a new statement and numbered earlier ones. For each earlier statement, give the probability "
     "that it contradicts the new one, that is, that both cannot be true at the same time: 0 if they agree or are about "
-    f"different things, 1 if one of them must be wrong. {DATA_ONLY} "
+    f"different things, 1 if one of them must be wrong. {chat.DATA_ONLY} "
     'Answer only with JSON: {"judgements": [{"statement": 1, "probability": 0.2}]}'
 )
 
@@ -95,7 +85,7 @@ class Contradictions:
     """
 
     def __init__(self, llm: Any = None) -> None:
-        self._model: Any = None if llm is None else with_schema(llm, _FORM, "Contradictions")
+        self._model: Any = None if llm is None else chat.with_schema(llm, _FORM, "Contradictions")
         self._judgements: dict[tuple[str, str], float] = {}
         self.failures: dict[str, str] = {}
 
@@ -109,9 +99,9 @@ class Contradictions:
     def _ask(self, new: Chunk, old: Sequence[Chunk]) -> None:
         judgements: Mapping[int, float] = {}
         earlier = [{"statement": number, "text": memory.text} for number, memory in enumerate(old, start=1)]
-        question = prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
+        question = chat.prompt_messages(_INSTRUCTIONS, {"new": new.text, "earlier": earlier})
         try:
-            judgements = _probabilities(parse_answer(self._model.invoke(question, SILENT)))
+            judgements = _probabilities(chat.parse_answer(self._model.invoke(question, chat.SILENT)))
         except Exception as error:  # noqa: BLE001 - a model may raise any error; the labels are then used
             self.failures[new.text] = describe_error(error)
             logger.warning(
@@ -128,7 +118,8 @@ def _probabilities(answer: Any) -> dict[int, float]:
         raise ValueError(f"the model returned no judgements, but {shorten(repr(answer), 200)}")
     probabilities = {}
     for judgement in filter(lambda item: isinstance(item, Mapping), judgements):
-        number, probability = parse_number(judgement.get("statement")), parse_number(judgement.get("probability"))
+        number = chat.parse_number(judgement.get("statement"))
+        probability = chat.parse_number(judgement.get("probability"))
         if number is not None and probability is not None and 0.0 <= probability <= 1.0:
             probabilities[int(number)] = probability
     return probabilities

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from datetime import datetime
+from typing import Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
@@ -14,17 +15,20 @@ from langchain_hybridgraph import errors
 from langchain_hybridgraph.adapters.documents import resolve_as_of, to_document
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, FilterError, HybridGraphError
-from langchain_hybridgraph.filters.expressions import parse_filter
+from langchain_hybridgraph.filters.expressions import Filter, parse_filter
 from langchain_hybridgraph.options.arguments import check_documents, check_lengths, check_vector
-from langchain_hybridgraph.records import Hit, Query, Scope, SourceResult, check_texts, memory_id, query_error
+from langchain_hybridgraph.records import (
+    Hit,
+    Query,
+    Scope,
+    SourceResult,
+    TimeRange,
+    check_texts,
+    memory_id,
+    query_error,
+)
 from langchain_hybridgraph.search.pipeline import select_hits
 from langchain_hybridgraph.times import parse_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from langchain_hybridgraph.filters.expressions import Filter
-    from langchain_hybridgraph.records import TimeRange
 
 BATCH = 1_000
 

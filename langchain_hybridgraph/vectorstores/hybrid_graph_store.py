@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import BaseMessage, convert_to_messages
 
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings, default_embedding, embedding_name, resolve_embedding
 from langchain_hybridgraph.errors import ConfigurationError, as_path, check_number, quote_value
@@ -16,7 +16,7 @@ from langchain_hybridgraph.memory_scores import NEAR_DUPLICATE
 from langchain_hybridgraph.records import memory_id
 from langchain_hybridgraph.settings import HybridGraphSettings, ServerFields, StoreFields, check_settings
 from langchain_hybridgraph.stores.generations import NoEmbedding
-from langchain_hybridgraph.stores.index import IndexSettings, read_facts
+from langchain_hybridgraph.stores.index import IndexFolder, IndexSettings, read_facts
 from langchain_hybridgraph.stores.memory import EmbeddedMemory, MemoryIntake
 from langchain_hybridgraph.stores.milvus.connection import check_scheme, is_milvus_uri
 from langchain_hybridgraph.stores.store import EmbeddedStore, Sessions
@@ -28,10 +28,7 @@ from langchain_hybridgraph.vectorstores.document_store import DocumentStore, chu
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from langchain_core.messages import BaseMessage
-
     from langchain_hybridgraph.stores.access import Writer
-    from langchain_hybridgraph.stores.index import IndexFolder
     from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from langchain_core.embeddings import Embeddings
 
@@ -49,8 +49,7 @@ class MilvusStore(MilvusChunkStore, DocumentStore):
     @property
     def embeddings(self) -> Embeddings:
         """Embedding that the store uses."""
-        model: Embeddings = self._index.embedding
-        return model
+        return cast("Embeddings", self._index.embedding)
 
     def _overview(self) -> Mapping[str, Any]:
         return {"chunks": len(self), "embedding": embedding_name(self.embeddings), "tenant": self.tenant}

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
 
@@ -170,8 +170,7 @@ class MilvusConnection:
             while True:
                 call = calls.send(self.call(call.method, **call.arguments))
         except StopIteration as stop:
-            result: Result = stop.value
-            return result
+            return cast("Result", stop.value)
 
     async def arun(self, calls: Calls[Result]) -> Result:
         """Return the result of :meth:`run` without blocking the event loop."""
@@ -180,8 +179,7 @@ class MilvusConnection:
             while True:
                 call = calls.send(await self.acall(call.method, **call.arguments))
         except StopIteration as stop:
-            result: Result = stop.value
-            return result
+            return cast("Result", stop.value)
 
     @cached_property
     def is_lite(self) -> bool:

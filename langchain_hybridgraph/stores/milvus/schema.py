@@ -385,8 +385,8 @@ def marks_of(metadata: Mapping[str, Any], others: Iterable[str]) -> tuple[list[s
     each string that is not a time, by marks of the metadata key and the kind of value.
     """
     marks, numbers = dict.fromkeys(others), dict[str, float]()
-    for path, value in _values(metadata, ()):
-        key = operators.join_key(path)
+    for path, own_value in operators.metadata_values(metadata):
+        key, value = operators.join_key(path), operators.canonical(own_value)
         statements = [("exists", key), *(("equals", key, form) for form in _equals(value))]
         if isinstance(value, tuple):
             statements += [("contains", key, form) for element in value for form in _equals(element)]
@@ -441,24 +441,12 @@ def text(value: str) -> str:
 # Statements about metadata.
 
 
-def _values(metadata: Mapping[str, Any], path: operators.Path) -> Iterator[tuple[operators.Path, Any]]:
-    """Yield the path and the canonical value of each key to which a filter may refer, except null values."""
-    for key, value in metadata.items():
-        if value is not None:
-            yield (*path, key), operators.canonical(value)
-            if isinstance(value, Mapping):
-                yield from _values(value, (*path, key))
-
-
 def _equals(value: Any) -> Iterator[str]:
     """Yield a value's strings for tests for equality; a string that is a time also has that of its instant."""
     form = _form(value)
     if form is not None:
         yield form
-    if (
-        isinstance(value, str | operators.CanonicalTime)
-        and (seconds := operators.canonical_to_seconds(value)) is not None
-    ):
+    if (seconds := operators.canonical_to_seconds(value)) is not None:
         yield f"t{seconds!r}"
 
 

@@ -6,31 +6,21 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
+from langchain_hybridgraph import records
+from langchain_hybridgraph.chunks import Chunk, reference
 from langchain_hybridgraph.errors import ConfigurationError, check_number, quote_value
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.memory_scores import MemoryColumns
-from langchain_hybridgraph.records import (
-    Edge,
-    EdgeFilter,
-    MemoryState,
-    Query,
-    Scope,
-    ScoredId,
-    SourceResult,
-    check_name,
-    checked_edges,
-    heaviest_edges,
-)
+from langchain_hybridgraph.memory_scores import MemoryColumns, state_in
 from langchain_hybridgraph.stores.chunk_rows import CHUNK, PARENT, ChunkRow, catalog_rows, text_hash
-from langchain_hybridgraph.stores.generations import NoEmbedding
+from langchain_hybridgraph.stores.generations import Embedding, NoEmbedding
 from langchain_hybridgraph.stores.milvus import schema, search
 from langchain_hybridgraph.stores.milvus.connection import MOST_KEYS, TIMEOUT, Address, MilvusConnection, client_library
 from langchain_hybridgraph.stores.milvus.graph import FetchedGraph
@@ -44,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Vector
-    from langchain_hybridgraph.stores.generations import Embedding
 
 STORED_FIELDS = ("id", "content_hash", "text_hash", "neighbours")
 # Maximum number of rows and of bytes in one write. A gRPC message can have 64 MB, and many servers accept less. An
@@ -94,7 +83,7 @@ class MilvusChunkStore:
         timeout: float = TIMEOUT,
     ) -> None:
         if tenant is not None:
-            check_name(tenant, "a tenant")
+            records.check_name(tenant, "a tenant")
         if not (collection.isascii() and collection.isidentifier()):
             raise ConfigurationError(
                 f"collection must consist of letters, digits and underscores, got {quote_value(collection)}"
@@ -124,11 +113,8 @@ class MilvusChunkStore:
     ) -> schema.CollectionSettings | None:
         """Return the settings with which a store was created, or None without a store. Raises as the constructor."""
         client_library()
-        connection = MilvusConnection(Address.parse(uri, token), TIMEOUT)
-        try:
+        with closing(MilvusConnection(Address.parse(uri, token), TIMEOUT)) as connection:
             return schema.stored_facts(connection, schema.Collections.of(collection))
-        finally:
-            connection.close()
 
     def tenants(self) -> list[str]:
         """Return the names of all tenants of the collections, sorted; this reads the tenant of every row."""
@@ -151,7 +137,7 @@ class MilvusChunkStore:
 
     # -- reading ----------------------------------------------------------------------------------------------
 
-    def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def read(self, ids: Sequence[str], scope: records.Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks among ``ids`` that exist and are in the scope (see ``stores.protocols.ReadsChunks``)."""
         self._index.check_scope(scope)
         rows = self._index.recent_rows(ids)
@@ -163,7 +149,7 @@ class MilvusChunkStore:
         names = self._index.names
         return self._index.has_rows(names.parents) or self._index.has_rows(names.chunks, 'parent != ""')
 
-    def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
+    def read_parents(self, ids: Sequence[str], scope: records.Scope) -> dict[str, Chunk]:
         """Return the parents among ``ids`` that exist and are valid (see ``stores.protocols.HasParents``)."""
         self._index.check_scope(scope)
         rows = self._index.rows(self._index.names.parents, ids)
@@ -201,11 +187,11 @@ class MilvusChunkStore:
                 id_of[row.chunk.text, str(row.chunk.metadata.get("source", ""))] = row.chunk.id
         return {content: id_of[content] for content in contents if content in id_of}
 
-    def find(self, scope: Scope) -> list[str]:
+    def find(self, scope: records.Scope) -> list[str]:
         """Return the ids of all chunks in this scope, in the order in which they were added or last changed."""
         return [row.chunk.id for row in self._index.all_rows(self._index.in_scope(scope)) if row.is_in(scope)]
 
-    def list_chunks(self, scope: Scope, n: int) -> SourceResult:
+    def list_chunks(self, scope: records.Scope, n: int) -> records.SourceResult:
         """Return the first ``n`` chunks of a scope, in the order in which they were added or last changed.
 
         Milvus does not order rows, so the write times of all chunks in the scope are read first, then the ``n`` chunks.
@@ -218,31 +204,31 @@ class MilvusChunkStore:
             ids += [id for id, row in index.recent_rows(part).items() if row.is_in(scope)]
             if len(ids) >= n:
                 break
-        return SourceResult([ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
+        return records.SourceResult([records.ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
 
     def __len__(self) -> int:
         return self._index.connection.run(self._index.counted(self._index.names.chunks))
 
     # -- searching --------------------------------------------------------------------------------------------
 
-    def vector_search(self, query: Query, n: int) -> SourceResult:
+    def vector_search(self, query: records.Query, n: int) -> records.SourceResult:
         """Return the ``n`` chunks with the largest cosine (see ``stores.protocols.SearchesVectors``)."""
         return self._index.connection.run(search.hybrid_search(self._index, query, n, by_words=False)).vector
 
-    async def avector_search(self, query: Query, n: int) -> SourceResult:
+    async def avector_search(self, query: records.Query, n: int) -> records.SourceResult:
         """Return the result of :meth:`vector_search` without blocking the event loop."""
         calls = search.hybrid_search(self._index, query, n, by_words=False)
         return (await self._index.connection.arun(calls)).vector
 
-    def keyword_search(self, query: Query, n: int) -> SourceResult:
+    def keyword_search(self, query: records.Query, n: int) -> records.SourceResult:
         """Return the ``n`` chunks with the largest BM25 score (see ``stores.protocols.SearchesKeywords``)."""
         return self._index.connection.run(search.hybrid_search(self._index, query, n, by_vector=False)).keyword
 
-    def hybrid_search(self, query: Query, n: int) -> HybridResult:
+    def hybrid_search(self, query: records.Query, n: int) -> HybridResult:
         """Run a vector search and a keyword search in one call (see ``stores.protocols.SearchesHybrid``)."""
         return self._index.connection.run(search.hybrid_search(self._index, query, n))
 
-    async def ahybrid_search(self, query: Query, n: int) -> HybridResult:
+    async def ahybrid_search(self, query: records.Query, n: int) -> HybridResult:
         """Return the result of :meth:`hybrid_search` without blocking the event loop."""
         return await self._index.connection.arun(search.hybrid_search(self._index, query, n))
 
@@ -271,11 +257,11 @@ class MilvusChunkStore:
         """Whether the store has any edges; may lag behind other processes by seconds, or a minute after deletions."""
         return self._index.has_rows(self._index.names.edges)
 
-    def scoped_graph(self, scope: Scope, edge_filter: EdgeFilter) -> Graph:
+    def scoped_graph(self, scope: records.Scope, edge_filter: records.EdgeFilter) -> Graph:
         """Return the part of the graph that is visible in a scope (see ``stores.protocols.HasGraph``)."""
         return FetchedGraph(self._index, scope, edge_filter)
 
-    def scoped_tree(self, scope: Scope) -> Tree:
+    def scoped_tree(self, scope: records.Scope) -> Tree:
         """Return the tree of directories and documents, limited to what is visible in a scope.
 
         The tree is read again after a write and after two seconds, with one call per 16,384 chunks, so it suits
@@ -299,9 +285,9 @@ class MilvusChunkStore:
         state, tree_rows = tree
         return Tree(state, tree_rows, np.array([row.is_in(scope) for row in rows], np.bool_))
 
-    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[Edge]:
+    def edges(self, ids: Sequence[str], *, backwards: bool = False) -> list[records.Edge]:
         """Return the edges from these chunks (``backwards``: to them), sorted by source, relation and target."""
-        side, results = ("target_key" if backwards else "source_key"), list[Edge]()
+        side, results = ("target_key" if backwards else "source_key"), list[records.Edge]()
         for keys in in_parts([self._index.key(id) for id in dict.fromkeys(ids)]):
             filter = self._index.of_tenant(f"{side} in {schema.texts(keys)}")
             rows = self._index.read_all(self._index.names.edges, filter, schema.EDGE_FIELDS)
@@ -315,7 +301,7 @@ class MilvusChunkStore:
         chunks: Sequence[Chunk],
         *,
         parents: Sequence[Chunk] = (),
-        edges: Sequence[Edge] = (),
+        edges: Sequence[records.Edge] = (),
         vectors: Sequence[Sequence[float]] | None = None,
     ) -> dict[str, int]:
         """Write a batch (see ``stores.protocols.AcceptsChunks``).
@@ -329,7 +315,7 @@ class MilvusChunkStore:
             for vector in vectors:
                 index.check_width(len(vector))
             own_vectors = dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
-        edges = checked_edges(edges)
+        edges = records.checked_edges(edges)
         rows = catalog_rows(chunks, parents, index.tenant)
         for row in rows:
             schema.check_row(row)
@@ -395,13 +381,13 @@ class MilvusChunkStore:
             self._delete(names.parents, f"key in {schema.texts(keys)}")
         return removed
 
-    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[Edge]) -> int:
+    def replace_edges(self, sources: Sequence[str], relations: Sequence[str], edges: Sequence[records.Edge]) -> int:
         """Replace the edges that have one of these sources and one of these relations; return the number written.
 
         Of several ``edges`` with the same source, target and relation, only the heaviest is written.
         """
         index, collection = self._index, self._index.names.edges
-        edges = list(heaviest_edges(checked_edges(edges)).values())
+        edges = list(records.heaviest_edges(records.checked_edges(edges)).values())
         new = {row["key"]: row for row in schema.edge_rows(edges, index.tenant)}
         for keys in in_parts([index.key(id) for id in dict.fromkeys(sources)]):
             condition = f"source_key in {schema.texts(keys)} and relation in {schema.texts(relations)}"
@@ -433,16 +419,16 @@ class MilvusChunkStore:
         self._index.check_width(vectors.shape[-1])
         return dict(zip((row.id for row in rows), vectors, strict=True))
 
-    def _add_edges(self, edges: Sequence[Edge]) -> None:
+    def _add_edges(self, edges: Sequence[records.Edge]) -> None:
         """Write edges, except those that are already stored with an equal or larger weight."""
         index, collection = self._index, self._index.names.edges
-        rows = {row["key"]: row for row in schema.edge_rows(heaviest_edges(edges).values(), index.tenant)}
+        rows = {row["key"]: row for row in schema.edge_rows(records.heaviest_edges(edges).values(), index.tenant)}
         for row in index.read_keys(collection, list(rows), ["key", "weight"]):
             if row["weight"] >= rows[row["key"]]["weight"]:
                 del rows[row["key"]]
         self._write(collection, rows.values())
 
-    def _note_neighbours(self, edges: Sequence[Edge]) -> None:
+    def _note_neighbours(self, edges: Sequence[records.Edge]) -> None:
         """Collect neighbours of chunks. They are written later, because more edges of the same chunks may follow."""
         for edge in edges:
             self._noted.setdefault(edge.source, []).append(edge.target)
@@ -492,21 +478,19 @@ class MilvusMemory:
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
 
-    def states(self, ids: Sequence[str], scope: Scope) -> dict[str, MemoryState]:
+    def states(self, ids: Sequence[str], scope: records.Scope) -> dict[str, records.MemoryState]:
         """Return the memory state of each of these chunks (see ``stores.protocols.HasMemory``)."""
         self._index.check_scope(scope)
         states = {}
         for id, row in self._index.recent_rows(ids).items():
             if scope.known_at is None or row.added_at <= scope.known_at * 1e9:
-                metadata = ParsedMetadata.of(row.chunk.metadata)._asdict()
-                values = {name: value for name, value in metadata.items() if value is not None}
-                states[id] = MemoryState(learned_at=row.added_at / 1e9, **values)
+                states[id] = replace(state_in(row.chunk.metadata), learned_at=row.added_at / 1e9)
         return states
 
-    def columns(self, ids: Sequence[str], scope: Scope) -> MemoryColumns:
+    def columns(self, ids: Sequence[str], scope: records.Scope) -> MemoryColumns:
         """Return the memory states as columns with one entry per id."""
         states = self.states(ids, scope)
-        return MemoryColumns.of([states.get(id, MemoryState()) for id in ids])
+        return MemoryColumns.of([states.get(id, records.MemoryState()) for id in ids])
 
 
 class MilvusSessions:
@@ -515,7 +499,7 @@ class MilvusSessions:
     def __init__(self, index: MilvusIndex) -> None:
         self._index = index
 
-    def turns(self, session_id: str, n: int, scope: Scope) -> list[Chunk]:
+    def turns(self, session_id: str, n: int, scope: records.Scope) -> list[Chunk]:
         """Return the last ``n`` turns of a session in the call's scope, newest first."""
         filter = self._index.in_scope(scope, schema.has_any([schema.mark("session", reference(session_id))]))
         turns = [row for row in self._index.all_rows(filter) if row.is_in(scope)]
