@@ -210,8 +210,8 @@ class Reader:
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
             rows, scores = matrix.search(vector, n, allowed_rows, approximate=True)
             hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
-            is_unrestricted = query.scope.filter is None and query.scope.known_at is None
-            sample = snapshot.generation.sample(allowed_rows, snapshot.rows.version if is_unrestricted else None)
+            version = None if snapshot.rows.restricts(query.scope) else snapshot.rows.version
+            sample = snapshot.generation.sample(allowed_rows, version)
             mean = None if sample is None else background(sample, vector)
             damage = "vectors-damaged" if hits else "no-vector-index"
             reason = damage if matrix.lacks(allowed_rows) else None
@@ -541,8 +541,9 @@ class Writer(Reader):
 
     def _leave_others(self, fresh: Generation) -> None:
         self._index.snapshot()
-        self._index.catalog.checkpoint("PASSIVE")  # otherwise, without its log, the catalog would need the old files
-        remove_others(fresh)
+        # Without its log, the catalog would need the old files; the next packing or fit deletes them.
+        if self._index.catalog.checkpoint("PASSIVE"):
+            remove_others(fresh)
 
     # -- fitting --------------------------------------------------------------------------------------------
 

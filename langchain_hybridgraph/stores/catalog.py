@@ -301,13 +301,15 @@ class Catalog:
         except sqlite3.Error as error:
             raise errors.StoreError(self._explain(error, f"{path} cannot be written")) from error
 
-    def checkpoint(self, mode: str = "TRUNCATE") -> None:
+    def checkpoint(self, mode: str = "TRUNCATE") -> bool:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
 
-        With ``mode="PASSIVE"``, it is not emptied, so there is no wait for readers.
+        With ``mode="PASSIVE"``, it is not emptied, so there is no wait for readers. Return whether all of the log was
+        copied; a reader of an earlier commit can prevent that.
         """
         with self._lock, self._borrowed() as connection:
-            connection.execute(f"PRAGMA wal_checkpoint({mode})")
+            [(is_busy, logged, copied)] = connection.execute(f"PRAGMA wal_checkpoint({mode})")
+            return not is_busy and bool(logged == copied)
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are returned."""

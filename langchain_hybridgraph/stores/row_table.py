@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
+    from langchain_hybridgraph.records import Scope
     from langchain_hybridgraph.stores.chunk_rows import RowStates
 
 
@@ -57,14 +58,14 @@ class RowNumbers:
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of these rows."""
         each, size = np.asarray(rows, np.int64), self.size
-        if not self._end:
+        if self is UNPACKED:
             return each
         return np.where(each < size, self._packed[np.minimum(each, size)], each - size + self._end)
 
     def rows(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows with these numbers, or -1 for numbers of rows that have disappeared."""
         each = np.asarray(numbers, np.int64)
-        if not self._end:
+        if self is UNPACKED:
             return each
         places = np.searchsorted(self._packed, each)
         packed = np.where(self._packed[places] == each, places, -1)
@@ -151,7 +152,8 @@ class Rows:
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(numbers.count(end), self._end))
-        dead = {row for row in touched_rows.tolist() if 0 <= row < self._end and table._alive[row]}
+        # Also rows of a state that was not used: the ids are shared.
+        dead = {row for row in touched_rows.tolist() if 0 <= row < table._end}
         for row_numbers, ids, times in row_states:
             rows = numbers.rows(row_numbers).tolist()
             table._take(rows, ids, times)
@@ -185,6 +187,10 @@ class Rows:
         table._past = self._past[is_present[past_rows]]
         table._past[:, 0] = (np.cumsum(is_present) - 1)[past_rows[is_present[past_rows]]]
         return table
+
+    def restricts(self, scope: Scope) -> bool:
+        """Return whether any existing row that is not retracted may be out of this scope."""
+        return scope.filter is not None or scope.known_at is not None or (self._timed and scope.as_of is not None)
 
     def alive(self) -> Mask:
         """Return a new mask of the rows that exist, including rows that are not valid or have been retracted."""

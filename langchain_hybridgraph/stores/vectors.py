@@ -213,11 +213,12 @@ class VectorMatrix:
         return self._take(np.asarray(rows, np.int64))
 
     def _take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        if not len(self._matrix):
+        matrix = self._matrix  # another thread may replace it
+        if not len(matrix):
             return np.zeros((len(rows), self.dimension), np.float32)
         # mode="clip" takes a quarter less time than the default mode, which checks each row number.
-        vectors = self._matrix.take(rows, axis=0, mode="clip")
-        vectors[rows >= len(self._matrix)] = 0
+        vectors = matrix.take(rows, axis=0, mode="clip")
+        vectors[rows >= len(matrix)] = 0
         if len(self._damaged):
             vectors[np.isin(rows, self._damaged)] = 0
         return vectors
@@ -328,8 +329,9 @@ class VectorMatrix:
         size = self._matrix[: len(allowed_rows)].nbytes
         if size <= EXACT_BYTES or count >= gather_limit or allowed_count <= FEW_SHARE * len(allowed_rows):
             return self._search(vector, n, allowed_rows)
-        self._signs.add_rows(self._matrix[: len(allowed_rows)])
-        rows = self._signs.nearest(vector, count, allowed_rows)
+        signs = self._signs  # another thread may replace it
+        signs.add_rows(self._matrix[: len(allowed_rows)])
+        rows = signs.nearest(vector, count, allowed_rows)
         # Binary codes do not help if many vectors are alike, or if nearly all rows are returned.
         if not n <= len(rows) <= gather_limit:
             return self._search(vector, n, allowed_rows)
@@ -344,7 +346,7 @@ class VectorMatrix:
             return _best(rows, self._cosines(vector, rows), n)
         scores = cosines(self._matrix[: len(allowed_rows)], vector)
         if count < len(allowed_rows):
-            scores[~allowed_rows] = -np.inf
+            scores[~allowed_rows[: len(scores)]] = -np.inf
         return _best(None, scores, min(n, count))
 
     def _cosines(self, vector: Vector, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -430,11 +432,6 @@ def checksums(path: Path) -> Path:
 def owners(path: Path) -> Path:
     """Return the path of the checksums of each vector with its text; 0 means that the text is unknown."""
     return path.with_suffix(".own")
-
-
-def packed_rows(path: Path) -> Path:
-    """Return the path of the numbers of the packed rows."""
-    return path.with_suffix(".rows")
 
 
 def _sums(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.stores.row_table import UNPACKED, MetadataColumns, RowNumbers
+from langchain_hybridgraph.stores.row_table import UNPACKED, MetadataColumns, RowNumbers, Rows
 from tests.support.samples.filter_strategies import filters, metadatas
 
 
@@ -90,3 +90,13 @@ def test_numbers_stay_with_their_rows(lives, later):
         assert after.still_present(before, size).tolist() == expected
     if first and len(first) < end:
         assert not UNPACKED.still_present(numbers, len(first)).any() or first == list(range(len(first)))
+
+
+def test_a_state_that_is_not_used_leaves_no_rows():
+    """A row that was added in a state that nobody used, and deleted since, has no id in the next state."""
+    table = Rows("", UNPACKED, columns_of([]))
+    times = [[-math.inf], [math.inf], [0.0], [math.inf]]
+    table = table.updated([0], [([0], ["a"], times)], end=1, version=1, has_parents=False)
+    table.updated([1], [([1], ["b"], times)], end=2, version=2, has_parents=False)
+    later = table.updated([1], [], end=2, version=3, has_parents=False)
+    assert (later.rows(["a", "b"]), later.living) == ([0], 1)

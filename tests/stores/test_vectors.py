@@ -84,6 +84,20 @@ def test_a_large_matrix_of_equal_vectors_is_searched_exactly(place, large):
     assert matrix.search(matrix.take([0])[0], 5, np.ones(3_000, np.bool_), approximate=True)[0].tolist() == [*range(5)]
 
 
+def test_another_thread_may_replace_the_codes_during_a_search(place, large, monkeypatch):
+    """A search ends with the binary codes with which it began, even if a damaged row makes another thread drop them."""
+    matrix, vectors = VectorMatrix(place, 96), random_units(0, 4_000, 96)
+    matrix.write(0, vectors)
+    add_rows = vector_matrix.BinaryQuantizer.add_rows
+
+    def interrupt(signs, rows):
+        add_rows(signs, rows)
+        matrix._forget_verified()
+
+    monkeypatch.setattr(vector_matrix.BinaryQuantizer, "add_rows", interrupt)
+    assert matrix.search(vectors[6], 1, np.ones(4_000, np.bool_), approximate=True)[0].tolist() == [6]
+
+
 def test_a_packed_generation_has_the_remaining_rows(tmp_path, place):
     """After each packing, the remaining and new rows have their vectors and cosines under their numbers."""
     vectors, folder = random_units(0, 12), None if place is None else tmp_path

@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from unittest.mock import patch
@@ -529,14 +530,14 @@ def test_a_text_is_embedded_again_if_the_model_is_fitted_meanwhile(opened, monke
 # -- space -----------------------------------------------------------------------------------------------------------
 
 
-def replace_many(store, rounds):
+def replace_many(store, rounds, *, checkpoint=True):
     """Replace 20 of 200 texts per round, and delete 20 others; return the sizes of the folder after each round."""
     sizes = []
     for number in rounds:
         changed = [chunk(f"c{(number * 20 + n) % 200}", f"# {n} of round {number}") for n in range(20)]
         fill(store, *changed, *(chunk(f"new{n}") for n in range(20)))
         store.remove([f"new{n}" for n in range(20)])
-        if store.path:
+        if store.path and checkpoint:
             store._index.catalog.checkpoint()
             sizes.append(store.admin.stats()["bytes"])
     return sizes
@@ -613,9 +614,9 @@ def test_a_store_that_stays_open_answers_like_a_new_one(opened, monkeypatch, sel
         deleted = rng.sample(ids, 4)
         store.remove(deleted)
         texts = {id: text for id, text in (texts | later).items() if id not in deleted}
-        chosen = rng.sample(sorted(texts.keys() - {"stays"}), 5)
-        store.memory.feedback(chosen[:4], "useful" if round % 2 else "stale")
-        store.memory.retract(chosen[4])
+        picks = rng.sample(sorted(texts.keys() - {"stays"}), 5)
+        store.memory.feedback(picks[:4], "useful" if round % 2 else "stale")
+        store.memory.retract(picks[4])
         scopes.append(Scope(known_at=store.clock(), as_of=NOW))
         if round % (7 if seldom else 3) == 2:
             each, fresh = [*scopes[:3], scopes[-round // 2], scopes[-1]], opened()
@@ -628,6 +629,28 @@ def test_a_store_that_stays_open_answers_like_a_new_one(opened, monkeypatch, sel
     assert tree.state(tree.node("stays")) == first_state
     assert (len(store._index.rows) <= 90, store._index.generation.packing.number > 5) == (True, True)
     assert store.admin.check().problems == ()
+
+
+def test_vectors_are_kept_while_the_log_is_needed(opened, folder, monkeypatch):
+    """While a reader prevents the log from being copied into the catalog, packing leaves the old vectors."""
+    monkeypatch.setattr(packing, "MOST_DEAD", 10)
+    store, reader = opened(), opened(read_only=True)
+    fill(store, *(chunk(f"c{n}") for n in range(200)))
+    with reader._index.catalog.snapshot():
+        reader._index.catalog.facts()
+        replace_many(store, [1, 2], checkpoint=False)
+        assert len(list(folder.glob("vectors-*.f32"))) > 1
+    replace_many(store, range(3))
+    assert len(list(folder.glob("vectors-*.f32"))) == 1
+
+
+def test_the_spread_of_a_past_time_is_not_used_for_the_present(opened):
+    """A search at a time without texts does not change the statistics of a later search."""
+    store = opened(None)
+    fill(store, *(chunk(f"c{n}", f"text {n % 7} of {n}", valid_from="2020-01-01") for n in range(300)))
+    query = Query("text 3 of 5", 5, Scope(as_of=1_700_000_000))
+    assert store.vector_search(replace(query, scope=Scope(as_of=0)), 5).background is None
+    assert store.vector_search(query, 5).background is not None
 
 
 def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
