@@ -24,9 +24,13 @@ def repeated(times, documents=NOTES):
 
 
 @pytest.mark.parametrize("times", [2, 5, 40])
-def test_k_texts_are_different(times):
+@pytest.mark.parametrize("are_later", [False, True])
+def test_k_texts_are_different(times, are_later):
     """A search for k hits returns k different texts, even if the store contains each of them many times."""
-    retriever = HybridRetriever(repeated(times), k=3)
+    store = repeated(1 if are_later else times)
+    retriever = HybridRetriever(store, k=3)
+    for _ in range(times if are_later else 0):
+        store.add_documents([Document(page_content=note.page_content, metadata=note.metadata) for note in NOTES])
     assert len(set(texts(retriever.invoke("Where does the ant sleep?")))) == 3
     assert sorted(texts(retriever.invoke("Who sleeps?", k=len(NOTES)))) == sorted(texts(NOTES))
 
