@@ -130,9 +130,9 @@ def test_all_bad_values_are_reported_at_once(write, monkeypatch):
     """One error has a line for each invalid value, whether from the call, the environment or the file."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
     with pytest.raises(ConfigurationError) as caught:
-        HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
+        HybridGraphSettings.from_file(write("retriever_k: many\nretreiver: {}"), retriever_fusion="magic")
     names = [re.split(" is | must ", line)[0].split()[-1] for line in str(caught.value).splitlines()]
-    assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
+    assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retriever_k", "retreiver"]
     assert [problem.key for problem in caught.value.problems] == [names[0], "retriever_min_score", *names[2:]]
     assert [problem.origin.kind for problem in caught.value.problems] == ["call", "environment", "file", "file"]
 
@@ -171,7 +171,7 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode must be .*recency"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter must be a mapping such as"),
         ("retriever: {k: 5}\nretriever: {}", ":2: retriever appears twice, first on line 1; set it once, in one place"),
-        ("retriever: {k: 5}\nretriever_k: 6", ":2: retriever_k appears twice, first on line 1; set it once, flat or in"),
+        ("retriever: {k: 5}\nretriever_k: 6", ":2: retriever_k appears twice, .*; set it once, flat or in its sect"),
         ("graph:\n  max_hops: 3", ":2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: "),
         ("retriever: 0", "retriever is 0; expected a section"),
         ("retriever: [5]", "retriever is .5.; expected a section"),

@@ -340,7 +340,7 @@ CONSTRUCTED = [
 
 @pytest.mark.parametrize(("filter_", "metadata", "expected"), CONSTRUCTED, ids=repr)
 def test_constructors(filter_, metadata, expected):
-    """Each constructor's filter matches the expected metadata, its negation the opposite, and it can be parsed again."""
+    """Each constructor's filter matches the expected metadata, its negation the opposite, and it round-trips to JSON."""
     assert filter_.matches(metadata) is expected
     assert parse_filter(filter_.to_dict()) == filter_
     assert (~filter_).matches(metadata) is not expected

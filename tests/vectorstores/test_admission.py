@@ -196,11 +196,8 @@ def test_a_memory_of_low_credibility_and_novelty_is_refused(store):
     store.upsert([memory("lie", 180, source="liar"), memory("a", 0)])
     refuted(store, "lie", 8)
     assert store.memory.credibility("liar") == pytest.approx(0.1)
-    near, far = (
-        memory("near", math.degrees(math.acos(0.8)), source="liar"),
-        memory("far", -math.degrees(math.acos(0.7)), source="liar"),
-    )
-    [refused, added] = admit([near, far], store)
+    near, far = math.degrees(math.acos(0.8)), -math.degrees(math.acos(0.7))
+    [refused, added] = admit([memory("near", near, source="liar"), memory("far", far, source="liar")], store)
     assert (refused.id, refused.outcome, added.outcome) == ("near", "refused", "added")
     assert refused.reason == "credibility 0.10 of 'liar' × novelty 0.20 is below 0.025"
     assert sorted(store.find(Scope())) == ["a", "far", "lie"]
@@ -296,7 +293,7 @@ def test_a_model_decides(store):
         assert numbers.keys() == earlier.keys()
         return {"judgements": ["?"] + [{"statement": numbers[id], "probability": earlier[id]} for id in earlier]}
 
-    memories = [memory("other", 70, labels=["y"]), memory("new", 60, labels=["x"])]
+    memories = [memory("other", 70, "other", labels=["y"]), memory("new", 60, labels=["x"])]
     [_, admission] = admit(memories, store, SayingModel(answer=answer))
     assert (admission.contradicts, marked, admission.reason) == (("low", "missing", "high", "yes"), [1], "")
     assert [edge.weight for edge in store.edges(["new"])] == pytest.approx([0.8, 0.8, 0.8, 0.5])
