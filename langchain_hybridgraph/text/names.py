@@ -319,8 +319,8 @@ def entity_name(name: str, language: FunctionWords) -> str:
     Numbers, dates, words such as "the", single characters, and strings of more than a hundred letters are not names.
 
     >>> english = function_words(["the"])
-    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
-    ['beatles', 'st louis', '', '', '']
+    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000", "X")]
+    ['beatles', 'st louis', '', '', '', '']
     """
     words = words_of(name[: 4 * MOST_LETTERS])
     if all(word.isdigit() or word in language.words for word in words):

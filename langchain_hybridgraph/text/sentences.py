@@ -132,6 +132,8 @@ def abstract_of(text: str, title: str = "") -> str:
     'They purr. They sleep.'
     >>> abstract_of("Cats\\n\\nNo sentence\\n\\nNone here", title="Cats")
     'No sentence'
+    >>> len(abstract_of("A long sentence " + "with many words " * 20 + "ends."))
+    251
     """
     body, abstract = _first_paragraph(text, title), ""
     for _, end in islice(spans(0, sentences(body, 0, len(body)), len(body)), 20):
