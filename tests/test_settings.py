@@ -65,6 +65,7 @@ def test_paths(write, tmp_path, monkeypatch):
     """A relative path in a file starts at the file's folder, an absolute one is unchanged, and ~ is the home folder."""
     monkeypatch.setenv("HOME", "/home/ada")
     assert HybridGraphSettings.from_file(write("store: {path: indexes/docs}")).store_path == tmp_path / "indexes/docs"
+    assert HybridGraphSettings.from_file(write("index: {path: words}")).index_path == tmp_path / "words"
     assert HybridGraphSettings(store_path="here").store_path == Path("here")
     assert HybridGraphSettings.from_file(write("store_path: /var/index")).store_path == Path("/var/index")
     assert HybridGraphSettings.from_file(write("store_path: ~/index")).store_path == Path("/home/ada/index")
@@ -129,9 +130,9 @@ def test_all_bad_values_are_reported_at_once(write, monkeypatch):
     """One error has a line for each invalid value, whether from the call, the environment or the file."""
     monkeypatch.setenv("HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "2")
     with pytest.raises(ConfigurationError) as caught:
-        HybridGraphSettings.from_file(write("retreiver: {}\nretriever_k: many"), retriever_fusion="magic")
+        HybridGraphSettings.from_file(write("retriever_k: many\nretreiver: {}"), retriever_fusion="magic")
     names = [re.split(" is | must ", line)[0].split()[-1] for line in str(caught.value).splitlines()]
-    assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retreiver", "retriever_k"]
+    assert names == ["retriever_fusion", "HYBRIDGRAPH_RETRIEVER_MIN_SCORE", "retriever_k", "retreiver"]
     assert [problem.key for problem in caught.value.problems] == [names[0], "retriever_min_score", *names[2:]]
     assert [problem.origin.kind for problem in caught.value.problems] == ["call", "environment", "file", "file"]
 
@@ -169,9 +170,11 @@ def test_an_unknown_variable_is_not_ignored(monkeypatch):
         ("[" * 100_000, ": this is not YAML: maximum recursion depth exceeded"),
         ("memory: {mode: {type: general, recency: -1}}", "memory_mode must be .*recency"),
         ("retriever: {filter: {year: {$gt: null}}}", "retriever_filter must be a mapping such as"),
-        ("retriever:\n  k: 5\nretriever:\n  tenant: a", ":3: retriever appears twice, first on line 1; set it once"),
+        ("retriever: {k: 5}\nretriever: {}", ":2: retriever appears twice, first on line 1; set it once, in one place"),
+        ("retriever: {k: 5}\nretriever_k: 6", ":2: retriever_k appears twice, .*; set it once, flat or in its sect"),
         ("graph:\n  max_hops: 3", ":2: graph_max_hops is not a setting; write graph_traversal: {type: bfs, max_hops: "),
-        ("retriever: 5", "retriever is 5; expected a section"),
+        ("retriever: 0", "retriever is 0; expected a section"),
+        ("retriever: [5]", "retriever is .5.; expected a section"),
         ("- retriever_k", "contains .'retriever_k'.; expected lines such as"),
         ("retriever_k:\n  [5", ":2: this is not YAML: expected ',' or ']'"),
         ("store_tenant: 2024-13-01", ": this is not YAML: month must be in"),
@@ -213,7 +216,7 @@ def test_origins(write, monkeypatch):
 
 def test_merged_settings_have_the_line_of_their_section(write):
     """A key merged with YAML's << has the line of its section, while other keys have their own line."""
-    path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {deadline_ms: 4}\n")
+    path = write("store: &s\n  tenant: a\nretriever:\n  k: 2\n  <<: {deadline_ms: 4}\n  <<: {min_score: 1}\n")
     effective = {each.key: each for each in HybridGraphSettings.effective(path)}
     assert (effective["retriever_deadline_ms"].value, effective["retriever_k"].origin.line) == (4, 4)
 

@@ -319,8 +319,8 @@ def entity_name(name: str, language: FunctionWords) -> str:
     Numbers, dates, words such as "the", single characters, and strings of more than a hundred letters are not names.
 
     >>> english = function_words(["the"])
-    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000")]
-    ['beatles', 'st louis', '', '', '']
+    >>> [entity_name(name, english) for name in ("The Beatles’", "St. Louis", "June 1843", "The Who", "1,000", "X")]
+    ['beatles', 'st louis', '', '', '', '']
     """
     words = words_of(name[: 4 * MOST_LETTERS])
     if all(word.isdigit() or word in language.words for word in words):
@@ -353,6 +353,8 @@ def names_in(text: str) -> list[str]:
 
     >>> names_in("Who taught Ada Lovelace?")
     ['ada lovelace', 'taught', 'taught ada', 'taught ada lovelace', 'lovelace']
+    >>> names_in("林 in 北京 Zoo")
+    ['zoo', '林 in', '林 in 北', '林 in 北京', '林 in 北京 zoo', '北京', '北京 zoo', '京 zoo']
     """
     (reading,) = read([text])
     names = [entity_name(name.text, reading.language) for name in reading.names]
@@ -360,7 +362,11 @@ def names_in(text: str) -> list[str]:
 
 
 def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
-    """Return whether the words of a title can be recognised in a text without capitals."""
+    """Return whether the words of a title can be recognised in a text without capitals.
+
+    >>> [is_distinctive(title.split(), {"the"}) for title in ("water cycle", "whale", "the whale", "cat", "1984", "北")]
+    [True, True, False, False, False, False]
+    """
     if _CHARACTERS.match(words[0]):
         return 2 <= len(words) <= MOST_CHARACTERS
     if len(words) > MOST_WORDS or words[0] in functions or words[-1] in functions:

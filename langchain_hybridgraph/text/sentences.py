@@ -130,6 +130,10 @@ def abstract_of(text: str, title: str = "") -> str:
 
     >>> abstract_of("# Cats\\n\\nThey purr. They sleep.\\n\\nDogs bark.")
     'They purr. They sleep.'
+    >>> abstract_of("Cats\\n\\nNo sentence\\n\\nNone here", title="Cats")
+    'No sentence'
+    >>> len(abstract_of("A long sentence " + "with many words " * 20 + "ends."))
+    251
     """
     body, abstract = _first_paragraph(text, title), ""
     for _, end in islice(spans(0, sentences(body, 0, len(body)), len(body)), 20):
@@ -143,8 +147,8 @@ def abstract_of(text: str, title: str = "") -> str:
 def clip(text: str, max_length: int) -> str:
     """Shorten a text to at most ``max_length`` characters, cutting between words if possible.
 
-    >>> clip("the quick brown fox", 12)
-    'the quick …'
+    >>> clip("the quick brown fox", 11), clip("the quick brown fox", 19), clip("thequickbrownfox", 6)
+    ('the quick …', 'the quick brown fox', 'theq …')
     """
     if len(text) <= max_length:
         return text

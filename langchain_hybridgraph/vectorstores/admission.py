@@ -166,12 +166,7 @@ class Admission(Serializable):
 
 
 def admit(
-    chunks: Sequence[Chunk],
-    store: MemoryIntake,
-    llm: Any = None,
-    *,
-    contradictions: bool = True,
-    near_duplicate: float = NEAR_DUPLICATE,
+    chunks: Sequence[Chunk], store: MemoryIntake, llm: Any, *, contradictions: bool, near_duplicate: float
 ) -> list[Admission]:
     """Add new memories to a store, one after the other. Return one :class:`Admission` per memory, in the same order.
 

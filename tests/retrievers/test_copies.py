@@ -48,6 +48,15 @@ def test_each_copy_is_a_hit_on_request():
     assert len({document.id for document in result}) == 5
 
 
+def test_hits_keep_their_ids_when_copies_are_added():
+    """A hit has the id of the first copy in the keyword index, even if it is found only by a later copy's vector."""
+    store = repeated(1)
+    retriever = HybridRetriever(store, k=len(NOTES))
+    ids = {document.id for document in retriever.invoke("dog")}
+    store.add_documents(NOTES, ids=[f"-{place}" for place in range(len(NOTES))])
+    assert {document.id for document in retriever.invoke("dog")} == ids
+
+
 def test_texts_with_different_metadata_are_not_copies():
     """Equal texts with different owners are both found, and a filter finds only the permitted one."""
     owned = [Document(page_content="The door code is 4711.", metadata={"owner": owner}) for owner in ("ada", "bob")]

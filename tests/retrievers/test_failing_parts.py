@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -14,6 +15,7 @@ from langchain_hybridgraph import (
     MemoryRetriever,
 )
 from langchain_hybridgraph.chunks import Chunk
+from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.traversals import BFS
@@ -260,6 +262,23 @@ def test_an_embedding_that_fails_only_while_the_question_is_expanded(monkeypatch
     options = {"conversation_history": HISTORY, "deadline_ms": DEADLINE_MS}
     result = answer(retriever, "is it green?", is_async=is_async, **options)
     assert (result.degraded, result.plan["searched"]) == (("expander-failed",), "raw")
+
+
+@pytest.mark.parametrize("name", ["planner", "session", "expander", "history", "messages"])
+def test_half_of_the_time_is_left_for_the_search(monkeypatch, name):
+    """Reading the conversation and planning or expanding the question have half of the time until the deadline."""
+    source, make = PARTS[name]
+    seconds, deadline_of = {}, effects.deadline_of
+
+    def recorded(call, deadline):
+        until = deadline_of(call, deadline)
+        seconds[call.source] = until - time.monotonic()
+        return until
+
+    monkeypatch.setattr(effects, "deadline_of", recorded)
+    retriever, options = make(Part("rubbish"))
+    retriever.retrieve(QUESTION, deadline_ms=DEADLINE_MS, **options)
+    assert seconds[source] <= PATIENCE / 2 < seconds["vector"]
 
 
 @BOTH_WAYS

@@ -84,6 +84,14 @@ def test_ties_prefer_an_edge_then_the_rarest_entity(graph_of):
     assert hops(graph_of("abc", [*mentions, Edge("a", "b", "r")]), "a")["a", "b"] == (1.0, "")
 
 
+def test_common_entities_are_followed_up_to_a_limit(graph_of):
+    """A chunk's entities are followed from the rarest, which always is, up to four times ``hub_degree`` chunks."""
+    mentions = [*(mention(chunk, ADA) for chunk in "abcdef"), *(mention(chunk, BO) for chunk in "ag")]
+    graph = graph_of("abcdefg", mentions, hub_degree=1)
+    assert (ends(graph, "a"), ends(graph, "b")) == ({"g"}, set("acdef"))
+    assert ends(graph_of("abcdefg", mentions, hub_degree=2), "g", "a") == set("abcdefg")
+
+
 def test_links_are_the_stored_edges(graph_of):
     """Links are the stored edges with their undamped weights; degrees and relations disregard the filter."""
     edges = [Edge("a", "b", "r", 0.5), mention("a", ADA, 0.8), mention("b", ADA, 0.25), mention("b", BO)]
@@ -110,11 +118,19 @@ def test_the_edge_of_each_step(graph_of):
     """Each step has its heaviest stored edge, both mentions of the shared entity, or None if it is not a hop."""
     light, heavy = Edge("a", "b", "r", 0.5, "said"), Edge("b", "a", "s", 0.9, "said otherwise")
     mentions = (mention("b", ADA, 0.8, description="b names Ada"), mention("c", ADA, 0.5))
-    edges = [light, heavy, *mentions]
+    edges = [light, heavy, *mentions, Edge("b", ADA, "knows", 0.9)]
     steps = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "no")]
     assert graph_of("abc", edges).edges(steps) == [light, mentions, None, None]
     both = graph_of("abc", edges, direction="both")
     assert both.edges([("a", "b"), ("c", "b")]) == [heavy, tuple(reversed(mentions))]
+
+
+def test_without_damping_a_step_has_the_direct_edge_or_the_rarest_entity(graph_of):
+    """Without ``hub_degree``, a step has the direct edge or else the rarest shared entity, whatever their weights."""
+    rare, direct = (mention("a", BO, 0.5), mention("b", BO, 0.5)), Edge("a", "b", "r", 0.1)
+    edges = [*(mention(chunk, ADA) for chunk in "abc"), *rare]
+    assert graph_of("abc", edges, hub_degree=None).edges([("a", "b")]) == [rare]
+    assert graph_of("abc", [*edges, direct], hub_degree=None).edges([("a", "b")]) == [direct]
 
 
 @pytest.mark.parametrize(("day", "expected"), [(0, set()), (1, {"b"}), (2, {"b"}), (3, set())])
@@ -137,7 +153,7 @@ def test_changes_of_edges_in_memory():
     after = edges.scoped_graph(Scope(), EdgeFilter())
     assert (ends(before, "a"), ends(after, "c"), after.relations) == ({"b"}, {"a"}, {"likes"})
     assert after.nodes(["b"]).tolist() == [-1]
-    edges.add([Edge("a", "b", "cites", 0.2)])
+    edges.add([Edge("a", "b", "cites", weight) for weight in (0.1, 0.2, 0.1)])
     assert near(edges, "a") == {("a", "b"): (0.2, "")}
 
 

@@ -34,6 +34,9 @@ def names(*texts):
         ("In London it was the same for him.", ["London"]),
         ("Der Dichter Goethe war da. Im Weimar der Zeit und mit ihm.", ["Dichter Goethe", "Weimar", "Zeit"]),
         ("En Madrid no hay nada para los niños.", ["Madrid"]),
+        ("It was the song of The Beatles in the end.", ["The Beatles", "Beatles"]),
+        ("We met Juan of the de la Cruz.", ["Juan", "Cruz"]),
+        ("He was in the U.S. The car was green.", ["U.S"]),
         # The first word of a sentence, months, weekdays, numbers, headings and quotations in lower case are not names.
         ("Dogs bark. Loud ones bite. Nobody cares.", []),
         ("It was on Monday, June 17, 1843, and in 1844 again, and it cost 12 to 15.", []),
@@ -60,6 +63,7 @@ def test_names_of_a_text(text, expected):
         ("This is Johnson & Johnson again.", "Johnson & Johnson"),
         ("We met J. K. Rowling there.", "J. K. Rowling"),
         ("We saw St. Louis once.", "St. Louis"),
+        (" ".join(["Word"] * MOST_WORDS), " ".join(["Word"] * MOST_WORDS)),
     ],
 )
 def test_words_inside_names(text, name):

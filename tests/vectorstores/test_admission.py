@@ -116,17 +116,18 @@ def test_synonyms_do_not_join_with_a_fitted_model():
 def test_another_source_raises_confidence(store):
     """A near duplicate raises the confidence if it comes from another source, but not from the same one."""
     confidences = []
-    for source, confidence in (("radio", 0.6), ("radio", 0.8), ("paper", 0.8)):
-        admit([memory(f"{source} {confidence}", source=source, confidence=confidence)], store)
+    for sources, confidence in (["radio"], 0.6), (["radio"], 0.8), (["paper"], 0.8), (["web", "blog", "radio"], 0.8):
+        admit([memory(f"{source} {confidence}", source=source, confidence=confidence) for source in sources], store)
         confidences.append(state_of(store, "radio 0.6").confidence)
-    assert confidences == pytest.approx([0.6, 0.6, 1 - 0.4 * 0.6])
+    assert confidences == pytest.approx([0.6, 0.6, 1 - 0.4 * 0.6, 1 - 0.4 * 0.6**3])
 
 
 def test_another_text_with_the_same_id_replaces_the_memory(store):
     """Another text with the same id replaces the memory, even if it is a near duplicate."""
     admit([memory("a", text="one")], store)
-    assert outcomes(store, memory("a", text="two")) == [("a", "replaced")]
-    assert [chunk.text for chunk in store.get(["a"])] == [". two"]
+    assert outcomes(store, memory("a", text="two"), memory("a", text="three")) == [("a", "replaced")] * 2
+    assert outcomes(store, memory("b", 90, "one"), memory("b", 90, "two")) == [("b", "added"), ("b", "replaced")]
+    assert [chunk.text for chunk in store.get(["a"])] == [". three"]
 
 
 def test_events_of_two_times_are_two_memories(store):
@@ -143,6 +144,14 @@ def test_memories_of_other_times_do_not_join(store, times):
     """A memory that is valid earlier or not as long as its duplicate does not join it."""
     store.upsert([memory("a", valid_from=10), memory("c", 90, valid_from=10)])
     assert outcomes(store, memory("b", **times), memory("c", 90, **times)) == [("b", "added"), ("c", "replaced")]
+
+
+def test_memories_without_times(store):
+    """A stored memory without times is valid at all times, and a new one from now on; a missing end is not compared."""
+    store.upsert([memory("a"), memory("e", 180, valid_until=2_000)])
+    assert outcomes(store, memory("b", valid_from=5), memory("f", 180)) == [("a", "joined"), ("e", "joined")]
+    assert outcomes(store, memory("g", 180, valid_until=2_000)) == [("e", "joined")]
+    assert outcomes(store, memory("c", 90), memory("d", 90, valid_from=5)) == [("c", "added"), ("d", "added")]
 
 
 def test_a_memory_with_new_labels_is_added(store):
@@ -187,11 +196,8 @@ def test_a_memory_of_low_credibility_and_novelty_is_refused(store):
     store.upsert([memory("lie", 180, source="liar"), memory("a", 0)])
     refuted(store, "lie", 8)
     assert store.memory.credibility("liar") == pytest.approx(0.1)
-    near, far = (
-        memory("near", math.degrees(math.acos(0.8)), source="liar"),
-        memory("far", -math.degrees(math.acos(0.7)), source="liar"),
-    )
-    [refused, added] = admit([near, far], store)
+    near, far = math.degrees(math.acos(0.8)), -math.degrees(math.acos(0.7))
+    [refused, added] = admit([memory("near", near, source="liar"), memory("far", far, source="liar")], store)
     assert (refused.id, refused.outcome, added.outcome) == ("near", "refused", "added")
     assert refused.reason == "credibility 0.10 of 'liar' × novelty 0.20 is below 0.025"
     assert sorted(store.find(Scope())) == ["a", "far", "lie"]
@@ -229,10 +235,13 @@ def test_a_contradiction_adds_an_edge_and_lowers_confidence(store):
         memory("new", 60, labels=["tea"], valid_from=20),  # the same words, valid from earlier on
     ],
 )
-def test_compatible_memories_do_not_contradict(store, new):
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_compatible_memories_do_not_contradict(store, new, is_stored):
     """Memories that are dissimilar, share few labels, differ in time or have the same words do not contradict."""
-    store.upsert([memory("old", 0, labels=["tea"], valid_from=50)])
-    assert admit([new], store) == [Admission("new", "added")]
+    old = memory("old", 0, labels=["tea"], valid_from=50)
+    if is_stored:
+        store.upsert([old])
+    assert admit([new] if is_stored else [old, new], store)[-1] == Admission("new", "added")
     assert store.edges(["new"]) == []
 
 
@@ -273,7 +282,7 @@ def test_a_model_decides(store):
 
     It judges all neighbours in one call. Where it gives no valid probability, the labels are compared.
     """
-    earlier = {"yes": 0.7, "no": 0.4, "high": "high", "missing": None}
+    earlier = {"yes": 0.5, "no": 0.4, "high": 1.5, "missing": None, "low": -1}
     store.upsert([memory(id, 10 * n, id, labels=["x"]) for n, id in enumerate(earlier)])
     marked = []
 
@@ -281,11 +290,13 @@ def test_a_model_decides(store):
         with ThreadPoolExecutor(1) as other:
             marked.append(other.submit(store.memory.mark_used, "yes").result(timeout=120))
         numbers = {one["text"].split()[-1]: one["statement"] for one in material["earlier"]}
+        assert numbers.keys() == earlier.keys()
         return {"judgements": ["?"] + [{"statement": numbers[id], "probability": earlier[id]} for id in earlier]}
 
-    [admission] = admit([memory("new", 60, labels=["x"])], store, SayingModel(answer=answer))
-    assert (admission.contradicts, marked, admission.reason) == (("missing", "high", "yes"), [1], "")
-    assert [edge.weight for edge in store.edges(["new"])] == pytest.approx([0.8, 0.8, 0.7])
+    memories = [memory("other", 70, "other", labels=["y"]), memory("new", 60, labels=["x"])]
+    [_, admission] = admit(memories, store, SayingModel(answer=answer))
+    assert (admission.contradicts, marked, admission.reason) == (("low", "missing", "high", "yes"), [1], "")
+    assert [edge.weight for edge in store.edges(["new"])] == pytest.approx([0.8, 0.8, 0.8, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -353,5 +364,6 @@ def test_tenants_have_separate_memories(tmp_path):
     with closing(opened(tmp_path / "index", "two")) as store:
         admissions = admit([memory("b", 10, labels=["x"], source="s"), memory("c", 60, "other", labels=["x"])], store)
         assert [(record.outcome, record.contradicts) for record in admissions] == [("added", ()), ("added", ("b",))]
+        assert store.memory.credibility("s") == 0.5
     with closing(opened(tmp_path / "index", "one")) as store:
         assert state_of(store, "a").confidence == 0.05
