@@ -61,6 +61,7 @@ class MemoryMirror:
             if rows.numbers is not self._numbers:
                 values = self._values[: self._end][rows.numbers.still_present(self._numbers, self._end)]
                 self._values, self._end, self._numbers = values, len(values), rows.numbers
+                self._grow(1)
             self._follow(int(places.max(initial=-1)) + 1)
             values = self._values[places]
             kinds = list(self._kinds)
@@ -84,7 +85,7 @@ class MemoryMirror:
             stop, [first_number] = self._numbers.count(next_number), self._numbers.of([self._end]).tolist()
             for start in range(first_number, next_number, _AT_ONCE):
                 self._take(catalog.query(catalog_writes.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
-            self._grow(max(stop, 1))  # at least one row, since missing rows are looked up at position -1
+            self._grow(max(stop, 1))  # unknown ids are looked up at position -1
             self._end, self._position = stop, position
 
     def _take(self, records: Sequence[catalog_writes.ByRow]) -> None:
