@@ -350,7 +350,7 @@ class GraphOptions(OptionGroup):
     score: ScoreOption = None
     """Score of the visited chunks; unset: the score of the preset or of the traversal."""
     seed_k: int = Field(default=10, ge=1)
-    """Number of the best hits to use as seeds."""
+    """Maximum number of hits to use as seeds, the best first; ``seed_ids`` replaces them."""
     seed_keyword_weight: float | None = Field(default=None, ge=0, le=1)
     """Weight of the keyword search when seeds are searched for; unset: the weight of the preset."""
     seed_filter: FilterOption = None
