@@ -258,9 +258,8 @@ class Reader:
                 rows = self._index.snapshot().rows  # the index may now have a later version
 
             def search(index: KeywordIndex) -> SourceResult:
-                is_current = rows.full and index.applied_version == rows.version
-                is_all = scope.filter is None and scope.known_at is None and is_current
-                allowed_rows = None if is_all else self._index.allowed_rows(rows, scope)
+                # Even if all rows are allowed, another thread may load new ones during the search.
+                allowed_rows = self._index.allowed_rows(rows, scope)
                 reason = self._index.keywords.reason
                 if reason is None and rows.living > 0 and not index.applied_version:
                     reason = "no-keyword-index"

@@ -195,13 +195,15 @@ class KeywordIndex(ABC):
         for form, is_compound in islice(forms(text).items(), MOST_FORMS):
             terms += [("name", form), ("compounds", form)] if is_compound else [("name", form)]
         postings = self.postings(terms)
-        if not any(postings.values()):
+        every = list(chain.from_iterable(postings.values()))
+        if allowed_rows is not None:
+            every = list(compress(every, numbers.are_allowed(np.array(every, np.int64), allowed_rows).tolist()))
+        if not every:
             return {}
+        present = set(every)
 
         def rows_with(field: Field, term: str) -> Sequence[int]:
-            rows = postings.get((field, term), ())
-            if allowed_rows is not None and len(rows):
-                rows = list(compress(rows, numbers.are_allowed(np.array(rows), allowed_rows).tolist()))
+            rows = [row for row in postings.get((field, term), ()) if row in present]
             return rows if len(rows) <= FEW else ()
 
         return question.exact_matches(rows_with)

@@ -125,11 +125,6 @@ class Rows:
     def __len__(self) -> int:
         return self._end
 
-    @property
-    def full(self) -> bool:
-        """Whether every row exists, belongs to this tenant, is not retracted and is valid at all times."""
-        return not self._timed and int(np.count_nonzero(self._visible)) == self._end
-
     def updated(
         self,
         touched: Iterable[int],

@@ -300,7 +300,8 @@ class TantivyIndex(KeywordIndex):
             fetch = n + _SPARE
             if allowed_rows is not None:
                 admitted = int(np.count_nonzero(allowed_rows))
-                fetch = math.ceil(1.25 * n * len(allowed_rows) / max(1, admitted)) + _SPARE
+                if admitted < len(allowed_rows):
+                    fetch = math.ceil(1.25 * n * len(allowed_rows) / max(1, admitted)) + _SPARE
                 if _ROW_COST * admitted <= fetch:
                     query = self._among(query, numbers.of(np.flatnonzero(allowed_rows)).tolist())
                     fetch, allowed_rows = admitted + 1, None
