@@ -1,13 +1,5 @@
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder as EdgeBuilder
 from langchain_hybridgraph.ingestion.edges.base import EdgeSet as EdgeSet
-from langchain_hybridgraph.ingestion.edges.base import HierarchyEdges as HierarchyEdges
-from langchain_hybridgraph.ingestion.edges.base import MetadataEdges as MetadataEdges
-from langchain_hybridgraph.ingestion.edges.base import SequenceEdges as SequenceEdges
-from langchain_hybridgraph.ingestion.edges.entities import EntityEdges as EntityEdges
-from langchain_hybridgraph.ingestion.edges.links import CitationEdges as CitationEdges
-from langchain_hybridgraph.ingestion.edges.links import LinkEdges as LinkEdges
-from langchain_hybridgraph.ingestion.edges.llm import LLMEdges as LLMEdges
-from langchain_hybridgraph.ingestion.edges.vectors import SimilarityEdges as SimilarityEdges
 from langchain_hybridgraph.ingestion.files import SUPPORTED_SUFFIXES as SUPPORTED_SUFFIXES
 from langchain_hybridgraph.ingestion.files import FileError as FileError
 from langchain_hybridgraph.ingestion.files import read_files as read_files

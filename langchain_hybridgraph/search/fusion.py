@@ -27,8 +27,10 @@ EVIDENCE = 40.0
 class Fusion(Protocol):
     """Function that merges the ranked lists of several sources into one list.
 
-    A fusion may have two other methods:
+    A fusion may also have an attribute and two other methods:
 
+    - ``calibrates`` is True if the pipeline may multiply all scores by one factor, which makes the best score the
+      probability that the question has an answer; without it, they stay as they are.
     - ``for_k(k)`` returns the fusion to use for a request of k hits.
     - ``others(rankings, ids)`` returns the chunks with these ids, which may be in none of the lists, scored by their
       ``Ranking.scores``. The rankings may contain only their first entry, because only the best score is needed.
