@@ -431,6 +431,7 @@ class SourceResult(NamedTuple):
     - ``reason`` is a degradation reason if the search was limited, or None. ``remark`` adds detail.
     - ``are_cosines`` is False if only the order of a vector search's scores is meaningful.
     - ``coverage`` is that of :func:`coverage_of`.
+    - ``is_complete`` is True if the search would give no other chunk in its scope a score above 0.
     """
 
     entries: Sequence[ScoredId]
@@ -443,6 +444,7 @@ class SourceResult(NamedTuple):
     exact: Mapping[str, float] = MappingProxyType({})
     words: QuestionWords | None = None
     coverage: float | None = None
+    is_complete: bool = False
 
     @property
     def chunks(self) -> dict[str, Chunk]:

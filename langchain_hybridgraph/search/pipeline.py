@@ -127,6 +127,8 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
             few = max(query.k, n // 2) if n < MAX_CANDIDATES else 0
             sources = [each for each in sources if len(results[each].entries) >= n and len(unified[each].entries) < few]
             n *= 4
+    if pipeline.source_filter is not None:  # edges lead to other chunks
+        unified = {source: result._replace(is_complete=False) for source, result in unified.items()}
     for result in results.values():
         if result.reason is not None:
             trace.degrade(result.reason, result.remark)
@@ -183,7 +185,7 @@ def add_scores(context: SearchContext, candidates: Candidates, ids: Iterable[str
     """Return the candidates with missing scores for the chunks ``ids``, computed by every source that can."""
     rankings, calls = list(candidates.rankings), {}
     for position, (source, result) in enumerate(candidates.results.items()):
-        missing = [id for id in ids if id not in rankings[position].scores]
+        missing = [] if result.is_complete else [id for id in ids if id not in rankings[position].scores]
         if missing and (call := source.score(context.query, result, missing)) is not None:
             calls[position] = call
     if not calls:

@@ -234,6 +234,7 @@ class KeywordIndex(ABC):
             reason=reason,
             exact=dict(zip(ids[len(hits) :], exact.values(), strict=True)),
             words=self.query_words(text, hits[:BEST_HITS]),
+            is_complete=len(hits) < n,
         )
 
 

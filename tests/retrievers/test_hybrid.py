@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph import Edge, GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, TenantError
 from langchain_hybridgraph.filters.expressions import by_meta
@@ -321,19 +321,40 @@ def test_diversity_over_a_store_without_vectors_is_refused():
 # -- other arguments ---------------------------------------------------------------------------------------------
 
 
-def test_a_failure_to_score_other_hits_is_reported(store):
+class Forgetful(HybridGraphStore):
+    """Store whose keyword search cannot score the hits of other searches."""
+
+    def keyword_scores(self, text, ids):
+        raise OSError("disk")
+
+
+def test_a_failure_to_score_other_hits_is_reported():
     """If keyword search cannot score the hits of vector search, the result reports keyword-failed."""
-
-    class Forgetful(HybridGraphStore):
-        def keyword_scores(self, text, ids):
-            raise OSError("disk")
-
-    forgetful = Forgetful()
-    forgetful.add_documents(documents())
-    result = HybridRetriever(forgetful).retrieve("E4711 sleeps")
+    forgetful = Forgetful(None, DeterministicFakeEmbedding(size=8))
+    forgetful.add_texts([f"pump {n}" for n in range(200)])
+    result = HybridRetriever(forgetful).retrieve("pump")
     assert "keyword-failed" in result.degraded
     with pytest.raises(RetrievalError):
-        HybridRetriever(forgetful, on_error="raise").invoke("E4711 sleeps")
+        HybridRetriever(forgetful, on_error="raise").invoke("pump")
+
+
+def test_a_keyword_search_that_lists_every_match_is_the_only_one(store):
+    """If few texts contain a word of the question, the keyword search is not asked again for the other hits."""
+    forgetful = Forgetful()
+    forgetful.add_documents(documents())
+    hits = HybridRetriever(forgetful, on_error="raise").retrieve("the water pump").hits
+    bm25 = {hit.id: hit.bm25_score for hit in hits if hit.bm25_score is not None}
+    assert set(bm25) == {"code", "pump"} < {hit.id for hit in hits}
+    assert bm25 == pytest.approx(store.keyword_scores("the water pump", [hit.id for hit in hits]))
+
+
+def test_chunks_that_were_not_searched_get_keyword_scores(store):
+    """A chunk that edges reach from a filtered search has the BM25 score of any other search."""
+    edges = [Edge("car", "pump", "needs")]
+    retriever = GraphRetriever(store, edges=edges, graph={"seed_filter": {"n": 2}, "candidates": "reached"})
+    hits = retriever.retrieve("the car needs a water pump").hits
+    bm25 = {hit.id: hit.bm25_score for hit in hits if hit.bm25_score is not None}
+    assert bm25 == pytest.approx(store.keyword_scores("the car needs a water pump", [hit.id for hit in hits]))
 
 
 def test_a_budget_keeps_its_counter():
