@@ -33,7 +33,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "--doctest-module
 PYTEST += ["-m", "not (faults or notebooks or packaging or sets)"]
 HANG = ("-o", "faulthandler_timeout=100", "-o", "faulthandler_exit_on_timeout=true")  # since pytest 9
 ALL = ("langchain_hybridgraph", "tests")
-MOST_OF_A_FILE = 15  # tests of one file that run for a line which many tests execute
+MOST_OF_A_FILE = 15  # tests of a file, except the one that mirrors the module, that run for a line which many execute
 COMPARISONS = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -114,7 +114,8 @@ def likely_tests(copy: Path, module: Path, line: int, executed: CoverageData, ex
     if names:
         mirrored = f"test_{module.stem}.py"
         files = sorted(by_file, key=lambda file: (not file.endswith(mirrored), len(by_file[file])))
-        return [name for file in files for name in by_file[file][:MOST_OF_A_FILE]]
+        limits = {file: None if file.endswith(mirrored) else MOST_OF_A_FILE for file in files}
+        return [name for file in files for name in by_file[file][: limits[file]]]
     folder = copy / "tests" / module.relative_to(copy / "langchain_hybridgraph").parent
     while not folder.is_dir():
         folder = folder.parent

@@ -141,6 +141,12 @@ def test_parents_hold_their_children():
     assert children == texts(RecursiveSplitter(30, 0), text)
 
 
+def test_the_default_parents_and_children_do_not_overlap():
+    """By default, parents have up to 1,024 tokens, and children up to 256 tokens of one section."""
+    children = RecursiveSplitter(256, 0, join_sections=False)
+    assert ParentChildSplitter() == ParentChildSplitter(RecursiveSplitter(1024, 0), children)
+
+
 def test_a_parent_of_several_sections_has_what_they_share():
     """The heading of a parent with several short sections is the common part of their paths."""
     text = "# T\nx\n## A\n### B\nb\n### C\nc"
