@@ -155,7 +155,7 @@ class _HTMLReader(HTMLParser):
 # -- reStructuredText ------------------------------------------------------------------------------------------------
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
-_DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?:[\w.+-]+:)?(?P<name>[\w.+-]+)::(?:\s+(?P<argument>.*))?")
+_DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?P<domain>(?:[\w.+-]+:)*)(?P<name>[\w.+-]+)::(?:\s+(?P<argument>.*))?")
 _OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
 _CODE = _tags("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
 _WITHOUT_TEXT = _tags(
@@ -194,7 +194,7 @@ def from_rst(source: str) -> MarkdownText:
             level = levels.setdefault(style, len(levels) + 1)
             parts += ["", "#" * min(level, 6) + " " + _rst_inline(title), ""]
             at = end
-        elif directive and name not in _CODE | _WITHOUT_TEXT:
+        elif directive and name not in _CODE and (directive["domain"] or name not in _WITHOUT_TEXT):
             parts += ["", directive["argument"] or "", ""]
             while at < len(lines) and _OPTION.match(lines[at]):
                 at += 1

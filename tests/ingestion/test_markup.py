@@ -87,6 +87,8 @@ def rst_text(source):
             ".. py:class:: A\n\n   A thing.\n\n   .. py:method:: b()\n\n      Does.\n\nEnd.",
             "A\n\nA thing.\n\nb()\n\nDoes.\n\nEnd.",
         ),
+        (".. rst:directive:option:: order\n   :type: a\n\n   Choose it.", "order\n\nChoose it."),
+        (".. rst:role:: cve\n\n   Refers to an entry.", "cve\n\nRefers to an entry."),
         ("Write ``:ref:`a``` and ``x``.", "Write ``:ref:`a``` and ``x``."),
         (".. role:: python(code)\n\ntext", "text"),
         (".. literalinclude:: a.py\n   :lines: 1-3\n\ntext", "text"),
