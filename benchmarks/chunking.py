@@ -100,7 +100,7 @@ def tree(name: str, place: Path) -> PassageCorpus:
         row = json.loads(line)
         if row["tree"] == name:
             document = by_source[row["source"]]
-            pattern = re.compile(r"\s+".join(map(re.escape, row["quote"].replace("``", "`").split())))
+            pattern = re.compile(r"\s+".join(map(re.escape, row["quote"].split())))
             spans = [match.span() for match in pattern.finditer(document.page_content)]
             assert spans, f"{row['source']} does not say {row['quote']!r}"
             passages = [(document.metadata["source"], *span) for span in spans]
