@@ -79,8 +79,7 @@ def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):
 def folder_index(tmp_path):
     """Return an index of three texts."""
     texts = ["Ada likes tea.", "Ada lives in Paris.", "Bo plays chess."]
-    model = DeterministicFakeEmbedding(size=16)
-    HybridGraphStore.from_texts(texts, model, path=tmp_path / "index").close()
+    HybridGraphStore.from_texts(texts, DeterministicFakeEmbedding(size=16), path=tmp_path / "index").close()
     return tmp_path / "index"
 
 

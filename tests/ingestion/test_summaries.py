@@ -142,8 +142,7 @@ def test_summaries_of_deleted_directories_are_removed():
     store = store_with_pages()
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
-    report = build_layers(store)
-    assert (report.removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
+    assert (build_layers(store).removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
     assert "api" not in layer(store, "docs").text
 
 

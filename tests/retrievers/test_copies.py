@@ -10,9 +10,7 @@ from tests.support.stores.bare_store import BareStore
 from tests.support.stores.milvus_calls import WordEmbeddings
 
 ANIMALS = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
-NOTES = [
-    Document(page_content=f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for i, name in enumerate(ANIMALS)
-]
+NOTES = [Document(f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for i, name in enumerate(ANIMALS)]
 
 
 def repeated(times, documents=NOTES):
@@ -92,9 +90,7 @@ def test_a_copy_whose_owner_is_changed_stays_visible_to_the_new_owner():
 
 def test_given_documents_are_matched_with_all_copies():
     """Documents that were passed with their own ids are one hit each, however often the store contains them."""
-    user_documents = [
-        Document(id=name, page_content=note.page_content) for name, note in zip(ANIMALS, NOTES, strict=True)
-    ]
+    user_documents = [Document(note.page_content, id=name) for name, note in zip(ANIMALS, NOTES, strict=True)]
     bare = [Document(page_content=note.page_content) for note in NOTES]
     result = HybridRetriever(repeated(5, bare), user_documents, k=10).retrieve("the fox sleeps")
     assert sorted(document.id for document in result) == sorted(ANIMALS)

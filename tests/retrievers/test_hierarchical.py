@@ -106,16 +106,14 @@ def test_every_method_finds_the_same(shelf):
         results = [call(name, "How much is the red roadster?", **options) for name, options in calls.items()]
         return [uris(results[0]), uris(results[1])[0], list(results[2]), list(results[3])]
 
-    found_uris, first, documents, retrieved_documents = results_of(
-        lambda name, *a, **b: getattr(retriever, name)(*a, **b)
-    )
+    found_uris, first, documents, result = results_of(lambda name, *a, **b: getattr(retriever, name)(*a, **b))
     awaited = results_of(lambda name, *a, **b: asyncio.run(getattr(retriever, f"a{name}")(*a, **b)))
-    assert awaited == [found_uris, first, documents, retrieved_documents]
+    assert awaited == [found_uris, first, documents, result]
     assert found_uris[0] == first == "lib/cars/roadster.md"
     assert [document.metadata["uri"] for document in documents] == found_uris
     names = ("is_leaf", "context_type", "retrieval_method", "abstract")
     assert [documents[0].metadata[name] for name in names] == [True, "resource", "hierarchical", TEXTS[first]]
-    assert retrieved_documents == documents
+    assert result == documents
 
 
 def test_below_a_target(shelf):
@@ -353,9 +351,7 @@ def test_several_queries_are_merged():
     assert results.query_plan == (queries[0], queries[2], queries[1])
 
 
-MANUALS = {
-    f"ctx://resources/{n}.md": f"The editor manual, part {n}: the editor and its editor keys." for n in range(30)
-}
+MANUALS = {f"ctx://resources/{n}.md": f"The editor manual {n}: the editor and its editor keys." for n in range(30)}
 MEMORY = {"ctx://user/memories/key.md": "The user binds a key of their own."}
 
 
@@ -459,8 +455,7 @@ def test_deleted_documents_are_not_found():
     """Neither deleted documents nor their directory, whose summary still exists, are found."""
     store = library()
     store.delete(document=_below("lib/pets"))
-    uris_of_hits = uris(HierarchicalRetriever(store, k=20).find("cats purr"))
-    assert not {"lib/pets", *_below("lib/pets")} & set(uris_of_hits)
+    assert not {"lib/pets", *_below("lib/pets")} & set(uris(HierarchicalRetriever(store, k=20).find("cats purr")))
 
 
 # -- degradation ------------------------------------------------------------------------------------------------
@@ -478,8 +473,7 @@ def test_without_summaries_or_a_tree():
 def test_a_thousand_children():
     """The matching document is found among a thousand siblings without scoring all of them."""
     texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
-    retriever = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False})
-    result = retriever.find("thing123")
+    result = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False}).find("thing123")
     assert uris(result)[0] == "d/0123.md"
     assert result.query_results[0].scored < 600
 
@@ -553,14 +547,12 @@ def test_an_awaited_planner():
         async def acall(self, summary, messages, query):
             return [TypedQuery("the editor", "skill")]
 
-    result = asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))
-    assert [each.context_type for each in result] == ["skill"]
+    assert [each.context_type for each in asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))] == ["skill"]
 
 
 def test_the_plan_lists_queries_roots_and_node_counts(shelf):
     """The plan of a result lists the queries, their roots and the number of nodes scored."""
-    result = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets")
-    (query,) = result.plan["queries"]
+    (query,) = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets").plan["queries"]
     assert (query["query"]["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
     assert 0 < query["scored"] <= 9
     assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0

@@ -191,8 +191,7 @@ async def test_the_first_hit_comes_before_the_edges_awaited(store):
     (first,) = await asyncio.wait_for(anext(stream), SECONDS)
     assert first.id == "a"
     gate.set()
-    parts = [[first], *[part async for part in stream]]
-    assert by_rank(parts) == await retriever.ainvoke("q")
+    assert by_rank([[first], *[part async for part in stream]]) == await retriever.ainvoke("q")
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
@@ -403,8 +402,7 @@ def test_parents_come_in_place_of_their_children():
         store.upsert([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])
         store.flush()
         gate = threading.Event()
-        retriever = GraphRetriever(store, k=2, reranker=SlowReranker(gate))
-        stream = retriever.stream("q")
+        stream = GraphRetriever(store, k=2, reranker=SlowReranker(gate)).stream("q")
         assert {next(stream)[0].id for _ in range(2)} == {"p", "z"}
         gate.set()
         assert list(stream) == []

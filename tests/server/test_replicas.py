@@ -53,8 +53,7 @@ def test_processes_over_one_index(place, tmp_path):
             assert list(each) == list(after[0])
             assert each == pytest.approx(after[0], abs=0.01 if place == "milvus" else 0)
         if place == "folder":
-            refused = [httpx.post(f"{each}/documents", json=body).status_code for each in addresses[1:]]
-            assert refused == [403, 403]
+            assert [httpx.post(f"{each}/documents", json=body).status_code for each in addresses[1:]] == [403, 403]
         else:
             assert httpx.delete(f"{addresses[1]}/documents/parcel", timeout=60).json() == {"deleted": 1}
             assert httpx.get(f"{addresses[0]}/documents/parcel", timeout=60).status_code == 404

@@ -131,8 +131,7 @@ def test_a_search_ends_with_its_client(path, gate, store, monkeypatch, caplog):
 
     monkeypatch.setattr(HybridRetriever, "aretrieve", watched)
     with running(create_app(store, settings=WITH_RERANKER)) as url:
-        port = int(url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as connection:
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
             connection.sendall(request(path))
             assert gated_reranker.WAITING.acquire(timeout=30)
         assert cancelled.wait(10)
@@ -152,8 +151,7 @@ def request(path):
 @pytest.mark.parametrize("path", ["/search", "/search/stream"])
 def test_clients_that_go_away_leave_nothing(clients, path, gate, store):
     """After clients have gone away in the middle of a search, no task, thread or connection of theirs is left."""
-    app = create_app(store, settings=WITH_RERANKER, limits=Limits(rate=1e6, burst=10**6))
-    with running(app) as url:
+    with running(create_app(store, settings=WITH_RERANKER, limits=Limits(rate=1e6, burst=10**6))) as url:
         port = int(url.rpartition(":")[2])
 
         def tasks():

@@ -41,8 +41,7 @@ def test_messages_and_pairs_are_turns(store):
         ("user", "  "),
     ]
     store.sessions.add("s", turns)
-    stored = [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))]
-    assert stored == [
+    assert [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))] == [
         ("system", "Be kind."),
         ("user", "Which car"),
         ("tool", "the roadster"),
@@ -189,10 +188,7 @@ def test_settings_open_milvus(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"store_uri": "milvus://db", "store_path": "index"},
-            "store_path applies only to a folder, .* specify a server",
-        ),
+        ({"store_uri": "milvus://db", "store_path": "index"}, "store_path applies only to a folder.* specify a server"),
         ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only applies only to a folder"),
         (
             {"store_path": "index", "store_collection": "notes"},

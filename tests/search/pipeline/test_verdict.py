@@ -202,8 +202,7 @@ async def test_the_verdict_is_the_same_over_chroma(retrievers):
     assert len(QUESTIONS) == 12
     for question in QUESTIONS.values():
         expected = own.retrieve(question)
-        results = [chroma.retrieve(question), await own.aretrieve(question), await chroma.aretrieve(question)]
-        for result in results:
+        for result in [chroma.retrieve(question), await own.aretrieve(question), await chroma.aretrieve(question)]:
             assert result.answerable is expected.answerable
             assert result.answerability.value == pytest.approx(expected.answerability.value, abs=0.05)
 

@@ -125,8 +125,7 @@ def test_the_tree_contains_exactly_the_present_uris(uris, data):
     while above := {directory_of(uri) for uri in expected} - expected - {""}:
         expected |= above
     tree = store.scoped_tree(Scope())
-    uris_of_nodes = {tree.uri(node) for node in range(100) if tree._is_visible(node)}
-    assert uris_of_nodes == expected
+    assert {tree.uri(node) for node in range(100) if tree._is_visible(node)} == expected
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())
@@ -138,8 +137,7 @@ def test_a_state_covers_everything_below(uris, data):
     store.upsert([Chunk(changed, "another text", {"uri": changed}, changed)])
     after = store.scoped_tree(Scope())
     for node in range(len(before)):
-        lies_below = f"{changed}/".startswith(f"{before.uri(node)}/")
-        assert (before.state(node) != after.state(node)) == lies_below
+        assert (before.state(node) != after.state(node)) == f"{changed}/".startswith(f"{before.uri(node)}/")
 
 
 # -- a level ------------------------------------------------------------------------------------------------------

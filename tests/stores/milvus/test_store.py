@@ -174,8 +174,7 @@ def store(uri):
 def test_milvus_returns_exactly_the_matches(store, condition):
     """find() returns exactly the chunks whose metadata matches the filter."""
     rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
-    matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
-    assert store.find(Scope(condition)) == matches
+    assert store.find(Scope(condition)) == [str(number) for number, row in enumerate(rows) if condition.matches(row)]
 
 
 @pytest.mark.parametrize(
