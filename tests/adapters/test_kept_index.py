@@ -134,11 +134,7 @@ def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
 
 @pytest.mark.parametrize(
     ("other", "reason"),
-    [
-        ({"language": "german"}, "another language"),
-        ({"id_key": "number"}, "another id_key"),
-        ({}, "another collection"),
-    ],
+    [({"language": "dutch"}, "another language"), ({"id_key": "number"}, "another id_key"), ({}, "another collection")],
 )
 def test_an_index_with_other_options_or_of_another_collection_is_replaced(folder_index, caplog, other, reason):
     """The index is built again, with the reason in the log, if it does not fit the retriever."""

@@ -80,16 +80,10 @@ OF_DATES = [
 
 @pytest.fixture(scope="module")
 def dated_store():
-    times = [
-        "2024-05-01",
-        "2024-05-01T00:00:00Z",
-        "2024-05-01T12:00:00+02:00",
-        "2024-05-01T10:00:00",
-        "2023-01-01",
-        "2025-01-01",
-    ]
+    days = ["2023-01-01", "2024-05-01", "2025-01-01"]
+    times = ["2024-05-01T00:00:00Z", "2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00"]
     with HybridGraphStore(None) as store:
-        for n, time in enumerate([*times, datetime(2024, 5, 1, tzinfo=UTC), INSTANT, 5, None, "May"]):
+        for n, time in enumerate([*days, *times, datetime(2024, 5, 1, tzinfo=UTC), INSTANT, 5, None, "May"]):
             moment = time.isoformat() if isinstance(time, date) else time
             metadata = {} if time is None else {"when": time, "all": [moment], "by": {"from": moment}}
             store.add_texts([f"A program of number {n}."], [metadata], ids=[str(n)])

@@ -149,7 +149,7 @@ def test_the_scores_of_texts_and_headings_are_added(make):
     index = make()
     index.apply(1, [(0, "zebra stripes", "zebra"), (1, "zebra", "okapi zebra"), (2, "okapi")], [])
     question = "zebra okapi stripes zebra"
-    of_texts, of_headings = (dict.fromkeys(range(3), 0.0) | dict(i.search(question, 5)) for i in (texts, headings))
+    of_texts, of_headings = (dict.fromkeys(range(3), 0.0) | dict(one.search(question, 5)) for one in (texts, headings))
     expected = {row: of_texts[row] + headings_weight(3) * of_headings[row] for row in range(3)}
     assert dict(index.search(question, 5)) == pytest.approx(expected)
     bound = texts.question(question).bound + headings_weight(3) * headings.question(question).bound

@@ -95,9 +95,8 @@ def in_chroma(client, metadatas, filters):
     try:
         every = collection.get(include=["metadatas"])
         stored = dict(zip(every["ids"], every["metadatas"], strict=True))
-        return [
-            set(collection.get(where=translate(filter, ChromaDialect()), include=[])["ids"]) for filter in filters
-        ], stored
+        conditions = [translate(filter, ChromaDialect()) for filter in filters]
+        return [set(collection.get(where=each, include=[])["ids"]) for each in conditions], stored
     finally:
         client.delete_collection("rows")
 
@@ -147,9 +146,8 @@ def in_qdrant(metadatas, filters):
     models = client_module.models
     client = client_module.QdrantClient(":memory:")
     client.create_collection("rows", vectors_config=models.VectorParams(size=1, distance=models.Distance.COSINE))
-    client.upsert(
-        "rows", [models.PointStruct(id=row, vector=[1.0], payload={"metadata": m}) for row, m in enumerate(metadatas)]
-    )
+    rows = [models.PointStruct(id=row, vector=[1.0], payload={"metadata": m}) for row, m in enumerate(metadatas)]
+    client.upsert("rows", rows)
     answers = [client.scroll("rows", translate(filter, QdrantDialect("metadata")), limit=1000) for filter in filters]
     return [{point.id for point in points} for points, _ in answers]
 

@@ -59,9 +59,7 @@ def test_a_search_without_a_server_fails_and_works_again_later(proxy, store):
     """A search fails with the server's address while it is down, and the same store works once it is back."""
     retriever = HybridRetriever(store, k=2)
     proxy.drop()
-    with pytest.raises(
-        RetrievalError, match=rf"vector: StoreUnavailableError: Milvus at http://127.0.0.1:{proxy.port}"
-    ):
+    with pytest.raises(RetrievalError, match=f"vector: StoreUnavailableError: Milvus at http://127.0.0.1:{proxy.port}"):
         retriever.invoke("a river")
     proxy.restore()
     while True:  # the client's library waits before it connects again
