@@ -223,4 +223,5 @@ def test_merged_settings_have_the_line_of_their_section(write):
 def test_labels_are_reported_in_alphabetical_order(monkeypatch):
     """Labels, which are a set, are reported in the same order by every process."""
     monkeypatch.setenv("HYBRIDGRAPH_GRAPH_SEED_LABELS", ",".join("hgfedcba"))
-    assert {each.key: each.value for each in HybridGraphSettings.effective()}["graph_seed_labels"] == list("abcdefgh")
+    effective = {each.key: each.value for each in HybridGraphSettings.effective()}
+    assert effective["graph_seed_labels"] == list("abcdefgh")

@@ -8,16 +8,12 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore, migration
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.cli.commands import answer, hybridgraph
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 pytest.importorskip("milvus_lite")
 
 
-class Words(WordEmbeddings):
-    """Embedding that the command line can import by name."""
-
-
-MODEL = f"{__name__}:Words"
+MODEL = "tests.support.stores.words:Words"
 
 
 @pytest.fixture(scope="module")

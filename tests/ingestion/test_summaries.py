@@ -145,7 +145,8 @@ def test_summaries_of_deleted_directories_are_removed(store):
     """The summary of a directory without documents is deleted, and the directory above no longer mentions it."""
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
-    assert (build_layers(store).removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
+    report = build_layers(store)
+    assert (report.removed, sorted(store.summaries.index().document_ids())) == (1, ["docs", "notes"])
     assert "api" not in layer(store, "docs").text
 
 

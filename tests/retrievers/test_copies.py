@@ -7,7 +7,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from tests.support.samples.document_lists import texts
 from tests.support.stores.bare_store import BareStore
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 ANIMALS = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
 NOTES = [Document(f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for i, name in enumerate(ANIMALS)]
@@ -15,7 +15,7 @@ NOTES = [Document(f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for 
 
 def repeated(times, documents=NOTES):
     """Return a store to which these Documents were added several times, each time with other ids."""
-    store = InMemoryVectorStore(WordEmbeddings())
+    store = InMemoryVectorStore(Words())
     for time in range(times):
         store.add_documents(documents, ids=[f"{place}-{time}" for place in range(len(documents))])
     return store
@@ -132,5 +132,5 @@ def test_the_own_store_keeps_equal_texts():
 @pytest.mark.filterwarnings("ignore:the texts of BareStore cannot be listed")
 def test_a_store_that_cannot_be_listed_returns_each_text_once():
     """Copies also count once if the store cannot list its texts, and enough of them are requested."""
-    retriever = HybridRetriever(BareStore(NOTES * 30, WordEmbeddings()), k=10)
+    retriever = HybridRetriever(BareStore(NOTES * 30, Words()), k=10)
     assert sorted(texts(retriever.invoke("Who sleeps?"))) == sorted(texts(NOTES))

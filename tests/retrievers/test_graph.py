@@ -408,7 +408,8 @@ def test_a_graph_that_is_set_later_is_traversed(store):
     retriever = hop_decay(store)
     own = [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")]
     retriever.edges = InMemoryGraph(edges(("A", "Z", 1.0)))
-    assert {hit.id: hit.metadata.get("source_path") for hit in retriever.retrieve("q")}["Z"] == ["A", "Z"]
+    path = {hit.id: hit.metadata.get("source_path") for hit in retriever.retrieve("q")}
+    assert path["Z"] == ["A", "Z"]
     retriever.edges = None
     assert [(hit.id, hit.metadata.get("path")) for hit in retriever.retrieve("q")] == own
 

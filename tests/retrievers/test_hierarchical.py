@@ -63,6 +63,11 @@ def shelf():
     return library()
 
 
+@pytest.fixture
+def store():
+    return library()
+
+
 # -- the numbers of the specification ---------------------------------------------------------------------------
 
 
@@ -218,9 +223,8 @@ def test_relations():
     ]
 
 
-def test_layers_on_demand():
+def test_layers_on_demand(store):
     """abstract, overview and read return the layers of a directory or document, without repeating overlaps."""
-    store = library()
     text = " ".join(f"Sentence number {n} is here." for n in range(600))
     ingest([Document(text, metadata={"uri": "lib/long"}, id="long")], store)
     assert len(store) > len(TEXTS) + 3
@@ -437,9 +441,8 @@ def test_the_reranker_scores_directories_and_documents(shelf):
 # -- scope ------------------------------------------------------------------------------------------------------
 
 
-def test_every_hit_passes_the_filter():
+def test_every_hit_passes_the_filter(store):
     """A directory is not a hit if the filter excludes any document below it."""
-    store = library()
     ingest([Document("Cats are secret.", metadata={"uri": "lib/pets/secret.md", "level": 9}, id="s")], store)
     build_layers(store)
     retriever = HierarchicalRetriever(store, k=20)
@@ -451,9 +454,8 @@ def test_every_hit_passes_the_filter():
     assert retriever.find("cats", filter={"level": 8}).total == 0
 
 
-def test_deleted_documents_are_not_found():
+def test_deleted_documents_are_not_found(store):
     """Neither deleted documents nor their directory, whose summary still exists, are found."""
-    store = library()
     store.delete(document=_below("lib/pets"))
     assert not {"lib/pets", *_below("lib/pets")} & set(uris(HierarchicalRetriever(store, k=20).find("cats purr")))
 
@@ -558,11 +560,10 @@ def test_the_plan_lists_queries_roots_and_node_counts(shelf):
     assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0
 
 
-def test_a_full_traversal_equals_a_flat_search():
+def test_a_full_traversal_equals_a_flat_search(store):
     """With alpha=1, a complete traversal returns the documents of the hybrid search, in its order and with its
     scores.
     """
-    store = library()
     tree = HierarchicalRetriever(store, k=5, tree={"alpha": 1.0, "max_rounds": 99})
     flat = HybridRetriever(store, k=5)
     for question in ("cats purr", "a red roadster", "flour and water"):
@@ -585,11 +586,10 @@ def _changed(store):
 
 
 @pytest.mark.parametrize("change", [_changed, lambda store: store.delete(document="lib/pets/dogs.md")])
-def test_no_summary_repeats_an_old_text(change):
+def test_no_summary_repeats_an_old_text(change, store):
     """After a document is changed or deleted, no hit or abstract contains its old text, and layers-stale is
     reported.
     """
-    store = library()
     change(store)
     retriever = HierarchicalRetriever(store, k=10)
     result = retriever.find("Do dogs bark at strangers?")

@@ -137,7 +137,8 @@ def test_the_stores_mode_is_used_unless_another_is_given():
         store.add_texts(["The gate code is 4711."], ids=["gate"])
 
         def weights(retriever, **options):
-            return round(retriever.retrieve("gate code", **options)[0].metadata["score_breakdown"]["utility"], 6)
+            parts = retriever.retrieve("gate code", **options)[0].metadata["score_breakdown"]
+            return round(parts["utility"], 6)
 
         with_mode, without_mode = MemoryRetriever(store, mode="agent_memory"), MemoryRetriever(store)
         assert weights(without_mode) == 0.10

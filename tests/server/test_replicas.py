@@ -11,9 +11,9 @@ from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.server.conftest import TEXTS, fill
 from tests.server.test_app import QUESTION, comparable
 from tests.server.test_serve import eventually, free_port, serving, texts
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
-WORDS = "tests.support.stores.milvus_calls:WordEmbeddings"
+WORDS = "tests.support.stores.words:Words"
 
 
 @pytest.mark.parametrize("place", ["folder", "milvus"])
@@ -30,7 +30,7 @@ def test_processes_over_one_index(place, tmp_path):
             server = Server(tmp_path / "lite.db")
             stack.callback(server.kill)
             index, options = server.uri, [["--embedding", WORDS], ["--embedding", WORDS]]
-            fill(MilvusStore(index, WordEmbeddings(), timeout=30))
+            fill(MilvusStore(index, Words(), timeout=30))
         ports = [free_port() for _ in options]
         for port, own in zip(ports, options, strict=True):
             stack.enter_context(serving("--index", index, *own, port=port, log=tmp_path / f"log{port}"))

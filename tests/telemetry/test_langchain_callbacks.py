@@ -104,5 +104,6 @@ def test_an_advanced_run_has_its_own_stages(store):
     AdvancedRetriever(HybridRetriever(store, k=1)).invoke(
         {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [handler]}
     )
-    stages = [(run == handler.events[0][1], data["stage"]) for name, run, data in handler.events if name == STAGE]
+    above = handler.events[0][1]
+    stages = [(run == above, data["stage"]) for name, run, data in handler.events if name == STAGE]
     assert stages == [*((False, stage) for stage in STAGES), (True, "expand-query"), (True, "embed")]

@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import SUPERSEDES, Scope
 from langchain_hybridgraph.vectorstores.admission import Admission
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import store_from_settings
 from tests.support.models.query_embeddings import QueryEmbeddings
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 
 @pytest.fixture
@@ -211,9 +211,9 @@ def test_a_misspelt_scheme_does_not_become_a_folder(tmp_path, monkeypatch, locat
     monkeypatch.chdir(tmp_path)
     for opened in (open_store, HybridGraphStore):
         with pytest.raises(ConfigurationError, match="scheme of a store must be milvus, http or https"):
-            opened(location, WordEmbeddings())
+            opened(location, Words())
     with pytest.raises(ConfigurationError, match=re.escape(location)):
-        MilvusStore(location, WordEmbeddings())
+        MilvusStore(location, Words())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -137,7 +137,8 @@ def test_a_state_covers_everything_below(uris, data):
     store.upsert([Chunk(changed, "another text", {"uri": changed}, changed)])
     after = store.scoped_tree(Scope())
     for node in range(len(before)):
-        assert (before.state(node) != after.state(node)) == f"{changed}/".startswith(f"{before.uri(node)}/")
+        lies_below = f"{changed}/".startswith(f"{before.uri(node)}/")
+        assert (before.state(node) != after.state(node)) == lies_below
 
 
 # -- a level ------------------------------------------------------------------------------------------------------
