@@ -168,8 +168,7 @@ def test_the_code_of_a_page_prints_what_its_comments_promise(request, folder, pa
     page = path.read_text(encoding="utf-8")
     for file in blocks("yaml", page):
         (folder / "hybridgraph.yaml").write_text(file, encoding="utf-8")
-    namespace = {"__name__": "__main__"}
-    broken, checked = broken_promises(path, namespace)
+    broken, checked = broken_promises(path, {"__name__": "__main__"})
     assert broken == []
     if path in HOW_TO and blocks("python", page):
         assert checked

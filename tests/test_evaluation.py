@@ -58,8 +58,7 @@ def test_several_chunks_of_one_answer():
     """Several Documents with the same id occupy one rank, that of the first."""
     chunks = [Document("t", id=f"{source}#{n}", metadata={"source": source}) for source in "ab" for n in range(3)]
     by_source = {"id_of": lambda document: document.metadata["source"]}
-    report = measure({"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], **by_source)
-    assert report.means["r"]["RR@10"] == 0.5
+    assert measure({"r": lambda question, k: chunks}, {"q": ["b"]}, ["RR@10"], **by_source).means["r"]["RR@10"] == 0.5
 
 
 def test_real_retrievers():

@@ -26,9 +26,8 @@ values = st.dictionaries(
     scalars | st.lists(scalars, max_size=2) | st.dictionaries(labels, scalars),
 )
 numbers = st.fixed_dictionaries({"year": st.integers(0, 4), "text": st.sampled_from(["red car", "blue boat", ""])})
-comparisons = st.dictionaries(
-    st.sampled_from(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]), st.integers(0, 4), min_size=1
-)
+operators = st.sampled_from(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"])
+comparisons = st.dictionaries(operators, st.integers(0, 4), min_size=1)
 filters = st.none() | st.dictionaries(st.just("year"), comparisons | st.integers(0, 4), max_size=1)
 paths = st.lists(labels | st.just("*"), min_size=1, max_size=2).map(tuple)
 conditions = st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"]), paths)
@@ -131,8 +130,7 @@ def test_items_that_a_query_does_not_find_follow(query, options, expected):
     items = memory.search(("ada",), query=query)
     assert [item.key for item in items] == expected
     assert [item.score is None for item in items] == [item.key != query for item in items]
-    pages = [memory.search(("ada",), query=query, limit=1, offset=place)[0].key for place in range(4)]
-    assert pages == expected
+    assert [memory.search(("ada",), query=query, limit=1, offset=place)[0].key for place in range(4)] == expected
     assert [item.key for item in memory.search((), query=query, filter={"text": "A cat."})] == ["cat"]
 
 
@@ -235,11 +233,7 @@ def test_tenants(tmp_path):
         (lambda memory: memory.put(NOTES, "a", {"text": {1, 2}}), ValueError, "the value of 'a' in .* must be JSON"),
         (lambda memory: memory.put(NOTES, "a", {"text": float("nan")}), ValueError, "must be JSON"),
         (lambda memory: memory.search(NOTES, filter={"a": {"$in": [1]}}), ValueError, r"'\$in' is not an operator"),
-        (
-            lambda memory: memory.search(("empty",), filter="abc"),
-            ConfigurationError,
-            "filter must be a mapping, got 'abc'",
-        ),
+        (lambda memory: memory.search(("empty",), filter="a"), ConfigurationError, "filter must be a mapping, got 'a'"),
         (
             lambda _: HybridGraphMemory(ttl={"defalt_ttl": 1}),
             ConfigurationError,
@@ -248,14 +242,10 @@ def test_tenants(tmp_path):
         (
             lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
             ValueError,
-            r"ttl\['default_ttl'\] .* must be a number ≥ 0, got -1",
+            r"'default_ttl'\] .* a number ≥ 0, got -1",
         ),
         (lambda _: HybridGraphMemory(ttl="60"), ConfigurationError, "ttl must be a mapping, got '60'"),
-        (
-            lambda memory: memory.put(NOTES, "b", {}, ttl=-4),
-            ValueError,
-            "the ttl of 'b' in .* must be .* ≥ 0, got -4",
-        ),
+        (lambda memory: memory.put(NOTES, "b", {}, ttl=-4), ValueError, "the ttl of 'b' in .* must be .* ≥ 0, got -4"),
         (lambda _: HybridGraphMemory(index={"dims": 3}), ConfigurationError, "is 3, .* as many numbers as its"),
         (
             lambda _: HybridGraphMemory(index={"dims": 3, "embed": Words()}),
@@ -308,5 +298,4 @@ def test_a_provider_is_not_a_factory(monkeypatch, tmp_path):
     (tmp_path / "ollama.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(langgraph.base, "ensure_embeddings", lambda embed: Words() if embed == "ollama:gemma" else None)
-    memory = HybridGraphMemory(index={"embed": "ollama:gemma"})
-    assert isinstance(memory.store.embeddings, Words)
+    assert isinstance(HybridGraphMemory(index={"embed": "ollama:gemma"}).store.embeddings, Words)

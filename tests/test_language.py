@@ -101,9 +101,7 @@ def findings(passage: Passage) -> Iterator[str]:
     at = f"{passage.path}:{passage.line}"
     text = passage.text.replace("_", " ") if passage.text.startswith("test_") else passage.text
     for match in ANY_PHRASE.finditer(text):
-        instead = next(
-            instead for pattern, instead in PHRASES.items() if re.fullmatch(pattern, match[0], re.IGNORECASE)
-        )
+        instead = next(phrase for pattern, phrase in PHRASES.items() if re.fullmatch(pattern, match[0], re.IGNORECASE))
         yield f"{at}: {match[0]!r}; write: {instead}"
     if passage.is_docstring and (match := re.match(rf"({OPENINGS})\b", passage.text.strip())):
         yield f"{at}: the docstring begins with {match[0]!r}; begin with a verb in the imperative or a noun"

@@ -23,13 +23,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.embeddings.resolve import embedding_name
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError, FilterError
 from langchain_hybridgraph.execution.llm import with_schema
@@ -51,6 +45,7 @@ from langchain_hybridgraph.search.conversation import LLMRewrite, turns
 from langchain_hybridgraph.search.rerankers import LLMReranker, ScoreReranker
 from tests.support.models.llama_models import SayingLLM, WordEmbedding
 from tests.support.samples.clock import stop_the_clock
+from tests.support.samples.retrievers import BY_NAME, RETRIEVERS
 from tests.support.servers.python_process import output_of_python
 
 
@@ -108,20 +103,11 @@ def ids(nodes):
     return [each.node_id for each in nodes]
 
 
-KINDS = {
-    "hybrid": HybridRetriever,
-    "graph": GraphRetriever,
-    "advanced": lambda store, **settings: AdvancedRetriever(HybridRetriever(store, **settings)),
-    "hierarchical": HierarchicalRetriever,
-    "memory": MemoryRetriever,
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", RETRIEVERS)
 async def test_every_retriever(store, kind, monkeypatch):
     """Every retriever gives the same ids and scores through LlamaIndexRetriever as directly, awaited or not."""
     stop_the_clock(monkeypatch)  # memories age
-    ours = KINDS[kind](store, k=2)
+    ours = kind(store, k=2)
     retriever = LlamaIndexRetriever(ours)
     assert isinstance(retriever, BaseRetriever)
     direct = ours.retrieve("Where do fish swim?")
@@ -191,11 +177,11 @@ async def test_texts_to_embed_in_place_of_the_query(store):
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"), [(HierarchicalRetriever, {}), (MemoryRetriever, {"mode": {"type": "general", "recency": 0}})]
+    ("name", "settings"), [("hierarchical", {}), ("memory", {"mode": {"type": "general", "recency": 0}})]
 )
-def test_a_session_of_llama_index(store, kind, settings):
+def test_a_session_of_llama_index(store, name, settings):
     """HierarchicalRetriever and MemoryRetriever accept LlamaIndex's chat messages as a session."""
-    retriever = LlamaIndexRetriever(kind(store, k=1, **settings))
+    retriever = LlamaIndexRetriever(BY_NAME[name](store, k=1, **settings))
     messages = [ChatMessage(role="user", content="Tell me about fish.")]
     for session in (messages, {"summary": "", "messages": messages}):
         assert ids(retriever.with_options(session=session).retrieve("Where do fish swim?")) == ["fish"]
@@ -282,15 +268,9 @@ def test_over_chroma(collection):
 def test_only_this_part_needs_llama_index():
     """Without LlamaIndex the package can be imported, and only its LlamaIndex module raises an error with the extra."""
     code = (
-        "import sys\n"
-        "sys.modules['llama_index'] = None\n"
-        "from langchain_hybridgraph import GraphRetriever\n"
-        "try:\n"
+        "import pytest, sys\nsys.modules['llama_index'] = None\nfrom langchain_hybridgraph import GraphRetriever\n"
+        "with pytest.raises(ImportError, match='pip install \"langchain-hybridgraph.llama-index.\"'):\n"
         "    import langchain_hybridgraph.llama_index\n"
-        "except ImportError as missing:\n"
-        "    assert 'pip install \"langchain-hybridgraph[llama-index]\"' in str(missing), missing\n"
-        "else:\n"
-        "    raise AssertionError\n"
     )
     output_of_python("-c", code)
 
@@ -480,22 +460,20 @@ def one(key, operator, value):
 
 
 OPERATORS = {"==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte", "in": "$in", "nin": "$nin"}
+OPERATORS |= {"contains": "$contains", "text_match": "$contains"}
 
 
-@pytest.mark.parametrize(
-    ("operator", "ours"), [*OPERATORS.items(), ("contains", "$contains"), ("text_match", "$contains")]
-)
-def test_operators(operator, ours):
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_operators(operator):
     """Each of LlamaIndex's operators is translated to the equivalent filter."""
-    value = ["a"] if "in" in (operator, operator[1:]) else "a"
-    assert filter_from(one("key", operator, value)) == parse_filter({"key": {ours: value}})
+    value = ["a"] if operator in ("in", "nin") else "a"
+    assert filter_from(one("key", operator, value)) == parse_filter({"key": {OPERATORS[operator]: value}})
 
 
 def test_empty_values():
     """``is_empty`` matches a missing key, an empty text and an empty list."""
     empty = filter_from(one("key", "is_empty", None))
-    metadata = ({}, {"key": ""}, {"key": []}, {"key": "a"})
-    assert [empty.matches(each) for each in metadata] == [True, True, True, False]
+    assert [empty.matches(each) for each in ({}, {"key": ""}, {"key": []}, {"key": "a"})] == [True, True, True, False]
 
 
 def test_nested():
@@ -581,8 +559,7 @@ def test_an_index_remembers_its_model(tmp_path):
 
 async def test_a_rewrite_by_a_model_of_llama_index():
     """LLMRewrite uses the rewrite of a LlamaIndex language model verbatim."""
-    llm = SayingLLM("Where do fish swim?")
-    rewrite = LLMRewrite(LlamaIndexChatModel(llm))
+    rewrite = LLMRewrite(LlamaIndexChatModel(SayingLLM("Where do fish swim?")))
     history = turns(["User: What of fish?"])
     assert rewrite("and where?", history).text == "Where do fish swim?"
     assert (await rewrite.acall("and where?", history)).text == "Where do fish swim?"

@@ -41,8 +41,7 @@ def total(composite, similarity, **state):
 
 
 def scored(hits, learned=None, *, composite=GENERAL, **stages):
-    scoring = Scoring(composite, lambda ids, scope: learned or {}, **stages)
-    return scoring(hits, Query("what?", 10, Scope(as_of=NOW)))
+    return Scoring(composite, lambda ids, scope: learned or {}, **stages)(hits, Query("what?", 10, Scope(as_of=NOW)))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +128,7 @@ def test_invalid_weights_are_refused(wrong):
 def test_hotness():
     """Hotness is blended with the score by alpha."""
     used = MemoryState(active_count=9, used_at=NOW - 7 * DAY)
-    similarity_alone = Composite(1, 0, 0, 0)
-    (result,) = scored([hit("a", 0.8)], {"a": used}, composite=similarity_alone, hotness=Hotness(alpha=0.2))
+    (result,) = scored([hit("a", 0.8)], {"a": used}, composite=Composite(1, 0, 0, 0), hotness=Hotness(alpha=0.2))
     assert result.score == pytest.approx(0.730909, abs=1e-6)
 
 

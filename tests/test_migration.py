@@ -67,8 +67,7 @@ def test_an_index_is_copied_to_milvus_and_back(index, uri, name, tmp_path, monke
     there = migrate(index, uri, destination_collection=name)
     assert there.problems == ()
     assert there.copied == {"chunks": 31, "edges": 30, "parents": 1, "vectors": 31}
-    back = migrate(uri, tmp_path / "back", collection=name)
-    assert back.problems == ()
+    assert migrate(uri, tmp_path / "back", collection=name).problems == ()
     assert contents(tmp_path / "back") == contents(index)
 
 
@@ -136,8 +135,7 @@ def test_learned_values_become_metadata(uri, name, tmp_path):
         store.memory.supersede("paris", "Ada lives in Rome.", at="2024-05-01")
         store.memory.retract("cy")
         store.memory.feedback("bo", "validate")
-    report = migrate(tmp_path / "index", uri, destination_collection=name)
-    assert report.problems == ()
+    assert migrate(tmp_path / "index", uri, destination_collection=name).problems == ()
     with closing(MilvusStore(uri, MODEL, collection=name)) as store:
         chunks = store.get(["paris", "cy"])
     assert [(chunk.id, chunk.metadata["valid_until"][:19]) for chunk in chunks] == [("paris", "2024-04-30T23:59:59")]
@@ -158,8 +156,7 @@ def test_a_killed_copy_continues(index, tmp_path):
                 process.kill()
                 break
     assert process.returncode == -signal.SIGKILL
-    report = migrate(index, uri)
-    assert report.problems == ()
+    assert migrate(index, uri).problems == ()
     assert migrate(uri, tmp_path / "back").problems == ()
     assert contents(tmp_path / "back") == contents(index)
 

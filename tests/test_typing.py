@@ -111,7 +111,6 @@ def errors(tmp_path_factory):
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_a_misspelt_setting_is_an_error_and_nothing_else_is(errors, checker):
     """The type checkers report errors exactly in the lines that are marked as wrong."""
-    lines = PROGRAM.splitlines()
-    wrong = {number for number, line in enumerate(lines, start=1) if line.endswith("# wrong")}
+    wrong = {number for number, line in enumerate(PROGRAM.splitlines(), start=1) if line.endswith("# wrong")}
     errors_found, text = errors[checker]
     assert errors_found == wrong, text

@@ -72,14 +72,8 @@ def of_call(**options):
         (lambda _: BFS(relations=5), "relations must be a list of relations as strings, got 5"),
         (lambda _: HopDecay(hop_decay=[]), "hop_decay must be a list with a number per hop"),
         (lambda store: HybridRetriever(store).invoke("cat", []), "is LangChain's config, a mapping, got []"),
-        (
-            lambda store: HybridRetriever(store).retrieve("cat", return_scores="x"),
-            "return_scores must be true or false",
-        ),
-        (
-            lambda store: HybridRetriever.from_settings(5, store=store),
-            "must be a HybridGraphSettings object, got 5; write",
-        ),
+        (lambda store: HybridRetriever(store).retrieve("q", return_scores="x"), "return_scores must be true or false"),
+        (lambda store: HybridRetriever.from_settings(5, store=store), "be a HybridGraphSettings object, got 5; write"),
         (lambda _: HybridGraphStore.from_settings({}), "must be a HybridGraphSettings object, got {}; write"),
         (
             lambda store: AdvancedRetriever(HybridRetriever(store)).history_for([]),

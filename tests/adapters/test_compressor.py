@@ -69,8 +69,7 @@ def test_llm_chain_extractor_drops_and_shortens():
 def test_a_stored_relevance_score_is_ignored():
     """A ``relevance_score`` stored in a chunk's metadata is not mistaken for the compressor's score."""
     unchanged = Compressor(of=lambda documents: documents)
-    candidates = hits(metadata={"relevance_score": 0.01})
-    assert reranked(unchanged, candidates) == {"a": 1, "b": 0.75, "c": 0.5, "d": 0.25}
+    assert reranked(unchanged, hits(metadata={"relevance_score": 0.01})) == {"a": 1, "b": 0.75, "c": 0.5, "d": 0.25}
 
 
 def test_the_best_of_several_scores():

@@ -13,13 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters import chroma
-from langchain_hybridgraph.filters.expressions import (
-    by_document,
-    created_after,
-    exclude_document,
-    has_labels,
-    parse_filter,
-)
+from langchain_hybridgraph.filters import by_document, created_after, exclude_document, has_labels, parse_filter
 from langchain_hybridgraph.records import Query, Scope
 from tests.support.models.query_embeddings import QueryEmbeddings
 from tests.support.stores.real_stores import FAISS
@@ -133,8 +127,7 @@ def test_results_equal_those_of_checking_every_text(store, retriever, filter):
 
 def test_a_tenant_is_a_filter(store, retriever):
     """A search in a tenant returns only texts of that tenant, not texts without one."""
-    result = nearest(retriever, None, 5, 500, tenant="t1")
-    assert sorted(result) == sorted(f"t{n}" for n in range(0, SIZE, 11))
+    assert sorted(nearest(retriever, None, 5, 500, tenant="t1")) == sorted(f"t{n}" for n in range(0, SIZE, 11))
 
 
 # -- cost ----------------------------------------------------------------------------------------------------------
@@ -263,8 +256,7 @@ def in_memory():
 def test_a_change_by_another_object_in_memory_is_noticed(in_memory):
     """A text changed in place through another Chroma object is returned with its new text and its new vector."""
     store, retriever = in_memory
-    other = Chroma(store._collection.name, Numbered())
-    other.update_document("t5", Document("text 30", metadata={"percent": 777}))
+    Chroma(store._collection.name, Numbered()).update_document("t5", Document("text 30", metadata={"percent": 777}))
     hits = {hit.id: hit for hit in retriever.retrieve("text 30").hits}
     assert (hits["t5"].chunk.text, hits["t5"].chunk.metadata["percent"]) == ("text 30", 777)
     assert hits["t5"].vector_score == pytest.approx(hits["t30"].vector_score, abs=1e-6)

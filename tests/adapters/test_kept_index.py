@@ -34,8 +34,7 @@ def notes(folder, name="notes"):
 
 def fill(store, numbers=range(20)):
     texts = [f"Pump code{number} leaks." for number in numbers]
-    metadata = [{"number": number} for number in numbers]
-    store.add_texts(texts, metadata, ids=[f"p{number}" for number in numbers])
+    store.add_texts(texts, [{"number": number} for number in numbers], ids=[f"p{number}" for number in numbers])
 
 
 def ask(retriever, question, **options):
@@ -135,11 +134,7 @@ def test_scores_and_filters_are_those_of_an_index_in_memory(tmp_path):
 
 @pytest.mark.parametrize(
     ("other", "reason"),
-    [
-        ({"language": "german"}, "another language"),
-        ({"id_key": "number"}, "another id_key"),
-        ({}, "another collection"),
-    ],
+    [({"language": "dutch"}, "another language"), ({"id_key": "number"}, "another id_key"), ({}, "another collection")],
 )
 def test_an_index_with_other_options_or_of_another_collection_is_replaced(folder_index, caplog, other, reason):
     """The index is built again, with the reason in the log, if it does not fit the retriever."""
@@ -273,8 +268,7 @@ def test_an_index_that_was_replaced_by_another_one_is_stale(folder_index):
     first = opened(store, folder_index)
     opened(store, folder_index, language="german")
     store.add_texts(["Valve part1 is new."], ids=["v1"])
-    result = first.retrieve("code4")
-    assert "another language" in result.plan["remarks"]["keyword-stale"]
+    assert "another language" in first.retrieve("code4").plan["remarks"]["keyword-stale"]
     assert (ask(first, "code4"), ask(first, "part1")) == (["p4"], [])
 
 
@@ -309,8 +303,7 @@ def test_metadata_that_json_would_change_are_not_kept(tmp_path, caplog):
     """Metadata such as datetimes stay as they are: the index is in memory, and the reason is logged."""
     store = InMemoryVectorStore(EMBEDDING)
     store.add_documents([Document("coal", id="c", metadata={"day": datetime(2024, 5, 1)})])
-    retriever = opened(store, tmp_path)
-    assert retriever.invoke("coal")[0].metadata == {"day": datetime(2024, 5, 1)}
+    assert opened(store, tmp_path).invoke("coal")[0].metadata == {"day": datetime(2024, 5, 1)}
     assert "'day'" in caplog.text
 
 

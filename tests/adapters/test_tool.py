@@ -35,8 +35,7 @@ def test_the_answer_has_text_and_documents(store, kind):
     message = call_tool(kind(store).as_tool(), query="coal trains", k=2)
     assert isinstance(message, ToolMessage)
     best = message.artifact[0]
-    head = f"[1] id: {best.id}, score: {best.metadata['score']:.2f}"
-    assert message.content.splitlines()[1].startswith(head)
+    assert message.content.splitlines()[1].startswith(f"[1] id: {best.id}, score: {best.metadata['score']:.2f}")
     assert message.content.splitlines()[2] == PAGES["trains.md"] == best.page_content
     assert (len(message.artifact), message.status) == (2, "success")
 

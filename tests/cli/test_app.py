@@ -352,8 +352,7 @@ def test_messages_name_commands(message, line, capsys):
 def test_min_score_leaves_out_worse_hits(read_index):
     """--min-score leaves out worse hits."""
     every = answer("search", "part", "--index", read_index)["hits"]
-    least = every[1]["score"]
-    assert answer("search", "part", "--index", read_index, "--min-score", least)["hits"] == every[:2]
+    assert answer("search", "part", "--index", read_index, "--min-score", every[1]["score"])["hits"] == every[:2]
     assert hybridgraph("search", "part", "--index", read_index, "--min-score", "2").exit_code == 2
 
 
@@ -614,9 +613,7 @@ def test_ctrl_c_reports_the_chunks_kept(tmp_path):
     assert (running.returncode, out) == (130, "")
     assert "Traceback" not in err
     (message,) = [line for line in err.splitlines() if "embedding" not in line]
-    match = re.fullmatch(
-        r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the command again.*", message
-    )
+    match = re.match(r"hybridgraph: interrupted: ([\d,]+) chunks are kept \(0 before\); run the command again", message)
     assert answer("stats", "--index", tmp_path / "ix")["chunks"] == int(match[1].replace(",", ""))
 
 

@@ -8,16 +8,12 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import HybridGraphStore, migration
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.cli.commands import answer, hybridgraph
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 pytest.importorskip("milvus_lite")
 
 
-class Words(WordEmbeddings):
-    """Embedding that the command line can import by name."""
-
-
-MODEL = f"{__name__}:Words"
+MODEL = "tests.support.stores.words:Words"
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +75,7 @@ def test_a_mistyped_location_creates_nothing(tmp_path, monkeypatch):
 def folder_index(tmp_path):
     """Return an index of three texts."""
     texts = ["Ada likes tea.", "Ada lives in Paris.", "Bo plays chess."]
-    model = DeterministicFakeEmbedding(size=16)
-    HybridGraphStore.from_texts(texts, model, path=tmp_path / "index").close()
+    HybridGraphStore.from_texts(texts, DeterministicFakeEmbedding(size=16), path=tmp_path / "index").close()
     return tmp_path / "index"
 
 

@@ -47,8 +47,7 @@ def test_ingest_of_a_folder_makes_the_summaries(index, tmp_path):
     """ingest of a folder creates the summaries and updates those of changed directories."""
     assert "no-layers" not in answer("find", "Which pets purr?", "--index", index)["degraded"]
     (tmp_path / "lib" / "my docs" / "dogs.md").write_text("Dogs want walks.")
-    again = hybridgraph("ingest", tmp_path / "lib", "--index", index)
-    assert "summaries: 4 directories" in again.stdout
+    assert "summaries: 4 directories" in hybridgraph("ingest", tmp_path / "lib", "--index", index).stdout
     assert "Dogs want walks" in hybridgraph("tree", "--index", index, "--no-update").stdout
 
 

@@ -67,8 +67,7 @@ def test_an_arrow_points_as_the_edge_is_stored():
     """An arrow leads to the target of the stored edge, and an edge through an entity is a line without a head."""
     styles = {}
     for how in ("cites", "<cites", "entity:e"):
-        figure = draw(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.5, (how, 0.6))))
-        (patch,) = figure.axes[0].patches
+        (patch,) = draw(answer(search_hit("a", 0.9), graph_hit(("a", "z"), 0.5, (how, 0.6)))).axes[0].patches
         (start, _), (end, _) = patch._posA_posB
         styles[how] = type(patch.get_arrowstyle()).__name__, float(start), float(end)
     assert styles == {"cites": ("CurveFilledB", 0, 1), "<cites": ("CurveFilledB", 1, 0), "entity:e": ("Curve", 0, 1)}

@@ -142,8 +142,7 @@ def test_a_fit_is_the_same_in_another_process(fitted):
         "import json, sys; from langchain_hybridgraph.embeddings import lsa; lsa.FEW_TEXTS = 0\n"
         "texts = json.load(sys.stdin); print(json.dumps(lsa.LSAModel().fit(texts).embed_documents(texts)))"
     )
-    output = output_of_python("-c", code, input=json.dumps(TEXTS))
-    assert json.loads(output) == fitted.embed_documents(TEXTS)
+    assert json.loads(output_of_python("-c", code, input=json.dumps(TEXTS))) == fitted.embed_documents(TEXTS)
 
 
 def test_many_texts_are_sampled(monkeypatch):

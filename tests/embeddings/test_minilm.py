@@ -43,8 +43,7 @@ def served(nothing_cached, tmp_path, monkeypatch):
     """Serve an archive of the model for download, and return its path."""
     file = tmp_path / "onnx.tar.gz"
     file.write_bytes(archive())
-    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/{file.name}"
         monkeypatch.setattr(ONNXMiniLM_L6_V2, "MODEL_DOWNLOAD_URL", url)
@@ -116,8 +115,7 @@ def test_auto_is_lsa_without_the_model(served, monkeypatch, is_served, cause):
 def test_a_pickled_copy_embeds_alike():
     """A pickled copy gives the same vectors."""
     first = OnnxMiniLMEmbeddings()
-    vectors = first.vectors(TEXTS)
-    assert np.array_equal(pickle.loads(pickle.dumps(first)).vectors(TEXTS), vectors)
+    assert np.array_equal(pickle.loads(pickle.dumps(first)).vectors(TEXTS), first.vectors(TEXTS))
 
 
 @pytest.mark.usefixtures("cached")

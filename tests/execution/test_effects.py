@@ -54,8 +54,7 @@ def test_calls_run_at_the_same_time_and_return_in_order(run):
     """Results are in the order of the calls, even if the first one waits for the second."""
     done = threading.Event()
     slow = Effect("slow", lambda: done.wait(PATIENCE) and "slow")
-    fast = Effect("fast", lambda: done.set() or "fast")
-    assert run(gathered(slow, fast)) == ["slow", "fast"]
+    assert run(gathered(slow, Effect("fast", lambda: done.set() or "fast"))) == ["slow", "fast"]
 
 
 def test_a_failing_call_does_not_affect_the_others(run):

@@ -59,5 +59,4 @@ def test_a_script_needs_no_main_guard(tmp_path):
         f"with worker_processes(1):\n    print(sum(ordered_map(abs, [-1] * {MANY})))\n",
         encoding="utf-8",
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    assert output_of_python(script, env=environment) == f"{MANY}\n"
+    assert output_of_python(script, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}) == f"{MANY}\n"

@@ -38,63 +38,58 @@ def content(store):
     return store.chunks, store.parents, store.edges
 
 
-def test_vanished_chunks_are_removed_after_the_new_are_written():
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+def test_vanished_chunks_are_removed_after_the_new_are_written(store):
     """A section that was deleted from its document is removed with its edges after the new text is written."""
-    store = MemoryStore()
     ingest([page(GUIDE, "a.md")], store)
     store.calls.clear()
-    report = ingest([page("# Guide\n\nhello\n\n## Use\n\nask anything", "a.md")], store)
-    assert report.removed == 1
+    assert ingest([page("# Guide\n\nhello\n\n## Use\n\nask anything", "a.md")], store).removed == 1
     assert set(store.chunks) == {"a.md#0", "a.md#use"}
     assert store.links("sequence") == {("a.md#0", "a.md#use")}
     names = [name for name, _ in store.calls]
     assert names.index("upsert") < names.index("remove") < names.index("flush")
 
 
-def test_other_documents_stay():
+def test_other_documents_stay(store):
     """Documents that are not passed in are kept, unless prune_documents selects them."""
-    store = MemoryStore()
     ingest([page("a", "a.md"), page("b", "b.md"), page("c", "notes/c.md")], store)
     assert ingest([page("a", "a.md")], store).removed == 0
-    report = ingest([page("a", "a.md")], store, prune_documents=lambda id: not id.startswith("notes/"))
-    assert report.removed == 1
+    assert ingest([page("a", "a.md")], store, prune_documents=lambda id: not id.startswith("notes/")).removed == 1
     assert set(store.chunks) == {"a.md#0", "notes/c.md#0"}
     ingest([page("a", "a.md")], store, prune_documents=True)
     assert set(store.chunks) == {"a.md#0"}
 
 
-def test_parts_of_a_document_may_be_scattered():
+def test_parts_of_a_document_may_be_scattered(store):
     """Pages with one source are one document, even in different batches, and do not remove each other."""
-    store = MemoryStore()
     pages = [page(f"text {n}", source) for n, source in enumerate(["a.pdf", "b.pdf", "a.pdf", "b.pdf"])]
     ingest(pages, store, batch_size=1)
     assert len(store.chunks) == 4
-    report = ingest(pages[:3], store, batch_size=1)
-    assert counts(report) == (0, 0, 3, 1, 0)
+    assert counts(ingest(pages[:3], store, batch_size=1)) == (0, 0, 3, 1, 0)
 
 
-def test_the_last_version_of_a_document_is_stored():
+def test_the_last_version_of_a_document_is_stored(store):
     """If a document occurs twice in an ingest, no chunk of its first version is left."""
-    store = MemoryStore()
     report = ingest([page(GUIDE, "a.md", id="a"), page("new", "a.md", id="a")], store)
     assert report.warnings == ("several documents have the id 'a': the last one counts",)
     assert {id: chunk.text for id, chunk in store.chunks.items()} == {"a#0": "new"}
 
 
-def test_batches_are_transactions():
+def test_batches_are_transactions(store):
     """No write has more chunks than the batch size, and no parent is written twice."""
-    store = MemoryStore()
     splitter = ParentChildSplitter(RecursiveSplitter(30, 0), RecursiveSplitter(6, 0))
     ingest([page("one two three four. " * 60, "a"), page("x", "b")], store, split=splitter, batch_size=7)
-    sizes = [size for name, size in store.calls if name == "upsert" and size]
-    assert max(sizes) == 7
+    assert max([size for name, size in store.calls if name == "upsert" and size]) == 7
     assert len(store.parents_written) == len(store.parents) > 1
     assert {chunk.parent for chunk in store.chunks.values()} == set(store.parents)
 
 
-def test_a_generator_is_read_batch_by_batch():
+def test_a_generator_is_read_batch_by_batch(store):
     """Documents of a batch are read only after the previous batches are written."""
-    store = MemoryStore()
     read = []
 
     def documents():
@@ -222,8 +217,7 @@ def test_embedded_chunks_are_measured(tmp_path):
 
 def test_the_remaining_time_does_not_grow_while_chunks_are_embedded(monkeypatch):
     """With an embedding of constant speed, the estimate falls by the time that has passed since the last one."""
-    seconds = [0.0, 0, 30, 40, 50, 60, 70]
-    times, stream = iter(seconds), io.StringIO()
+    times, stream = iter([0.0, 0, 30, 40, 50, 60, 70]), io.StringIO()
     monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(times))
     monkeypatch.setattr(sys, "stderr", stream)

@@ -34,6 +34,11 @@ def store():
     return HybridGraphStore(None, DeterministicFakeEmbedding(size=8))
 
 
+@pytest.fixture
+def one():
+    return store()
+
+
 def write(root, name, title, sentences):
     path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,11 +109,10 @@ def counts(report):
     return report.documents, report.chunks, report.added, report.updated, report.unchanged, report.removed
 
 
-def test_unchanged_files_are_not_opened(docs, opened, monkeypatch):
+def test_unchanged_files_are_not_opened(docs, opened, monkeypatch, one):
     """A file whose status (size, times, inode) is unchanged is not read, and the report counts it as unchanged. A file
     with a new modification time and the same bytes is read once, but not split again.
     """
-    one = store()
     first = ingest(read_files(docs), one)
     before = content(one)
     os.utime(docs / "cats.md", ns=(1, 1))
@@ -120,12 +124,11 @@ def test_unchanged_files_are_not_opened(docs, opened, monkeypatch):
     assert content(one) == before
 
 
-def test_a_very_recent_file_is_read_again(docs, opened, monkeypatch):
+def test_a_very_recent_file_is_read_again(docs, opened, monkeypatch, one):
     """A file written just before it was read is compared by its bytes, since it may have changed within the same
     tick.
     """
     monkeypatch.setattr("langchain_hybridgraph.ingestion.files._TICK", 10**15)
-    one = store()
     ingest(read_files(docs), one)
     opened.clear()
     ingest(read_files(docs), one)
@@ -155,9 +158,8 @@ def test_changed_options_read_all_files_again(docs, opened, options):
     ],
     ids=["document", "chunk", "replaced", "edges"],
 )
-def test_changes_through_the_store_are_repaired(docs, change):
+def test_changes_through_the_store_are_repaired(docs, change, one):
     """A document that was changed directly in the store is read again and restored."""
-    one = store()
     ingest(read_files(docs), one)
     before = content(one)
     change(one)
@@ -181,9 +183,8 @@ def test_an_interrupted_ingest_continues(docs):
     assert content(one) == content(whole)
 
 
-def test_the_last_of_two_files_with_one_document_is_used(docs):
+def test_the_last_of_two_files_with_one_document_is_used(docs, one):
     """If two files contain the same document, the last file is used, even if only the first one changes."""
-    one = store()
     for text in ("one", "two", "three"):
         (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")
         ingest(read_files(docs), one)
@@ -193,9 +194,8 @@ def test_the_last_of_two_files_with_one_document_is_used(docs):
     assert one.get_by_ids(["line#0"])[0].page_content == "three"
 
 
-def test_a_bad_line_is_named_each_time(docs):
+def test_a_bad_line_is_named_each_time(docs, one):
     """Every ingest reports an invalid line of an unchanged file. Once it is repaired, its text is in the store."""
-    one = store()
     good = '{"id": "first", "text": "Cats purr."}\n{"id": "second", "text": "Dogs bark."}\n'
     bad = good.replace("purr", "meow").replace('"Dogs bark."', "Dogs")
     for text in (good, bad, bad, good):
@@ -232,9 +232,8 @@ def projects(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["flat", None, RecursiveSplitter(counter=lambda text: len(text) + 1)])
-def test_another_file_with_the_same_source_is_refused(projects, split):
+def test_another_file_with_the_same_source_is_refused(projects, split, one):
     """A file does not replace another file with the same source that still exists, and nothing is written or pruned."""
-    one = store()
     ingest(read_files(projects[0]), one, split=split)
     before = content(one)
     for path in (projects[1], projects[1] / ".." / "docs"):
@@ -243,9 +242,8 @@ def test_another_file_with_the_same_source_is_refused(projects, split):
     assert content(one) == before
 
 
-def test_a_moved_folder_is_an_update(projects):
+def test_a_moved_folder_is_an_update(projects, one):
     """Once the recorded file is gone, another file with its source replaces it, and its own path is recorded."""
-    one = store()
     ingest(read_files(projects[0]), one)
     new_home = projects[0].parent.with_name("moved")
     projects[0].parent.rename(new_home)
@@ -256,9 +254,8 @@ def test_a_moved_folder_is_an_update(projects):
     assert counts(ingest(read_files(projects[1]), one)) == (2, 2, 1, 1, 0, 0)
 
 
-def test_the_same_file_through_a_link_is_not_another_file(projects):
+def test_the_same_file_through_a_link_is_not_another_file(projects, one):
     """A link to a recorded folder, and a link that leads to another folder later, are updates."""
-    one = store()
     ingest(read_files(projects[0]), one)
     current = projects[0].parent.with_name("current")
     current.symlink_to(projects[0].parent)

@@ -44,14 +44,12 @@ prose = st.lists(
 def test_paragraphs_are_kept_whole_while_they_fit():
     """Complete paragraphs share a piece up to its size; the next paragraph starts a new piece."""
     paragraphs = [" ".join(["word"] * 30) for _ in range(3)]  # 39 tokens each
-    expected = ["\n\n".join(paragraphs[:2]), paragraphs[2]]
-    assert texts(RecursiveSplitter(80, 0), "\n\n".join(paragraphs)) == expected
+    assert texts(RecursiveSplitter(80, 0), "\n\n".join(paragraphs)) == ["\n\n".join(paragraphs[:2]), paragraphs[2]]
 
 
 def test_the_overlap_is_whole_sentences_where_they_fit():
     """A piece starts with the last sentences of the previous piece, as many as fit into the overlap."""
-    text = " ".join(sentence(n) for n in range(6))
-    pieces = texts(RecursiveSplitter(36, 12), text)
+    pieces = texts(RecursiveSplitter(36, 12), " ".join(sentence(n) for n in range(6)))
     assert pieces[0].startswith("S0")
     assert pieces[1].startswith("S2")
     assert pieces[0].endswith(sentence(2))
@@ -137,8 +135,7 @@ def test_parents_hold_their_children():
         for child in parent.children:
             assert child.text in parent.text
             assert text[child.start : child.start + len(child.text)] == child.text
-    children = [child.text for parent in parents for child in parent.children]
-    assert children == texts(RecursiveSplitter(30, 0), text)
+    assert [child.text for parent in parents for child in parent.children] == texts(RecursiveSplitter(30, 0), text)
 
 
 def test_the_default_parents_and_children_do_not_overlap():
@@ -149,8 +146,7 @@ def test_the_default_parents_and_children_do_not_overlap():
 
 def test_a_parent_of_several_sections_has_what_they_share():
     """The heading of a parent with several short sections is the common part of their paths."""
-    text = "# T\nx\n## A\n### B\nb\n### C\nc"
-    (parent,) = split(ParentChildSplitter(), text)
+    (parent,) = split(ParentChildSplitter(), "# T\nx\n## A\n### B\nb\n### C\nc")
     assert "section_heading" not in parent.metadata
     assert [child.metadata.get("section_heading") for child in parent.children] == [None, "A > B", "A > C"]
     (inner,) = split(ParentChildSplitter(), "# T\n## A\n### B\nb\n### C\nc")
@@ -194,8 +190,7 @@ def test_a_failing_embedding_falls_back_with_a_note():
     """If the embedding fails, the text is split recursively, and a note names the document and the error."""
     notes = []
     text = "A cat sat. A dog barked."
-    pieces = split(SemanticSplitter(Broken()), text, notes.append, source="a.md")
-    assert [piece.text for piece in pieces] == [text]
+    assert [piece.text for piece in split(SemanticSplitter(Broken()), text, notes.append, source="a.md")] == [text]
     assert notes == ["semantic splitting fell back to recursive splitting for 'a.md': RuntimeError: no model"]
 
 
@@ -292,8 +287,7 @@ def test_links_are_found_in_the_full_text():
 
 def test_chunks_inherit_metadata():
     """A chunk has its document's metadata, and document_id, chunk_index, start_index, title, heading and anchors."""
-    chunk = cut("# T\n\n## H\n\ntext", source="a.md", labels=["x"], year=2024).chunks[0]
-    assert chunk.metadata == {
+    assert cut("# T\n\n## H\n\ntext", source="a.md", labels=["x"], year=2024).chunks[0].metadata == {
         "source": "a.md",
         "labels": ["x"],
         "year": 2024,

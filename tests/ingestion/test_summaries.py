@@ -41,6 +41,11 @@ def store_with_pages(path=None):
     return store
 
 
+@pytest.fixture
+def store():
+    return store_with_pages()
+
+
 def layer(store, uri):
     (chunk,) = store.summaries.index().get([uri])
     return chunk
@@ -62,9 +67,8 @@ class Noted:
 # -- without a model --------------------------------------------------------------------------------------------
 
 
-def test_a_summary_consists_of_its_contents():
+def test_a_summary_consists_of_its_contents(store):
     """A summary consists of lead sentences of documents and abstracts of directories."""
-    store = store_with_pages()
     build_layers(store)
     abstract = "api: get.md (Gets a thing by its id.), put.md (Puts a thing into the store.)"
     assert layer(store, "docs/api").metadata["abstract"] == abstract
@@ -137,9 +141,8 @@ def test_an_interrupted_run_continues(tmp_path):
     store.close()
 
 
-def test_summaries_of_deleted_directories_are_removed():
+def test_summaries_of_deleted_directories_are_removed(store):
     """The summary of a directory without documents is deleted, and the directory above no longer mentions it."""
-    store = store_with_pages()
     build_layers(store)
     store.delete(document=["docs/api/get.md", "docs/api/put.md"])
     report = build_layers(store)
@@ -150,9 +153,8 @@ def test_summaries_of_deleted_directories_are_removed():
 # -- with a model -----------------------------------------------------------------------------------------------
 
 
-def test_a_model_writes_the_summaries():
+def test_a_model_writes_the_summaries(store):
     """A model receives the parts of each directory and writes its abstract and overview."""
-    store = store_with_pages()
     model = SayingModel(answer={"abstract": "All about things.", "overview": "Things are got and put."})
     build_layers(store, model)
     assert len(model.calls) == 3
@@ -161,9 +163,8 @@ def test_a_model_writes_the_summaries():
     assert layer(store, "docs/api").text.splitlines()[:2] == ["All about things.", "Things are got and put."]
 
 
-def test_summaries_of_a_model_are_kept():
+def test_summaries_of_a_model_are_kept(store):
     """A run without a model replaces only outdated summaries, and the next run with a model replaces those."""
-    store = store_with_pages()
     build_layers(store, Noted())
     assert build_layers(store).summarised == 0
     ingest(pages(**{"notes/today.md": "Okapis were fed."}), store)
@@ -175,9 +176,8 @@ def test_summaries_of_a_model_are_kept():
 
 
 @pytest.mark.parametrize("answer", ["prose", {"overview": "x"}, {"abstract": "  "}, None, 7])
-def test_an_unusable_answer(answer):
+def test_an_unusable_answer(answer, store):
     """After an unusable answer the extracted summary is used with a warning, and the next run calls the model again."""
-    store = store_with_pages()
     failing = Noted(failing=["docs", "docs/api", "notes"])
     report = build_layers(store, failing if answer is None else SayingModel(answer=answer))
     assert len(report.warnings) == 3

@@ -31,7 +31,7 @@ from langchain_hybridgraph.search.scores import Propagation
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.settings import IN_CODE_ONLY, MODELS, HybridGraphSettings, StoreFields
 from tests.support.samples.option_values import GOOD
-from tests.support.samples.retrievers import STORE_RETRIEVERS
+from tests.support.samples.retrievers import BY_NAME, STORE_RETRIEVERS
 
 TEXTS = {
     "api/auth.md": "Tokens are renewed every hour by the client.",
@@ -177,9 +177,7 @@ def test_one_weight_overrides_both_of_a_lower_source(write, folder):
     assert retriever.retrieve(QUESTION, k=0).plan["weights"] == pytest.approx({"vector": 0.2, "keyword": 0.8})
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), zip(("hybrid", "graph", "hierarchical", "memory"), STORE_RETRIEVERS, strict=True)
-)
+@pytest.mark.parametrize(("name", "kind"), zip(BY_NAME, STORE_RETRIEVERS, strict=False))
 def test_the_file_selects_the_retriever_of_an_advanced_retriever(write, folder, name, kind):
     """The file selects the inner retriever of an AdvancedRetriever, which reads its own section."""
     path = write(advanced={"retriever": name, "fuse_raw": False}, graph={"seed_k": 4})

@@ -41,8 +41,7 @@ def through_json(value):
 def store():
     """Return a store with three documents, edges and summaries."""
     store = HybridGraphStore(None, "lsa")
-    documents = [Document(text, metadata={"uri": uri, "source": uri}, id=uri) for uri, text in TEXTS.items()]
-    ingest(documents, store)
+    ingest([Document(text, metadata={"uri": uri, "source": uri}, id=uri) for uri, text in TEXTS.items()], store)
     build_layers(store)
     return store
 

@@ -5,17 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
-from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from tests.support.samples.clock import PATIENCE
+from tests.support.samples.retrievers import BY_NAME
 from tests.support.stores.words import Words
 
 pytest.importorskip("milvus_lite")
@@ -34,13 +28,6 @@ CHUNKS = [
 ]
 EDGES = [Edge(f"{topic}-{n}", f"{topic}-{n + 1}", "elaborates", 0.9) for topic in TOPICS for n in range(2)]
 QUESTION = "When do roses need pruning?"
-RETRIEVERS = {
-    "hybrid": lambda store: HybridRetriever(store, k=3),
-    "graph": lambda store: GraphRetriever(store, k=3, preset="hop_decay"),
-    "memory": lambda store: MemoryRetriever(store, k=3),
-    "advanced": lambda store: AdvancedRetriever(HybridRetriever(store, k=3)),
-    "hierarchical": lambda store: HierarchicalRetriever(store, k=3),
-}
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +54,13 @@ def ids_of_hits(retriever, **options):
     return [(document.id, document.metadata["year"]) for document in retriever.invoke(QUESTION, **options)]
 
 
-@pytest.mark.parametrize("name", RETRIEVERS)
+@pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("other", ["folder", "milvus"])
 def test_every_store_gives_the_same_hits(stores, name, other):
     """Every store gives the hits of the store in memory, awaited or not, and every filtered hit matches the filter."""
-    retriever, expected = RETRIEVERS[name](stores[other]), ids_of_hits(RETRIEVERS[name](stores["memory"]))
+    options = {"preset": "hop_decay"} if name == "graph" else {}
+    retriever, in_memory = (BY_NAME[name](stores[kind], k=3, **options) for kind in (other, "memory"))
+    expected = ids_of_hits(in_memory)
     assert expected[0][0].startswith("garden-0") or name == "hierarchical"
     assert ids_of_hits(retriever) == expected
     assert asyncio.run(retriever.ainvoke(QUESTION)) == retriever.invoke(QUESTION)
@@ -80,7 +69,7 @@ def test_every_store_gives_the_same_hits(stores, name, other):
     assert all(year >= 2021 for _, year in filtered)
 
 
-@pytest.mark.parametrize("name", RETRIEVERS)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     """Searching an index without texts reports empty-index, in a folder and in Milvus."""
     from langchain_hybridgraph import MilvusStore
@@ -88,4 +77,4 @@ def test_a_search_of_an_empty_index_says_so(tmp_path, name):
     milvus = MilvusStore(f"milvus:{tmp_path / 'lite.db'}", Words(), timeout=PATIENCE)
     for store in (HybridGraphStore(tmp_path / "index"), milvus):
         with store:
-            assert "empty-index" in RETRIEVERS[name](store).retrieve(QUESTION).degraded
+            assert "empty-index" in BY_NAME[name](store).retrieve(QUESTION).degraded

@@ -7,17 +7,15 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from tests.support.samples.document_lists import texts
 from tests.support.stores.bare_store import BareStore
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 ANIMALS = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
-NOTES = [
-    Document(page_content=f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for i, name in enumerate(ANIMALS)
-]
+NOTES = [Document(f"The {name} E-{4700 + i} sleeps.", metadata={"page": i}) for i, name in enumerate(ANIMALS)]
 
 
 def repeated(times, documents=NOTES):
     """Return a store to which these Documents were added several times, each time with other ids."""
-    store = InMemoryVectorStore(WordEmbeddings())
+    store = InMemoryVectorStore(Words())
     for time in range(times):
         store.add_documents(documents, ids=[f"{place}-{time}" for place in range(len(documents))])
     return store
@@ -92,9 +90,7 @@ def test_a_copy_whose_owner_is_changed_stays_visible_to_the_new_owner():
 
 def test_given_documents_are_matched_with_all_copies():
     """Documents that were passed with their own ids are one hit each, however often the store contains them."""
-    user_documents = [
-        Document(id=name, page_content=note.page_content) for name, note in zip(ANIMALS, NOTES, strict=True)
-    ]
+    user_documents = [Document(note.page_content, id=name) for name, note in zip(ANIMALS, NOTES, strict=True)]
     bare = [Document(page_content=note.page_content) for note in NOTES]
     result = HybridRetriever(repeated(5, bare), user_documents, k=10).retrieve("the fox sleeps")
     assert sorted(document.id for document in result) == sorted(ANIMALS)
@@ -136,5 +132,5 @@ def test_the_own_store_keeps_equal_texts():
 @pytest.mark.filterwarnings("ignore:the texts of BareStore cannot be listed")
 def test_a_store_that_cannot_be_listed_returns_each_text_once():
     """Copies also count once if the store cannot list its texts, and enough of them are requested."""
-    retriever = HybridRetriever(BareStore(NOTES * 30, WordEmbeddings()), k=10)
+    retriever = HybridRetriever(BareStore(NOTES * 30, Words()), k=10)
     assert sorted(texts(retriever.invoke("Who sleeps?"))) == sorted(texts(NOTES))

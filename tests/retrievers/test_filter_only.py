@@ -73,8 +73,7 @@ def test_later_stages(store):
     grouped = HybridGraphStore()
     grouped.add_documents([Document(f"text {n}", id=str(n), metadata={"source": f"{n % 2}.md"}) for n in range(6)])
     retriever = HybridRetriever(grouped, selection={"max_per_document": 1})
-    result = retriever.invoke("", filter={"source": {"$exists": True}})
-    assert [document.id for document in result] == ["0", "1"]
+    assert [document.id for document in retriever.invoke("", filter={"source": {"$exists": True}})] == ["0", "1"]
 
 
 def test_parents_take_the_position_of_their_first_child():
@@ -121,8 +120,7 @@ def test_every_vector_store(kind, tmp_path):
     make, options = STORES[kind]
     vector_store = make(TEXTS, tmp_path, **options)
     try:
-        with_documents = HybridRetriever(vector_store, documents(), k=20)
-        assert texts(with_documents.invoke("", filter=ODD)) == MATCHING
+        assert texts(HybridRetriever(vector_store, documents(), k=20).invoke("", filter=ODD)) == MATCHING
         if kind in CLOSED:
             return
         alone = HybridRetriever(vector_store, k=20)

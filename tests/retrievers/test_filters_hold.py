@@ -163,10 +163,10 @@ def from_stream(retriever, query, options):
 def from_tool(retriever, query, options):
     schema = {"query": query, "k": options["k"], "filter": options.get("filter")}
     fixed = {key: value for key, value in options.items() if key not in schema}
-    message = (
-        retriever.as_tool().invoke({"type": "tool_call", "id": "1", "name": "t", "args": schema}) if not fixed else None
-    )
-    return [] if message is None else [message.content, to_json(message.artifact)]
+    if fixed:
+        return []
+    message = retriever.as_tool().invoke({"type": "tool_call", "id": "1", "name": "t", "args": schema})
+    return [message.content, to_json(message.artifact)]
 
 
 def from_explanation(retriever, query, options):
@@ -174,8 +174,7 @@ def from_explanation(retriever, query, options):
 
 
 def from_nodes(retriever, query, options):
-    nodes = LlamaIndexRetriever(retriever, **options).retrieve(query)
-    return [node.model_dump(mode="json") for node in nodes]
+    return [node.model_dump(mode="json") for node in LlamaIndexRetriever(retriever, **options).retrieve(query)]
 
 
 def from_tree(retriever, query, options):

@@ -63,6 +63,11 @@ def shelf():
     return library()
 
 
+@pytest.fixture
+def store():
+    return library()
+
+
 # -- the numbers of the specification ---------------------------------------------------------------------------
 
 
@@ -106,16 +111,14 @@ def test_every_method_finds_the_same(shelf):
         results = [call(name, "How much is the red roadster?", **options) for name, options in calls.items()]
         return [uris(results[0]), uris(results[1])[0], list(results[2]), list(results[3])]
 
-    found_uris, first, documents, retrieved_documents = results_of(
-        lambda name, *a, **b: getattr(retriever, name)(*a, **b)
-    )
+    found_uris, first, documents, result = results_of(lambda name, *a, **b: getattr(retriever, name)(*a, **b))
     awaited = results_of(lambda name, *a, **b: asyncio.run(getattr(retriever, f"a{name}")(*a, **b)))
-    assert awaited == [found_uris, first, documents, retrieved_documents]
+    assert awaited == [found_uris, first, documents, result]
     assert found_uris[0] == first == "lib/cars/roadster.md"
     assert [document.metadata["uri"] for document in documents] == found_uris
     names = ("is_leaf", "context_type", "retrieval_method", "abstract")
     assert [documents[0].metadata[name] for name in names] == [True, "resource", "hierarchical", TEXTS[first]]
-    assert retrieved_documents == documents
+    assert result == documents
 
 
 def test_below_a_target(shelf):
@@ -220,9 +223,8 @@ def test_relations():
     ]
 
 
-def test_layers_on_demand():
+def test_layers_on_demand(store):
     """abstract, overview and read return the layers of a directory or document, without repeating overlaps."""
-    store = library()
     text = " ".join(f"Sentence number {n} is here." for n in range(600))
     ingest([Document(text, metadata={"uri": "lib/long"}, id="long")], store)
     assert len(store) > len(TEXTS) + 3
@@ -353,9 +355,7 @@ def test_several_queries_are_merged():
     assert results.query_plan == (queries[0], queries[2], queries[1])
 
 
-MANUALS = {
-    f"ctx://resources/{n}.md": f"The editor manual, part {n}: the editor and its editor keys." for n in range(30)
-}
+MANUALS = {f"ctx://resources/{n}.md": f"The editor manual {n}: the editor and its editor keys." for n in range(30)}
 MEMORY = {"ctx://user/memories/key.md": "The user binds a key of their own."}
 
 
@@ -441,9 +441,8 @@ def test_the_reranker_scores_directories_and_documents(shelf):
 # -- scope ------------------------------------------------------------------------------------------------------
 
 
-def test_every_hit_passes_the_filter():
+def test_every_hit_passes_the_filter(store):
     """A directory is not a hit if the filter excludes any document below it."""
-    store = library()
     ingest([Document("Cats are secret.", metadata={"uri": "lib/pets/secret.md", "level": 9}, id="s")], store)
     build_layers(store)
     retriever = HierarchicalRetriever(store, k=20)
@@ -455,12 +454,10 @@ def test_every_hit_passes_the_filter():
     assert retriever.find("cats", filter={"level": 8}).total == 0
 
 
-def test_deleted_documents_are_not_found():
+def test_deleted_documents_are_not_found(store):
     """Neither deleted documents nor their directory, whose summary still exists, are found."""
-    store = library()
     store.delete(document=_below("lib/pets"))
-    uris_of_hits = uris(HierarchicalRetriever(store, k=20).find("cats purr"))
-    assert not {"lib/pets", *_below("lib/pets")} & set(uris_of_hits)
+    assert not {"lib/pets", *_below("lib/pets")} & set(uris(HierarchicalRetriever(store, k=20).find("cats purr")))
 
 
 # -- degradation ------------------------------------------------------------------------------------------------
@@ -478,8 +475,7 @@ def test_without_summaries_or_a_tree():
 def test_a_thousand_children():
     """The matching document is found among a thousand siblings without scoring all of them."""
     texts = {f"d/{n:04}.md": f"Text number {n} about thing{n}." for n in range(1_000)}
-    retriever = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False})
-    result = retriever.find("thing123")
+    result = HierarchicalRetriever(library(texts), k=3, tree={"include_directories": False}).find("thing123")
     assert uris(result)[0] == "d/0123.md"
     assert result.query_results[0].scored < 600
 
@@ -553,24 +549,21 @@ def test_an_awaited_planner():
         async def acall(self, summary, messages, query):
             return [TypedQuery("the editor", "skill")]
 
-    result = asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))
-    assert [each.context_type for each in result] == ["skill"]
+    assert [each.context_type for each in asyncio.run(typed(planner=Planner()).asearch("x", ["hi"]))] == ["skill"]
 
 
 def test_the_plan_lists_queries_roots_and_node_counts(shelf):
     """The plan of a result lists the queries, their roots and the number of nodes scored."""
-    result = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets")
-    (query,) = result.plan["queries"]
+    (query,) = HierarchicalRetriever(shelf, k=2).retrieve("cats", target_uri="lib/pets").plan["queries"]
     assert (query["query"]["query"], query["roots"], query["nodes"]) == ("cats", ["lib/pets"], 9)
     assert 0 < query["scored"] <= 9
     assert HierarchicalRetriever(shelf).get_retrieval_stats()["calls"] == 0
 
 
-def test_a_full_traversal_equals_a_flat_search():
+def test_a_full_traversal_equals_a_flat_search(store):
     """With alpha=1, a complete traversal returns the documents of the hybrid search, in its order and with its
     scores.
     """
-    store = library()
     tree = HierarchicalRetriever(store, k=5, tree={"alpha": 1.0, "max_rounds": 99})
     flat = HybridRetriever(store, k=5)
     for question in ("cats purr", "a red roadster", "flour and water"):
@@ -593,11 +586,10 @@ def _changed(store):
 
 
 @pytest.mark.parametrize("change", [_changed, lambda store: store.delete(document="lib/pets/dogs.md")])
-def test_no_summary_repeats_an_old_text(change):
+def test_no_summary_repeats_an_old_text(change, store):
     """After a document is changed or deleted, no hit or abstract contains its old text, and layers-stale is
     reported.
     """
-    store = library()
     change(store)
     retriever = HierarchicalRetriever(store, k=10)
     result = retriever.find("Do dogs bark at strangers?")

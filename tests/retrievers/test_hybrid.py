@@ -111,8 +111,7 @@ def test_weights_of_a_call(store):
 
 def test_a_vector_without_a_text(store):
     """With a vector and no text, only vectors are searched and the result reports no-query-text."""
-    vector = store.embeddings.embed_query(TEXTS["kiwi"])
-    result = HybridRetriever(store, k=1).retrieve(None, vector=vector)
+    result = HybridRetriever(store, k=1).retrieve(None, vector=store.embeddings.embed_query(TEXTS["kiwi"]))
     assert ids(result) == ["kiwi"]
     assert result.degraded == ("no-query-text",)
 
@@ -143,14 +142,6 @@ def test_another_tenant_is_refused():
 
 
 # -- over other stores -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def chroma(tmp_path):
-    space = {"hnsw": {"space": "cosine"}}
-    return Chroma.from_documents(
-        documents(), embedding(), persist_directory=str(tmp_path), collection_configuration=space
-    )
 
 
 def test_a_collection_larger_than_a_page_is_read_completely(tmp_path):
@@ -235,8 +226,9 @@ def test_documents_named_by_metadata_are_looked_up_by_the_stores_id(tmp_path):
     assert ids(retriever.invoke("E4711")) == []
 
 
-def test_a_failing_lookup_is_reported(chroma):
+def test_a_failing_lookup_is_reported(tmp_path):
     """If the lookup by id fails, keyword hits are returned as indexed and the result reports lookup-failed."""
+    chroma = Chroma.from_documents(documents(), embedding(), persist_directory=str(tmp_path))
     retriever = HybridRetriever(chroma, k=1, keyword_weight=1.0)
     chroma.delete_collection()
     result = retriever.retrieve("E4711")
@@ -332,8 +324,7 @@ def test_a_failure_to_score_other_hits_is_reported():
     """If keyword search cannot score the hits of vector search, the result reports keyword-failed."""
     forgetful = Forgetful(None, DeterministicFakeEmbedding(size=8))
     forgetful.add_texts([f"pump {n}" for n in range(200)])
-    result = HybridRetriever(forgetful).retrieve("pump")
-    assert "keyword-failed" in result.degraded
+    assert "keyword-failed" in HybridRetriever(forgetful).retrieve("pump").degraded
     with pytest.raises(RetrievalError):
         HybridRetriever(forgetful, on_error="raise").invoke("pump")
 

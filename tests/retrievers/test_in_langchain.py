@@ -52,14 +52,12 @@ def other():
 def answering():
     """Return a chain whose answer contains the messages and documents that it received."""
     prompt = ChatPromptTemplate([("system", "{context}"), MessagesPlaceholder("chat_history"), ("human", "{input}")])
-    model = RunnableLambda(lambda prompt: AIMessage(prompt.to_string()))
-    return create_stuff_documents_chain(model, prompt)
+    return create_stuff_documents_chain(RunnableLambda(lambda prompt: AIMessage(prompt.to_string())), prompt)
 
 
 def test_create_retrieval_chain_hands_on_the_conversation(store):
     """create_retrieval_chain passes the conversation to history_aware, but only the question to a BaseRetriever."""
-    chain = create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering())
-    answer = chain.invoke(FOLLOW_UP)
+    answer = create_retrieval_chain(history_aware(HybridRetriever(store, k=1)), answering()).invoke(FOLLOW_UP)
     assert ids(answer["context"]) == ["roadster"]
     assert "200,000" in answer["answer"]
     with pytest.warns(UserWarning, match=r"create_retrieval_chain\(history_aware\(retriever\), …\)") as warned:
@@ -77,8 +75,7 @@ def test_lcel_hands_on_the_conversation(store):
     assert "conversation_history" in retriever.as_tool().args
     chain = RunnablePassthrough.assign(context=retriever) | itemgetter("context") | ids
     assert chain.invoke(FOLLOW_UP) == ["roadster"]
-    bound = retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"])
-    assert ids(bound.invoke(FOLLOW_UP)) == ["train"]
+    assert ids(retriever.bind(filter={"kind": "train"}).with_config(tags=["mine"]).invoke(FOLLOW_UP)) == ["train"]
 
 
 def test_message_history_hands_on_the_conversation(store):

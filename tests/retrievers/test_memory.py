@@ -181,9 +181,7 @@ NO_HOPS_MODE = {"type": "general", "traversal": NO_HOPS}
 def test_a_traversal_without_hops_follows_no_edge(settings):
     """If the traversal may not follow an edge, the answer is the same as in a store without edges."""
     memories = {name: (f"{name} 0.{9 if name == 'a' else 1}", {}) for name in "abcde"}
-    with_edges, without = (
-        MemoryRetriever(one, **settings, as_of=NOW).retrieve("a") for one in (chain(), store(memories))
-    )
+    with_edges, without = (MemoryRetriever(one, **settings).retrieve("a") for one in (chain(), store(memories)))
     assert {document.metadata["hops"] for document in with_edges} == {0}
     assert [hit.id for hit in with_edges.hits] == [hit.id for hit in without.hits]
     assert [hit.score for hit in with_edges.hits] == pytest.approx([hit.score for hit in without.hits], abs=1e-4)
@@ -202,8 +200,7 @@ def test_a_traversal_without_hops_follows_no_edge(settings):
 )
 def test_only_the_default_adds_the_links_of_the_best_hits(settings, walk):
     """The default traversal also follows links of the best hits; a traversal that was set is used alone."""
-    result = MemoryRetriever(chain(), **settings).retrieve("a")
-    assert result.plan["walk"]["traversal"] == walk
+    assert MemoryRetriever(chain(), **settings).retrieve("a").plan["walk"]["traversal"] == walk
 
 
 @pytest.mark.parametrize("settings", [{}, {"fusion": "rrf"}])
@@ -352,8 +349,7 @@ def test_memories_that_repeat_the_session_are_down_weighted():
 def test_a_chat_history_is_a_session():
     """The messages of a chat history are returned as session hits, and memories that repeat them are down-weighted."""
     history = InMemoryChatMessageHistory(messages=[HumanMessage("a 0.6"), AIMessage("b 0.2")])
-    retriever = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})}))
-    result = retriever.retrieve("?", session=history)
+    result = MemoryRetriever(store({"echo": ("c 0.6", {}), "novel": ("z 0.6", {})})).retrieve("?", session=history)
     sources = {document.page_content: document.metadata["retrieval_source"] for document in result}
     assert {sources["a 0.6"], sources["b 0.2"]} == {"session"}
     parts = {hit.id: hit.parts for hit in result.hits}
@@ -364,8 +360,7 @@ def test_a_chat_history_is_a_session():
 def test_messages_must_match_the_filter():
     """Messages of a session that do not match the filter are not returned."""
     retriever = by_vector({"a": ("a 0.8", {"kind": "note"})})
-    result = retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))
-    assert ids(result) == ["a"]
+    assert ids(retriever.invoke("?", session=[HumanMessage("b 0.9")], filter=by_meta(kind="note"))) == ["a"]
 
 
 PLAIN = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
@@ -423,8 +418,7 @@ def test_all_labels_are_required():
 
 def test_a_tool_with_typed_time_and_labels():
     """A memory tool has arguments for the time, the labels and the session."""
-    end = (NOW - 5 * DAY).isoformat()
-    old = ("old 0.9", {"valid_until": end, "labels": ["x"]})
+    old = ("old 0.9", {"valid_until": (NOW - 5 * DAY).isoformat(), "labels": ["x"]})
     vector_store = store({"old": old, "new": ("new 0.8", {"labels": ["x"]})})
     tool = MemoryRetriever(vector_store).as_tool(name="remember", description="Remembers.")
     assert {"query", "k", "filter", "as_of", "labels", "session_id"} <= tool.args.keys()

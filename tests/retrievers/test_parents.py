@@ -56,8 +56,7 @@ def test_the_child_of_a_missing_parent_is_returned(store):
 
 def test_the_child_of_a_parent_that_is_not_valid_is_returned(store):
     """If the parent is not valid at the time of the call, its child is returned."""
-    expired = PARENT.model_copy(update={"metadata": {"valid_until": "2021-01-01T00:00:00Z"}})
-    store.add_documents([expired, CHILD])
+    store.add_documents([PARENT.model_copy(update={"metadata": {"valid_until": "2021-01-01T00:00:00Z"}}), CHILD])
     assert ids_of_hits(store, as_of="2022-01-01") == [("spring", None)]
     assert ids_of_hits(store, as_of="2020-01-01") == [("machine", "spring")]
 
@@ -68,8 +67,7 @@ def test_a_parent_of_another_tenant_is_not_returned(tmp_path):
         text.model_copy(update={"metadata": {**text.metadata, "tenant": tenant}})
         for text, tenant in ((PARENT, "north"), (CHILD, "south"))
     ]
-    store = InMemoryVectorStore.from_documents(texts, Words())
-    assert ids_of_hits(store, tenant="south") == [("spring", None)]
+    assert ids_of_hits(InMemoryVectorStore.from_documents(texts, Words()), tenant="south") == [("spring", None)]
 
 
 def test_a_copy_of_a_store_keeps_its_parents(tmp_path):

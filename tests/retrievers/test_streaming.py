@@ -122,15 +122,19 @@ def parts_before_the_error(retriever, input="q"):
     return parts
 
 
+@pytest.fixture
+def gate():
+    return threading.Event()
+
+
 # -- early hits -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "preset", [None, "hop_decay", "distance_decay", "ring_decay", "pagerank", "propagation", "beam"]
 )
-def test_the_first_hit_comes_before_the_edges(store, preset):
+def test_the_first_hit_comes_before_the_edges(store, preset, gate):
     """The first hit is streamed before the edges have been read, and the other hits follow."""
-    gate = threading.Event()
     graph = {"seed_k": 2, "seed_keyword_weight": 0.0}
     retriever = GraphRetriever(store, edges=SlowGraph(EDGES, gate), preset=preset, k=3, graph=graph, annotate="all")
     ((first,),) = streamed_early(retriever, gate, 1)
@@ -175,30 +179,26 @@ def test_certain_memories_come_before_the_edges(settings, early):
 
 
 @pytest.mark.parametrize("kind", [GraphRetriever, MemoryRetriever])
-def test_reranked_hits_come_before_the_edges(store, kind):
+def test_reranked_hits_come_before_the_edges(store, kind, gate):
     """If all texts fit in k, reranked hits are streamed before the edges are read."""
-    gate = threading.Event()
     reranker = TextReranker(lambda query, texts: [1 - float(text.split()[0]) for text in texts])
     retriever = kind(store, edges=SlowGraph(EDGES, gate), k=6, reranker=reranker, annotate="all", as_of=NOW)
     assert sorted(ids(streamed_early(retriever, gate, len(COSINES)))) == sorted(COSINES)
 
 
-async def test_the_first_hit_comes_before_the_edges_awaited(store):
+async def test_the_first_hit_comes_before_the_edges_awaited(store, gate):
     """astream yields the first hit before the edges have been read."""
-    gate = threading.Event()
     retriever = GraphRetriever(store, edges=SlowGraph(EDGES, gate), k=3, **HOP_DECAY, annotate="all")
     stream = retriever.astream("q")
     (first,) = await asyncio.wait_for(anext(stream), SECONDS)
     assert first.id == "a"
     gate.set()
-    parts = [[first], *[part async for part in stream]]
-    assert by_rank(parts) == await retriever.ainvoke("q")
+    assert by_rank([[first], *[part async for part in stream]]) == await retriever.ainvoke("q")
 
 
 @pytest.mark.parametrize("kind", [HybridRetriever, GraphRetriever, MemoryRetriever])
-def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(store, kind):
+def test_hits_that_a_reranker_cannot_drop_are_streamed_before_it(store, kind, gate):
     """If all candidates fit in k, they are streamed before the reranker has finished, without ranks."""
-    gate = threading.Event()
     retriever = kind(store, k=6, reranker=SlowReranker(gate), annotate="all")
     stream = retriever.stream("q")
     early = [next(stream) for _ in COSINES]
@@ -220,9 +220,8 @@ def test_a_hit_that_a_reranker_may_drop_waits_for_it(store, settings):
 
 
 @pytest.mark.parametrize("annotate", ["none", "all"])
-def test_an_advanced_retriever_streams_hits_of_a_single_search_early(store, annotate):
+def test_an_advanced_retriever_streams_hits_of_a_single_search_early(store, annotate, gate):
     """If only the rewritten question is searched, AdvancedRetriever streams the first hit before the edges are read."""
-    gate = threading.Event()
     below = GraphRetriever(store, edges=SlowGraph(EDGES, gate), k=3, **HOP_DECAY)
     retriever = history_aware(below, expander=lambda query, turns: ExpandedQuery("q", sure=True), annotate=annotate)
     input = {"input": "and that?", "chat_history": ["User: q?"]}
@@ -403,8 +402,7 @@ def test_parents_come_in_place_of_their_children():
         store.upsert([*children, Chunk("z", "0.3 other", {}, "z")], parents=parents, edges=[Edge("z", "c0", "cites")])
         store.flush()
         gate = threading.Event()
-        retriever = GraphRetriever(store, k=2, reranker=SlowReranker(gate))
-        stream = retriever.stream("q")
+        stream = GraphRetriever(store, k=2, reranker=SlowReranker(gate)).stream("q")
         assert {next(stream)[0].id for _ in range(2)} == {"p", "z"}
         gate.set()
         assert list(stream) == []

@@ -73,8 +73,7 @@ def test_weighted_reciprocal_ranks():
     assert {one.id: one.score for one in RAW(lists)} == pytest.approx(raw, abs=1e-9)
     expected = [("a", 0.990476), ("c", 0.977778), ("b", 0.688710), ("d", 0.295161)]
     assert ids_and_scores(ReciprocalRankFusion()(lists)) == expected
-    best = ReciprocalRankFusion(normalize="max")(lists)[0]
-    assert best.score == pytest.approx(1.0)
+    assert ReciprocalRankFusion(normalize="max")(lists)[0].score == pytest.approx(1.0)
 
 
 def test_an_empty_list_gives_its_weight_away():
@@ -169,8 +168,7 @@ def test_the_larger_of_two_weighted_scores_wins():
 
 def test_interleaving_in_turn():
     """The lists alternate, and a duplicate uses up its list's turn."""
-    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
-    fused = Interleave()(lists)
+    fused = Interleave()([ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")])
     assert ids(fused)[:4] == "axbc"
     assert ids(fused) == "axbcydze"
     assert [one.score for one in fused] == [pytest.approx(1 - i / 8) for i in range(8)]
@@ -178,8 +176,7 @@ def test_interleaving_in_turn():
 
 def test_concatenating_by_quota():
     """The quota is k // 2 + 1 candidates of each list: for k=4 three of the first list, then those of the second."""
-    lists = [ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]
-    assert ids(Concat().for_k(4)(lists))[:4] == "abcx"
+    assert ids(Concat().for_k(4)([ranked("vector", 0.7, "abcde"), ranked("keyword", 0.3, "xbyz")]))[:4] == "abcx"
 
 
 # -- all fusions -------------------------------------------------------------------------------------------

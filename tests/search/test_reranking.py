@@ -54,8 +54,7 @@ def test_the_earlier_breakdown_is_not_erased():
 
 def test_unscored_hits_rank_below_in_their_earlier_order():
     """Hits without a score are evenly spread below the lowest one, in their earlier order."""
-    hits = [hit("z"), hit("a"), hit("m"), hit("b")]
-    reranked = apply_scores(hits, [None, 0.4, None, 0.8], KEEPS)
+    reranked = apply_scores([hit("z"), hit("a"), hit("m"), hit("b")], [None, 0.4, None, 0.8], KEEPS)
     assert ids_and_scores(reranked) == [("b", 0.8), ("a", 0.4), ("z", 0.4 * 2 / 3), ("m", 0.4 / 3)]
     assert [h.rerank_score for h in reranked] == [0.8, 0.4, None, None]
 
@@ -165,8 +164,7 @@ def by_text(rating):
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=60))
 def test_equal_ratings_keep_the_earlier_order(ratings):
     """Scores equal a tenth of the ratings within a millionth, and hits with equal ratings keep their order."""
-    scored = hits(len(ratings))
-    scores = reranked(by_text(lambda text: ratings[int(text)]), scored)
+    scores = reranked(by_text(lambda text: ratings[int(text)]), hits(len(ratings)))
     assert scores == pytest.approx([rating / 10 for rating in ratings], abs=1e-6)
     assert all(0 <= score <= 1 for score in scores)
     expected = sorted(range(len(ratings)), key=lambda i: (-ratings[i], i))

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.routing import Match
 
-from langchain_hybridgraph import Edge, HybridGraphStore
+from langchain_hybridgraph import Edge, HybridGraphSettings, HybridGraphStore
 from langchain_hybridgraph.server.access import Limits, Token
 from langchain_hybridgraph.server.app import create_app
 from tests.support.models import gated_reranker
@@ -16,9 +16,7 @@ TEXTS = {
     "cat": "Cats purr & <script>alert('x')</script> sleep.",
 }
 METADATA = [{"team": "red"}, {"team": "blue"}, {"team": "red"}, {"team": "blue", "title": "<script>"}]
-READER, WRITER, ADMIN, OTHER, RED = (
-    f"{name}-0123456789abcdef" for name in ("reader", "writer", "admin", "other", "red")
-)
+READER, WRITER, ADMIN, OTHER, RED = (f"{who}-0123456789abcdef" for who in ("reader", "writer", "admin", "other", "red"))
 
 
 def fill(store):
@@ -54,8 +52,6 @@ def tenants_app(tmp_path):
         with HybridGraphStore(tmp_path / "index", "lsa", tenant=tenant) as store:
             fill(store)
             store.add_texts([f"The secret of {tenant}."], ids=[f"{tenant}-only"])
-    from langchain_hybridgraph.settings import HybridGraphSettings
-
     tokens = [
         Token(token=READER, tenant="acme", rights=["read"]),
         Token(token=WRITER, tenant="acme", rights=["read", "write"], name="writer"),
@@ -63,9 +59,8 @@ def tenants_app(tmp_path):
         Token(token=OTHER, tenant="bolt", rights=["read", "write"]),
         Token(token=RED, tenant="acme", rights=["read"], filter={"team": "red"}),
     ]
-    app = create_app(
-        HybridGraphSettings(store_path=tmp_path / "index"), tokens=tokens, limits=Limits(body=10_000, burst=1_000)
-    )
+    settings = HybridGraphSettings(store_path=tmp_path / "index")
+    app = create_app(settings, tokens=tokens, limits=Limits(body=10_000, burst=1_000))
     yield app
     app.state.service.close()
 

@@ -12,31 +12,20 @@ import jsonschema
 import pytest
 from fastapi import FastAPI
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphSettings,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-    RetrievalResult,
-)
+from langchain_hybridgraph import HybridGraphSettings, HybridGraphStore, HybridRetriever, RetrievalResult
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.server.access import Limits, Token, Tokens, check_host, read_tokens
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.service import Service
 from tests.server.conftest import ADMIN, OTHER, READER, RED, WRITER, bearer, client_of
+from tests.support.samples.retrievers import BY_NAME
 
-CALLS = {
-    "hybrid": (HybridRetriever, {"filter": {"team": "red"}, "k": 2}),
-    "graph": (GraphRetriever, {"graph": {"traversal": "bfs", "seed_k": 1}, "k": 3}),
-    "hierarchical": (HierarchicalRetriever, {"mode": "quick", "k": 2}),
-    "memory": (MemoryRetriever, {"mode": {"type": "general", "recency": 0.3}, "as_of": "2030-01-01"}),
-    "advanced": (
-        lambda store: AdvancedRetriever(HybridRetriever(store)),
-        {"conversation_history": ["User: Who is Ada?"]},
-    ),
+OPTIONS = {
+    "hybrid": {"filter": {"team": "red"}, "k": 2},
+    "graph": {"graph": {"traversal": "bfs", "seed_k": 1}, "k": 3},
+    "hierarchical": {"mode": "quick", "k": 2},
+    "memory": {"mode": {"type": "general", "recency": 0.3}, "as_of": "2030-01-01"},
+    "advanced": {"conversation_history": ["User: Who is Ada?"]},
 }
 QUESTION = "Who wrote the first program?"
 
@@ -53,14 +42,12 @@ def comparable(result):
     return fields
 
 
-@pytest.mark.parametrize("name", CALLS)
-async def test_each_retriever_answers_as_in_python(name, client, store):
+@pytest.mark.parametrize(("name", "options"), OPTIONS.items(), ids=OPTIONS)
+async def test_each_retriever_answers_as_in_python(name, options, client, store):
     """A search returns the fields of ``retrieve`` of the same retriever with the same options."""
-    kind, options = CALLS[name]
     answer = await client.post("/search", json={"retriever": name, "query": QUESTION, **options})
     assert answer.status_code == 200, answer.text
-    expected = kind(store).retrieve(QUESTION, **options)
-    assert comparable(answer.json()) == comparable(expected.to_dict())
+    assert comparable(answer.json()) == comparable(BY_NAME[name](store).retrieve(QUESTION, **options).to_dict())
     assert RetrievalResult.from_dict(answer.json())[0].id == "ada"
 
 
@@ -106,9 +93,8 @@ async def test_sessions_and_memories(client):
 
     memory = {"documents": [{"id": "paris", "page_content": "Ada lives in Paris."}]}
     assert (await client.post("/memory", json=memory)).json()["admissions"][0]["outcome"] == "added"
-    assert (await client.post("/memory/feedback", json={"ids": ["paris"], "verb": "validate"})).json() == {
-        "ids": ["paris"]
-    }
+    feedback = {"ids": ["paris"], "verb": "validate"}
+    assert (await client.post("/memory/feedback", json=feedback)).json() == {"ids": ["paris"]}
     new = {"old_id": "paris", "document": {"id": "rome", "page_content": "Ada lives in Rome."}}
     assert (await client.post("/memory/supersede", json=new)).json() == {"id": "rome"}
     recalled = (await client.post("/memory/recall", json={"query": "Where does Ada live?", "k": 1})).json()
@@ -179,11 +165,7 @@ BAD = {
     "a deadline that is too long": ({"deadline_ms": 1e9}, 422, "deadline_ms must be at most 30000 here"),
     "a wrong session": ({"retriever": "memory", "session": 5}, 422, ""),
     "another tenant": ({"tenant": "other"}, 403, "the token does not allow this request"),
-    "an option of another retriever": (
-        {"preset": "code"},
-        422,
-        "settings of the service set it, for graph and memory",
-    ),
+    "an option of another retriever": ({"preset": "code"}, 422, "settings of the service set it, for graph and memory"),
     "a group of another retriever": ({"graph": {}}, 422, 'add {\\"retriever\\": \\"graph\\"}'),
     "a name of another library": ({"top_k": 3}, 422, 'write {\\"k\\": 3}'),
     "a misspelt query": ({"querry": "cats"}, 422, "did you mean 'query'?"),
@@ -289,8 +271,7 @@ async def test_markup_is_escaped(client):
         await client.post("/documents", json={"documents": [document], tag: 1}),
         await client.post("/search", json={"query": "a", "filter": {tag: {tag: 1}}}),
     ]
-    statuses = [answer.status_code for answer in answers]
-    assert statuses == [200, 200, 200, 200, 422, 200, 200, 200, 200, 200, 422, 422]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 422, 200, 200, 200, 200, 200, 422, 422]
     for answer in answers:
         assert "\\u003cscript\\u003e" in answer.text
         assert "<script" not in answer.text
@@ -300,11 +281,7 @@ async def test_markup_is_escaped(client):
 
 UNSTORABLE = [
     ("/documents", {"documents": [{"page_content": "odd \ud800 text"}]}, ["documents", 0, "page_content"]),
-    (
-        "/documents",
-        {"documents": [{"page_content": "a", "metadata": {"n": [1, math.nan]}}]},
-        ["documents", 0, "metadata"],
-    ),
+    ("/documents", {"documents": [{"page_content": "a", "metadata": {"n": [math.nan]}}]}, ["documents", 0, "metadata"]),
     ("/memory", {"documents": [{"page_content": "a", "metadata": {"n": math.inf}}]}, ["documents", 0, "metadata"]),
     ("/memory/supersede", {"old_id": "ada", "document": {"page_content": "\udc00"}}, ["document", "page_content"]),
     ("/sessions/monday", {"turns": [["user", "odd \ud800"]]}, ["turns", 0, 1]),
@@ -460,8 +437,7 @@ async def test_large_bodies_are_refused(tenants_client):
 
 async def test_too_many_requests_are_refused(store):
     """A token with too many requests is refused with the time to wait; other tokens are not."""
-    tokens = [Token(token=READER), Token(token=OTHER)]
-    app = create_app(store, tokens=tokens, limits=Limits(rate=0.01, burst=2))
+    app = create_app(store, tokens=[Token(token=READER), Token(token=OTHER)], limits=Limits(rate=0.01, burst=2))
     async with client_of(app) as client:
         answers = [await client.post("/search", json={"query": "a"}, headers=bearer(READER)) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]

@@ -7,14 +7,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_hybridgraph import (
-    AdvancedRetriever,
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridGraphStore,
-    HybridRetriever,
-    MemoryRetriever,
-)
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import ConfigurationError, RetrievalError, StoreUnavailableError
 from langchain_hybridgraph.filters import by_meta, parse_filter
 from langchain_hybridgraph.server.access import Limits, Token
@@ -22,6 +15,7 @@ from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.client import RemoteRetriever
 from langchain_hybridgraph.telemetry import flush
 from tests.server.conftest import READER
+from tests.support.samples.retrievers import BY_NAME
 from tests.support.servers.running_service import running
 
 QUESTION = "Who wrote the first program?"
@@ -32,19 +26,11 @@ OPTIONS = {
     "memory": {"k": 3, "as_of": datetime.fromisoformat("2030-01-01T00:00:00+00:00"), "annotate": "all"},
     "advanced": {"k": 2, "conversation_history": [HumanMessage("Who is Ada?"), AIMessage("A programmer.")]},
 }
-KINDS = {
-    "hybrid": HybridRetriever,
-    "graph": GraphRetriever,
-    "hierarchical": HierarchicalRetriever,
-    "memory": MemoryRetriever,
-    "advanced": lambda store: AdvancedRetriever(HybridRetriever(store)),
-}
 
 
 @pytest.fixture
 def url(store):
-    app = create_app(store, tokens=[Token(token=READER)], limits=Limits(rate=1e6, burst=10**6))
-    with running(app) as url:
+    with running(create_app(store, tokens=[Token(token=READER)], limits=Limits(rate=1e6, burst=10**6))) as url:
         yield url
 
 
@@ -52,10 +38,10 @@ def ids(parts):
     return [[document.id for document in part] for part in parts]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", BY_NAME)
 async def test_the_results_are_those_of_the_local_retriever(name, url, store):
     """Each way to call a retriever returns the same Documents from a service as from the store."""
-    options, local, remote = OPTIONS[name], KINDS[name](store), RemoteRetriever(url, READER, retriever=name)
+    options, local, remote = OPTIONS[name], BY_NAME[name](store), RemoteRetriever(url, READER, retriever=name)
     expected = local.invoke(QUESTION, **options)
     assert expected[0].id == "ada"
     assert remote.invoke(QUESTION, **options) == expected
@@ -94,16 +80,10 @@ OF_DATES = [
 
 @pytest.fixture(scope="module")
 def dated_store():
-    times = [
-        "2024-05-01",
-        "2024-05-01T00:00:00Z",
-        "2024-05-01T12:00:00+02:00",
-        "2024-05-01T10:00:00",
-        "2023-01-01",
-        "2025-01-01",
-    ]
+    days = ["2023-01-01", "2024-05-01", "2025-01-01"]
+    times = ["2024-05-01T00:00:00Z", "2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00"]
     with HybridGraphStore(None) as store:
-        for n, time in enumerate([*times, datetime(2024, 5, 1, tzinfo=UTC), INSTANT, 5, None, "May"]):
+        for n, time in enumerate([*days, *times, datetime(2024, 5, 1, tzinfo=UTC), INSTANT, 5, None, "May"]):
             moment = time.isoformat() if isinstance(time, date) else time
             metadata = {} if time is None else {"when": time, "all": [moment], "by": {"from": moment}}
             store.add_texts([f"A program of number {n}."], [metadata], ids=[str(n)])
@@ -146,8 +126,7 @@ def test_an_empty_answer(url, store):
 
 def test_texts_with_unusual_line_ends(url, store):
     """Separators that some clients take for line ends do not break a stream."""
-    text = "odd\u2028text\x85with\x0bmany\r\nline\nends\x1c."
-    store.add_documents([Document(text, id="odd")])
+    store.add_documents([Document("odd\u2028text\x85with\x0bmany\r\nline\nends\x1c.", id="odd")])
     (part,) = RemoteRetriever(url, READER, options={"k": 1}).stream("odd text with many line ends")
     assert part[0].page_content == store.get_by_ids(["odd"])[0].page_content
 

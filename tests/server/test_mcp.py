@@ -118,9 +118,7 @@ async def test_resources(server):
         uris = {each["id"]: each["uri"] for each in listing["documents"]}
         document = (await client.read_resource(uris["cats.md"])).contents[0].text
     assert sorted(uris) == ["cats.md", "dogs.md"]
-    assert re.search(
-        r"^--- data (\w+): .*The cat of ada sleeps.*^--- end of data \1 ---$", document, re.MULTILINE | re.DOTALL
-    )
+    assert re.search(r"(?ms)^--- data (\w+): .*The cat of ada sleeps.*^--- end of data \1 ---$", document)
 
 
 @pytest.mark.parametrize(

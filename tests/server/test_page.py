@@ -214,8 +214,7 @@ def test_a_token_is_needed(tmp_path):
     """Without the right token the page says so; with it, it searches."""
     store = HybridGraphStore()
     store.add_texts(["A parcel takes two days."])
-    app = create_app(store, tokens=[Token(token="correct-horse-battery")])
-    for address in served(app):
+    for address in served(create_app(store, tokens=[Token(token="correct-horse-battery")])):
         with Tab(tmp_path / "profile") as tab:
             tab.open(address)
             search(tab, "parcel")

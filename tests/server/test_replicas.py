@@ -11,9 +11,9 @@ from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.server.conftest import TEXTS, fill
 from tests.server.test_app import QUESTION, comparable
 from tests.server.test_serve import eventually, free_port, serving, texts
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
-WORDS = "tests.support.stores.milvus_calls:WordEmbeddings"
+WORDS = "tests.support.stores.words:Words"
 
 
 @pytest.mark.parametrize("place", ["folder", "milvus"])
@@ -30,7 +30,7 @@ def test_processes_over_one_index(place, tmp_path):
             server = Server(tmp_path / "lite.db")
             stack.callback(server.kill)
             index, options = server.uri, [["--embedding", WORDS], ["--embedding", WORDS]]
-            fill(MilvusStore(index, WordEmbeddings(), timeout=30))
+            fill(MilvusStore(index, Words(), timeout=30))
         ports = [free_port() for _ in options]
         for port, own in zip(ports, options, strict=True):
             stack.enter_context(serving("--index", index, *own, port=port, log=tmp_path / f"log{port}"))
@@ -53,8 +53,7 @@ def test_processes_over_one_index(place, tmp_path):
             assert list(each) == list(after[0])
             assert each == pytest.approx(after[0], abs=0.01 if place == "milvus" else 0)
         if place == "folder":
-            refused = [httpx.post(f"{each}/documents", json=body).status_code for each in addresses[1:]]
-            assert refused == [403, 403]
+            assert [httpx.post(f"{each}/documents", json=body).status_code for each in addresses[1:]] == [403, 403]
         else:
             assert httpx.delete(f"{addresses[1]}/documents/parcel", timeout=60).json() == {"deleted": 1}
             assert httpx.get(f"{addresses[0]}/documents/parcel", timeout=60).status_code == 404

@@ -98,12 +98,7 @@ async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
         (question, "wrong", "UNAUTHENTICATED", "the token is missing or wrong"),
         (question, ADMIN, "PERMISSION_DENIED", "the token does not allow this request"),
         ({**question, "options": {"tenant": "bolt"}}, READER, "PERMISSION_DENIED", "does not allow"),
-        (
-            {**question, "options": {"semantic_wieght": 1}},
-            READER,
-            "INVALID_ARGUMENT",
-            r"did you mean 'semantic_weight'\?",
-        ),
+        ({**question, "options": {"semantic_wieght": 1}}, READER, "INVALID_ARGUMENT", "did you mean 'semantic_weight'"),
         ({**question, "k": 10**9}, READER, "INVALID_ARGUMENT", "^k must be at most 100 here"),
         ({"query": "x" * 20_000}, READER, "RESOURCE_EXHAUSTED", "larger than max"),
     ]

@@ -131,8 +131,7 @@ def test_a_search_ends_with_its_client(path, gate, store, monkeypatch, caplog):
 
     monkeypatch.setattr(HybridRetriever, "aretrieve", watched)
     with running(create_app(store, settings=WITH_RERANKER)) as url:
-        port = int(url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as connection:
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
             connection.sendall(request(path))
             assert gated_reranker.WAITING.acquire(timeout=30)
         assert cancelled.wait(10)
@@ -142,8 +141,8 @@ def test_a_search_ends_with_its_client(path, gate, store, monkeypatch, caplog):
     assert statuses == [200 if path == "/search/stream" else 499, 200]
 
 
-def request(path):
-    body = json.dumps({"query": QUESTION, "k": 4}).encode()
+def request(path, query=QUESTION):
+    body = json.dumps({"query": query, "k": 4}).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
@@ -152,8 +151,7 @@ def request(path):
 @pytest.mark.parametrize("path", ["/search", "/search/stream"])
 def test_clients_that_go_away_leave_nothing(clients, path, gate, store):
     """After clients have gone away in the middle of a search, no task, thread or connection of theirs is left."""
-    app = create_app(store, settings=WITH_RERANKER, limits=Limits(rate=1e6, burst=10**6))
-    with running(app) as url:
+    with running(create_app(store, settings=WITH_RERANKER, limits=Limits(rate=1e6, burst=10**6))) as url:
         port = int(url.rpartition(":")[2])
 
         def tasks():
@@ -203,14 +201,10 @@ def test_a_slow_reader_is_cut_off(store):
     """A client that does not read its answer loses the connection, and others are answered meanwhile."""
     store.add_texts([f"tide {number} " + "." * 2_000_000 for number in range(4)])
     app = create_app(store, limits=Limits(deadline=1.0))
-    body = json.dumps({"query": "tide", "k": 4}).encode()
     with running(app) as url, socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         slow.connect(("127.0.0.1", int(url.rpartition(":")[2])))
-        head = (
-            b"POST /search/stream HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        )
-        slow.sendall(head % len(body) + body)
+        slow.sendall(request("/search/stream", "tide"))
         assert slow.recv(15).startswith(b"HTTP/1.1 200")
         assert httpx.post(f"{url}/search", json={"query": QUESTION, "k": 1}).status_code == 200
         time.sleep(2.5)

@@ -104,8 +104,7 @@ def test_equal_texts_have_exactly_equal_scores(make):
 def test_masked_hits_are_the_allowed_ones_of_all_hits(make, share):
     """A mask keeps the scores and the order of the allowed hits, whether it allows few rows or many."""
     numbers = np.random.default_rng(3)
-    texts = [" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)]
-    index = make(*texts)
+    index = make(*[" ".join(f"w{i}" for i in numbers.zipf(1.4, 8) % 50) for _ in range(3000)])
     allowed_rows = numbers.random(3000) < share
     whole = [hit for hit in index.search("w1 w2 w3 w7", 3000) if allowed_rows[hit[0]]]
     assert whole
@@ -150,9 +149,7 @@ def test_the_scores_of_texts_and_headings_are_added(make):
     index = make()
     index.apply(1, [(0, "zebra stripes", "zebra"), (1, "zebra", "okapi zebra"), (2, "okapi")], [])
     question = "zebra okapi stripes zebra"
-    of_texts, of_headings = (
-        dict.fromkeys(range(3), 0.0) | dict(each.search(question, 5)) for each in (texts, headings)
-    )
+    of_texts, of_headings = (dict.fromkeys(range(3), 0.0) | dict(one.search(question, 5)) for one in (texts, headings))
     expected = {row: of_texts[row] + headings_weight(3) * of_headings[row] for row in range(3)}
     assert dict(index.search(question, 5)) == pytest.approx(expected)
     bound = texts.question(question).bound + headings_weight(3) * headings.question(question).bound
@@ -263,9 +260,8 @@ def test_nothing_to_identify(make, question):
 WORDS = st.sampled_from(["ada", "charles", "engine", "oil", "c", "the", "数据", "RedHat"])
 TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
 ROWS = st.integers(0, 30)
-BATCHES = st.lists(
-    st.lists(st.tuples(ROWS, TEXTS) | st.tuples(ROWS, TEXTS, TEXTS), max_size=12), min_size=1, max_size=3
-)
+ENTRIES = st.tuples(ROWS, TEXTS) | st.tuples(ROWS, TEXTS, TEXTS)
+BATCHES = st.lists(st.lists(ENTRIES, max_size=12), min_size=1, max_size=3)
 
 
 @pytest.fixture(scope="module", params=get_args(Engine))

@@ -26,9 +26,8 @@ def hold(path, is_held):
 
 def take_turns(path, stop, turns):
     """Take turns without a pause, and count them."""
-    lock = WriterLock(path)
     while not stop.is_set():
-        with lock.turn(timeout=600):
+        with WriterLock(path).turn(timeout=600):
             turns.value += 1
 
 

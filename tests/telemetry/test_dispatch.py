@@ -7,20 +7,12 @@ from contextvars import ContextVar, copy_context
 
 import pytest
 
-from langchain_hybridgraph import (
-    GraphRetriever,
-    HierarchicalRetriever,
-    HybridRetriever,
-    LogSink,
-    add_sink,
-    remove_sink,
-    telemetry,
-)
+from langchain_hybridgraph import GraphRetriever, HierarchicalRetriever, HybridRetriever, LogSink, telemetry
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers import base, hierarchical
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.context import TokenBudget
-from langchain_hybridgraph.telemetry import Delivery, SearchEnded, delivery_for, flush
+from langchain_hybridgraph.telemetry import Delivery, SearchEnded, add_sink, delivery_for, flush, remove_sink
 from tests.support.servers.python_process import output_of_python
 from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken, stages
 
@@ -95,8 +87,7 @@ async def test_a_retriever_over_a_retriever_is_the_parent(store, events, is_asyn
 
 async def test_a_tree_is_reported(store, events):
     """find, search and invoke of HierarchicalRetriever are reported with its mode and the uris found."""
-    tree = pets_tree()
-    retriever = HierarchicalRetriever(tree, k=1)
+    retriever = HierarchicalRetriever(pets_tree(), k=1)
     retriever.find("Which pets purr?")
     await retriever.asearch("Which pets purr?", session=["What do you know?"])
     retriever.invoke("Which pets purr?")
@@ -273,7 +264,7 @@ def test_a_sink_runs_in_the_context_of_the_search():
 
 
 SHORT = """
-import sys
+import sys, threading
 from langchain_hybridgraph.telemetry import Delivery
 from contextvars import copy_context
 {body}
@@ -292,9 +283,7 @@ def test_queued_events_are_delivered_at_exit():
 
 def test_a_program_exits_even_if_a_sink_hangs():
     """A hanging sink does not keep the interpreter from exiting."""
-    body = (
-        "import threading\nDelivery(lambda event: threading.Event().wait()).enqueue(copy_context(), [1])\nprint('done')"
-    )
+    body = "Delivery(lambda event: threading.Event().wait()).enqueue(copy_context(), [1])\nprint('done')"
     assert run(body).strip() == "done"
 
 

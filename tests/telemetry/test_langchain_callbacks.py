@@ -51,8 +51,7 @@ async def test_a_run_has_an_event_per_stage(store, is_async):
     handler = Handler()
     retriever, config = HybridRetriever(store, k=1), {"callbacks": [handler]}
     _ = await retriever.ainvoke(QUESTION, config) if is_async else retriever.invoke(QUESTION, config)
-    names = [name for name, _, _ in handler.events]
-    assert names == ["start", *[STAGE] * 6, SEARCH, "end"]
+    assert [name for name, _, _ in handler.events] == ["start", *[STAGE] * 6, SEARCH, "end"]
     assert [data["stage"] for name, _, data in handler.events if name == STAGE] == STAGES
     assert len({run for _, run, _ in handler.events}) == 1
 
@@ -81,9 +80,7 @@ def test_a_run_has_the_names_that_langsmith_shows(store):
 async def test_the_retriever_below_is_a_child_run(store, is_async):
     """AdvancedRetriever is one run whose child runs are tagged as question and conversation."""
     tracer = RunCollectorCallbackHandler()
-    retriever = AdvancedRetriever(
-        HybridRetriever(store, k=1), expander=lambda query, inputs: f"{query} cat", fuse_raw=True
-    )
+    retriever = AdvancedRetriever(HybridRetriever(store, k=1), expander=lambda query, _: f"{query} cat", fuse_raw=True)
     call_input, config = {"input": "Where is it?", "chat_history": HISTORY}, {"callbacks": [tracer]}
     _ = await retriever.ainvoke(call_input, config) if is_async else retriever.invoke(call_input, config)
     (run,) = tracer.traced_runs

@@ -15,18 +15,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
-from langchain_hybridgraph import (
-    HybridRetriever,
-    LogSink,
-    MemoryRetriever,
-    OpenTelemetrySink,
-    PrometheusSink,
-    add_sink,
-    remove_sink,
-)
+from langchain_hybridgraph import HybridRetriever, LogSink, MemoryRetriever, OpenTelemetrySink, PrometheusSink
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
-from langchain_hybridgraph.telemetry import flush
+from langchain_hybridgraph.telemetry import add_sink, flush, remove_sink
 from tests.support.stores.pet_store import HISTORY, QUESTION, STAGES, broken
 
 
@@ -192,8 +184,7 @@ def test_mode_and_class_are_labels(store, scrape):
 
 def test_nested_searches_are_counted_once(store, scrape):
     """An inner search is not counted separately, and its degradations and errors are counted once."""
-    below = HybridRetriever(store, k=1, reranker=broken)
-    AdvancedRetriever(below).retrieve_with_context("Where is it?", HISTORY)
+    AdvancedRetriever(HybridRetriever(store, k=1, reranker=broken)).retrieve_with_context("Where is it?", HISTORY)
     scraped = scrape()
     assert scraped["rag_retrieval_duration_seconds_count", "context", "AdvancedRetriever"] == 1
     assert scraped["rag_retrieval_degraded_total", "rerank-failed"] == 1
@@ -243,8 +234,7 @@ def test_a_search_is_a_span_with_a_child_per_stage(store, collector):
 def test_failures_within_a_search_are_recorded(store, collector, text):
     """A failing stage is an exception event, with the message only with text=True, and the span is not an error."""
     sink, registry = OpenTelemetrySink(collector.tracer, text=text), CollectorRegistry()
-    sinks = [sink, PrometheusSink(registry)]
-    HybridRetriever(store, reranker=broken, telemetry={"sinks": sinks}).invoke(QUESTION)
+    HybridRetriever(store, reranker=broken, telemetry={"sinks": [sink, PrometheusSink(registry)]}).invoke(QUESTION)
     search, *stages = collector.spans()
     (event,) = search.events
     message = {"exception.message": f"no answer to {QUESTION!r}"} if text else {}

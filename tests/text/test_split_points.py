@@ -33,14 +33,12 @@ def test_sentences(text, expected):
 
 def test_paragraphs_end_at_blank_lines_outside_fences():
     """A blank line inside a code fence does not end a paragraph, and an indent belongs to the line that it indents."""
-    text = "a\n\n  b\n```\nc\n\nd\n```\n"
-    assert parts("paragraphs", text, [(7, 20)]) == ["a\n\n", "  b\n```\nc\n\nd\n```\n"]
+    assert parts("paragraphs", "a\n\n  b\n```\nc\n\nd\n```\n", [(7, 20)]) == ["a\n\n", "  b\n```\nc\n\nd\n```\n"]
 
 
 def test_fences_can_be_cut_off():
     """A text can be split before and after a code fence."""
-    text = "a\n```\nb\n```\nc"
-    assert parts("fence_edges", text, [(2, 11)]) == ["a\n", "```\nb\n```", "\nc"]
+    assert parts("fence_edges", "a\n```\nb\n```\nc", [(2, 11)]) == ["a\n", "```\nb\n```", "\nc"]
 
 
 def test_code_has_no_sentences():

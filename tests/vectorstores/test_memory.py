@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import SUPERSEDES, Scope
 from langchain_hybridgraph.vectorstores.admission import Admission
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import store_from_settings
 from tests.support.models.query_embeddings import QueryEmbeddings
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 
 @pytest.fixture
@@ -41,8 +41,7 @@ def test_messages_and_pairs_are_turns(store):
         ("user", "  "),
     ]
     store.sessions.add("s", turns)
-    stored = [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))]
-    assert stored == [
+    assert [(turn.metadata["role"], turn.text) for turn in reversed(store.sessions.turns("s", 9, Scope()))] == [
         ("system", "Be kind."),
         ("user", "Which car"),
         ("tool", "the roadster"),
@@ -189,10 +188,7 @@ def test_settings_open_milvus(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"store_uri": "milvus://db", "store_path": "index"},
-            "store_path applies only to a folder, .* specify a server",
-        ),
+        ({"store_uri": "milvus://db", "store_path": "index"}, "store_path applies only to a folder.* specify a server"),
         ({"store_uri": "milvus://db", "store_read_only": True}, "store_read_only applies only to a folder"),
         (
             {"store_path": "index", "store_collection": "notes"},
@@ -215,9 +211,9 @@ def test_a_misspelt_scheme_does_not_become_a_folder(tmp_path, monkeypatch, locat
     monkeypatch.chdir(tmp_path)
     for opened in (open_store, HybridGraphStore):
         with pytest.raises(ConfigurationError, match="scheme of a store must be milvus, http or https"):
-            opened(location, WordEmbeddings())
+            opened(location, Words())
     with pytest.raises(ConfigurationError, match=re.escape(location)):
-        MilvusStore(location, WordEmbeddings())
+        MilvusStore(location, Words())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -39,8 +39,7 @@ def test_faiss_numbers_its_rows_again_after_a_deletion():
     store = faiss(list(TEXTS.values()), None)
     retriever = HybridRetriever(store, documents())
     retriever.invoke(QUESTION)
-    first = next(iter(store.index_to_docstore_id.values()))
-    store.delete([first])
+    store.delete([next(iter(store.index_to_docstore_id.values()))])
     scores = {d.id: d.metadata["vector_score"] for d in retriever.retrieve(QUESTION, semantic_weight=1.0)}
     assert scores == pytest.approx({id: COSINES[id] for id in ("engine", "zebra")}, abs=1e-4)
 
@@ -50,8 +49,7 @@ def test_a_faiss_index_without_its_vectors_is_reported():
     import faiss as library
 
     store = faiss(list(TEXTS.values()), None)
-    flat = library.IndexFlatL2(3)
-    lists = library.IndexIVFFlat(flat, 3, 1)
+    lists = library.IndexIVFFlat(library.IndexFlatL2(3), 3, 1)
     vectors = np.asarray(Fixed().embed_documents(list(TEXTS.values())), np.float32)
     lists.train(vectors)
     lists.add(vectors)

@@ -10,7 +10,7 @@ from langchain_hybridgraph import HybridRetriever
 from langchain_hybridgraph.adapters.any_store import adapter_of
 from langchain_hybridgraph.adapters.chroma import ChromaDialect
 from langchain_hybridgraph.adapters.vector_stores import PGVectorDialect, QdrantDialect, translate
-from langchain_hybridgraph.filters.expressions import (
+from langchain_hybridgraph.filters import (
     by_document,
     by_source,
     created_after,
@@ -91,15 +91,12 @@ def in_chroma(client, metadatas, filters):
     """Return Chroma's results for each filter, and all metadata as Chroma returns it."""
     collection = client.get_or_create_collection("rows")
     ids = [str(row) for row in range(len(metadatas))]
-    collection.add(
-        ids=ids, embeddings=[[1.0, 0.0]] * len(ids), metadatas=[{**metadata, "row": 1} for metadata in metadatas]
-    )
+    collection.add(ids=ids, embeddings=[[1.0, 0.0]] * len(ids), metadatas=[m | {"row": 1} for m in metadatas])
     try:
         every = collection.get(include=["metadatas"])
         stored = dict(zip(every["ids"], every["metadatas"], strict=True))
-        return [
-            set(collection.get(where=translate(filter, ChromaDialect()), include=[])["ids"]) for filter in filters
-        ], stored
+        conditions = [translate(filter, ChromaDialect()) for filter in filters]
+        return [set(collection.get(where=each, include=[])["ids"]) for each in conditions], stored
     finally:
         client.delete_collection("rows")
 
@@ -149,18 +146,10 @@ def in_qdrant(metadatas, filters):
     models = client_module.models
     client = client_module.QdrantClient(":memory:")
     client.create_collection("rows", vectors_config=models.VectorParams(size=1, distance=models.Distance.COSINE))
-    client.upsert(
-        "rows", [models.PointStruct(id=row, vector=[1.0], payload={"metadata": m}) for row, m in enumerate(metadatas)]
-    )
-    return [
-        {
-            point.id
-            for point in client.scroll("rows", scroll_filter=translate(filter, QdrantDialect("metadata")), limit=1000)[
-                0
-            ]
-        }
-        for filter in filters
-    ]
+    rows = [models.PointStruct(id=row, vector=[1.0], payload={"metadata": m}) for row, m in enumerate(metadatas)]
+    client.upsert("rows", rows)
+    answers = [client.scroll("rows", translate(filter, QdrantDialect("metadata")), limit=1000) for filter in filters]
+    return [{point.id for point in points} for points, _ in answers]
 
 
 @given(metadatas=st.lists(json_metadata, min_size=1, max_size=8), filters=st.lists(filters, min_size=1, max_size=5))

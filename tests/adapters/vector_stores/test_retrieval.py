@@ -47,9 +47,7 @@ def check_both_sides(result):
 SIDES = {
     "documents": lambda documents: {"documents": documents},
     "keyword retriever": lambda documents: {"keyword_retriever": bm25(documents)},
-    "keyword retriever of a server": lambda documents: {
-        "keyword_retriever": FunctionRetriever(find=bm25(documents).invoke)
-    },
+    "a server": lambda documents: {"keyword_retriever": FunctionRetriever(find=bm25(documents).invoke)},
 }
 
 
@@ -136,8 +134,7 @@ async def test_edges_between_the_stores_ids_are_traversed(store, kind):
     id_of_text = {document.page_content: document.id for document in HybridRetriever(store).invoke(QUESTION)}
     source, target = id_of_text[TEXTS["ada"]], id_of_text[TEXTS["zebra"]]
     retriever = GraphRetriever(store, edges=[Edge(source, target, "references")], graph=ONE_HOP)
-    result = await retriever.aretrieve(QUESTION)
-    paths = {document.id: document.metadata["source_path"] for document in result}
+    paths = {document.id: document.metadata["source_path"] for document in await retriever.aretrieve(QUESTION)}
     assert paths[target] == [source, target]
 
 

@@ -196,8 +196,7 @@ def test_against_brute_force(k, threshold):
 
 def test_ties_are_broken_by_id():
     """Among two hundred equal chunks, the neighbours of each are the first two others by id."""
-    chunks = [at(f"c{n:03}", 30) for n in reversed(range(200))]
-    edges = alike(memory(), chunks, k=2)
+    edges = alike(memory(), [at(f"c{n:03}", 30) for n in reversed(range(200))], k=2)
     assert {target for source, target in edges if source == "c150"} == {"c000", "c001"}
     assert {target for source, target in edges if source == "c000"} == {"c001", "c002"}
     assert len(edges) == 400

@@ -97,8 +97,7 @@ def pages(*texts):
 )
 def test_a_short_name_also_means_the_full_name(first, second, short, full):
     """A last name or an acronym also mentions the only full name in the document that it can stand for."""
-    store = stored(*pages(first, second))
-    assert mentions(store, "1") == {f"entity:{short}": 0.5, f"entity:{full}": 0.6}
+    assert mentions(stored(*pages(first, second)), "1") == {f"entity:{short}": 0.5, f"entity:{full}": 0.6}
 
 
 # -- later ingests -----------------------------------------------------------------------------------------------------

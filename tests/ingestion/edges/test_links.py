@@ -113,8 +113,7 @@ def test_a_link_to_a_missing_document_is_pending():
 
 def test_links_without_pending_edges():
     """Links to the web, images and parent folders get no edges."""
-    text = "[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`"
-    assert references(page(text, "a.md")) == set()
+    assert references(page("[w](https://x.org/b) [i](b.png) [m](mailto:a@b.c) [u](..) :func:`f`", "a.md")) == set()
 
 
 @pytest.mark.parametrize("link", ["[x](b%00.md)", "[[a\0]]", "[[\ud800]]", "[[ ]]", "[[#x]]", "[x](%ED%A0%80.md)"])

@@ -161,8 +161,7 @@ def test_the_prompt(store):
             return super()._generate(messages, stop, run_manager, **kwargs)
 
     chunks = document("a", 2, text="{not a template}")
-    relations = {"praises": "the source speaks well of the target"}
-    ingest_with(Listening(answer=chain), store, chunks, relations=relations)
+    ingest_with(Listening(answer=chain), store, chunks, relations={"praises": "the source speaks well of the target"})
     system, human = prompts[0]
     assert "- praises: the source speaks well of the target" in system.content
     assert "supports" not in system.content

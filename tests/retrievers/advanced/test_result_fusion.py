@@ -55,8 +55,7 @@ def test_two_searches_give_no_more_than_one():
 def test_the_raw_question_is_searched_with_the_rewrite(hybrid):
     """With fuse_raw=True, a score is the weighted mean of the hit's scores in both searches, in one unit."""
     query = "and its price?"
-    retriever = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True)
-    result = retriever.retrieve_with_context(query, HISTORY, k=6)
+    result = AdvancedRetriever(hybrid, expander=rewrite(), fuse_raw=True).retrieve_with_context(query, HISTORY, k=6)
     both = [hybrid.retrieve(text, k=50) for text in (query, WHOLE)]
     raw, rewritten = ({hit.id: hit.score / one.answerability.unit for hit in one.hits} for one in both)
     mean = {id: 0.2 * raw.get(id, 0.0) + 0.8 * rewritten.get(id, 0.0) for id in ids(result)}
@@ -97,8 +96,7 @@ def test_every_score_is_kept_when_two_searches_are_fused(hybrid, reranked):
 
 def test_a_prefix_and_a_smaller_k(store):
     """With metadata_prefix, every key that a fusion adds has the prefix, and a smaller k gives the first hits."""
-    below = HybridRetriever(store, metadata_prefix="hg_")
-    retriever = AdvancedRetriever(below, expander=rewrite(), fuse_raw=True)
+    retriever = AdvancedRetriever(HybridRetriever(store, metadata_prefix="hg_"), expander=rewrite(), fuse_raw=True)
     hits = retriever.retrieve_with_context("and its price?", HISTORY, k=6)
     assert hits[0].metadata["hg_bm25_score"] is not None
     assert all(key.startswith("hg_") for key in hits[0].metadata.keys() - {"n"})

@@ -54,8 +54,7 @@ def test_small_talk_is_not_searched(hybrid, store, text, history):
     assert result.warnings == ()
     assert asyncio.run(retriever.aretrieve_with_context(text, history)) == result
     assert list(retriever.stream({"input": text, "chat_history": history})) == [[]]
-    vector = store.embeddings.embed_query("red car")
-    assert len(retriever.retrieve_with_context(text, history, vector=vector)) > 0
+    assert len(retriever.retrieve_with_context(text, history, vector=store.embeddings.embed_query("red car"))) > 0
 
 
 def test_ten_thousand_turns_are_read_at_their_ends(hybrid):
@@ -202,11 +201,7 @@ def test_invalid_values_are_errors(hybrid, wrong):
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [
-        ({"expander": "history"}, "expander"),
-        ({"fuse": True}, "fuse"),
-        ({"expander": HistoryTerms}, "or the object itself"),
-    ],
+    [({"expander": "history"}, "expander"), ({"fuse": True}, "fuse"), ({"expander": HistoryTerms}, "object itself")],
 )
 def test_invalid_settings_are_rejected(hybrid, setting, message):
     """Invalid settings, such as an expander's class instead of an instance, are rejected at construction."""
@@ -233,8 +228,7 @@ def test_an_expander_that_fails_leaves_the_raw_question(hybrid, expander):
     assert result[0].metadata["degraded"] == ["expander-failed"]
     assert "expander" in result.plan["errors"]
     assert retriever.get_retrieval_stats()["degraded"] == {"expander-failed": 1}
-    plain = retriever.invoke({"input": "and its price?", "chat_history": HISTORY})
-    assert "degraded" not in plain[0].metadata
+    assert "degraded" not in retriever.invoke({"input": "and its price?", "chat_history": HISTORY})[0].metadata
 
 
 def test_one_of_two_searches_may_fail():

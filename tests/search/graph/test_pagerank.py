@@ -55,9 +55,7 @@ def test_the_features_that_a_score_receives():
     received = {}
 
     def listening(features):
-        received[int(features.hops[0])] = PathFeatures._make(
-            one if isinstance(one, float) else one[0] for one in features
-        )
+        received[int(features.hops[0])] = PathFeatures._make(a if isinstance(a, float) else a[0] for a in features)
         return 0.5 / (1 + features.hops)
 
     edges = [Edge("a", "entity:x", MENTIONS, 0.5), Edge("b", "entity:x", MENTIONS, 0.4), Edge("b", "c", "cites", 0.3)]
@@ -108,5 +106,4 @@ def test_masses_equal_those_of_networkx(pairs, mentions, seeds, direction, dampi
     chunks = {id: rank for id, rank in ranks.items() if id not in ENTITIES and rank > 1e-9}
     expected = {id: rank / max(chunks.values()) for id, rank in chunks.items()}
     result = traverse(edges + mentions, exact(damping, direction=direction), Flow(), seeds=list(seeds.items()))
-    masses = {id: value for id, value in values(result).items() if value > 1e-8}
-    assert masses == pytest.approx(expected, abs=1e-6)
+    assert {id: value for id, value in values(result).items() if value > 1e-8} == pytest.approx(expected, abs=1e-6)

@@ -186,8 +186,7 @@ def test_the_seed_of_a_chunk(assignment, value, path):
 def test_the_better_of_two_equally_near_seeds_is_used():
     """A chunk that is equally near to two seeds is assigned to the one with the higher score."""
     edges = [Edge("a", "x", "cites"), Edge("b", "x", "cites")]
-    result = by_id(traverse(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))
-    assert result["x"].path == ("b", "x")
+    assert by_id(traverse(edges, BFS(), DistanceDecay(), seeds=[("b", 0.9), ("a", 0.5)]))["x"].path == ("b", "x")
 
 
 def test_a_path_may_go_through_a_seed():
@@ -245,15 +244,13 @@ def test_a_chunk_with_two_paths_counts_once():
 def test_the_frontier_is_the_best_of_a_ring():
     """With max_frontier=1, both neighbours are reached, but only the heavier one is expanded."""
     edges = [Edge("a", "x", "c", 0.9), Edge("a", "y", "c", 0.5), Edge("x", "x2", "c"), Edge("y", "y2", "c")]
-    result = by_id(traverse(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))
-    assert set(result) == {"a", "x", "y", "x2"}
+    assert set(by_id(traverse(edges, BFS(max_frontier=1), PLAIN, seeds=[("a", 1.0)]))) == {"a", "x", "y", "x2"}
 
 
 def test_a_hub_passes_on_less():
     """A chunk with twice hub_degree edges passes on half of its value."""
     edges = [Edge("a", str(n), "c") for n in range(8)]
-    result = values(traverse(edges, BFS(hub_degree=4), Flow(), seeds=[("a", 1.0)]))
-    assert result["0"] == near(0.5)
+    assert values(traverse(edges, BFS(hub_degree=4), Flow(), seeds=[("a", 1.0)]))["0"] == near(0.5)
 
 
 @given(
@@ -286,8 +283,7 @@ def test_best_assignment_equals_the_maximum_over_all_seeds(pairs, seeds):
     expected = {}
     for seed, own in seeds.items():
         for id, hops in nx.single_source_shortest_path_length(graph, seed, cutoff=4).items():
-            value = 0.7 * own / best + 0.3 * 2.718281828459045**-hops
-            expected[id] = max(expected.get(id, 0.0), value)
+            expected[id] = max(expected.get(id, 0.0), 0.7 * own / best + 0.3 * 2.718281828459045**-hops)
     result = values(traverse(edges, BFS(4), score, seeds=[(id, own / 20) for id, own in seeds.items()]))
     assert result == pytest.approx(expected)
 

@@ -61,15 +61,12 @@ def test_the_architecture_lists_the_stages():
     main_path = [name for name in stages() if name != "list_matches"]
     assert re.search(r"```\n(gather .*)\n```", text)[1].split(" → ") == main_path
     assert re.search(r"question → plan → (gather [^`]*?) → Documents", text)[1].split() == " → ".join(main_path).split()
-    described = re.findall(r"\*\*([a-z_]+)\*\*", text)
-    assert set(described) >= STAGES
+    assert set(re.findall(r"\*\*([a-z_]+)\*\*", text)) >= STAGES
 
 
 def test_the_telemetry_page_lists_the_stages():
     """The table on the telemetry page explains every name of a trace entry."""
-    page = (ROOT.parent / "docs" / "telemetry.md").read_text(encoding="utf-8")
-    table = page.partition("## Stages")[2]
+    table = (ROOT.parent / "docs" / "telemetry.md").read_text(encoding="utf-8").partition("## Stages")[2]
     names = set(re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE))))
-    traced = {name for path in ROOT.rglob("*.py") for name in traced_names(path)}
-    assert names == traced
+    assert names == {name for path in ROOT.rglob("*.py") for name in traced_names(path)}
     assert names >= STAGES

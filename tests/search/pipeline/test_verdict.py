@@ -151,9 +151,8 @@ def test_a_cosine_of_lsa_counts_as_much_as_the_words_that_lsa_knows():
 
 
 # The notes of notebook 01, one question about each of them, and their vectors from all-MiniLM-L6-v2.
-ROWS = [
-    json.loads(line) for line in Path(__file__).with_name("quickstart_minilm.jsonl").read_text("utf-8").splitlines()
-]
+QUICKSTART = Path(__file__).with_name("quickstart_minilm.jsonl").read_text("utf-8")
+ROWS = [json.loads(line) for line in QUICKSTART.splitlines()]
 NOTES = {row["id"]: row["text"] for row in ROWS if "text" in row}
 QUESTIONS = {row["id"]: row["question"] for row in ROWS if "question" in row}
 VECTORS = {row.get("text") or row["question"]: row["vector"] for row in ROWS}
@@ -202,8 +201,7 @@ async def test_the_verdict_is_the_same_over_chroma(retrievers):
     assert len(QUESTIONS) == 12
     for question in QUESTIONS.values():
         expected = own.retrieve(question)
-        results = [chroma.retrieve(question), await own.aretrieve(question), await chroma.aretrieve(question)]
-        for result in results:
+        for result in [chroma.retrieve(question), await own.aretrieve(question), await chroma.aretrieve(question)]:
             assert result.answerable is expected.answerable
             assert result.answerability.value == pytest.approx(expected.answerability.value, abs=0.05)
 

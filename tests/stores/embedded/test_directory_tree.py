@@ -125,8 +125,7 @@ def test_the_tree_contains_exactly_the_present_uris(uris, data):
     while above := {directory_of(uri) for uri in expected} - expected - {""}:
         expected |= above
     tree = store.scoped_tree(Scope())
-    uris_of_nodes = {tree.uri(node) for node in range(100) if tree._is_visible(node)}
-    assert uris_of_nodes == expected
+    assert {tree.uri(node) for node in range(100) if tree._is_visible(node)} == expected
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), min_size=2), st.data())

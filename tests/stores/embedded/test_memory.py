@@ -222,9 +222,8 @@ def test_the_old_fact_ends_as_the_new_one_begins(store):
     assert everywhere(store, as_of=30.0) == {"new"}
     assert everywhere(store, as_of=19.0) == {"old"}
     assert everywhere(store, as_of=30.0, known_at=15.0) == {"old"}
-    assert store.edges(["new"]) == [
-        Edge("new", "old", SUPERSEDES, 1.0, "new replaces old from 1970-01-01T00:00:20Z on.")
-    ]
+    [edge] = store.edges(["new"])
+    assert edge == Edge("new", "old", SUPERSEDES, 1.0, "new replaces old from 1970-01-01T00:00:20Z on.")
 
 
 @pytest.mark.parametrize(

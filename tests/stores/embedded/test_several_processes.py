@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 import tantivy
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from langchain_hybridgraph.errors import RetrievalError, StoreError, StoreLockedError
@@ -30,19 +29,17 @@ from langchain_hybridgraph.records import Query
 from langchain_hybridgraph.stores import index as index_module
 from langchain_hybridgraph.stores.index import IndexFolder
 from langchain_hybridgraph.stores.writer_lock import WriterLock
+from tests.support.models.query_embeddings import QueryEmbeddings
 from tests.support.stores.words import ids_by_vector, ids_by_word
 
 TEXTS_EACH = 15
 PATIENCE = 120
 
 
-class Distinct(Embeddings):
+class Distinct(QueryEmbeddings):
     """Embedding with a different vector for every text, the same in every process."""
 
     model = "distinct"
-
-    def embed_documents(self, texts):
-        return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text):
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
@@ -343,8 +340,7 @@ def test_a_retriever_with_a_named_embedding_is_pickled(tmp_path):
     """Unpickling a retriever creates a named embedding again from its name, including its fitted model."""
     with HybridGraphStore(tmp_path / "lsa", "lsa") as store:
         store.add_texts(["Invoices are sent monthly.", "A parcel takes two days."], ids=["invoice", "parcel"])
-        retriever = HybridRetriever(store, k=1)
-        copied = pickle.loads(pickle.dumps(retriever))
+        copied = pickle.loads(pickle.dumps(HybridRetriever(store, k=1)))
         assert [document.id for document in copied.invoke("When are invoices sent?")] == ["invoice"]
         copied.vector_store.close()
 

@@ -33,8 +33,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(ids=st.lists(IDS, max_size=4), handle=st.integers(0, 1))
     def remove(self, ids, handle):
-        removed = self.stores[handle].remove(ids)
-        assert removed == len(self.texts.keys() & set(ids))
+        assert self.stores[handle].remove(ids) == len(self.texts.keys() & set(ids))
         self.texts = {id: text for id, text in self.texts.items() if id not in ids}
         self.edges = {edge for edge in self.edges if not set(edge) & set(ids)}
 
@@ -76,8 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
         for store in self.stores:
             store.close()
         with open_words(self.folder / "index") as store:
-            edges = {(edge.source, edge.target) for edge in store.edges(sorted(self.texts))}
-            assert edges == self.edges
+            assert {(edge.source, edge.target) for edge in store.edges(sorted(self.texts))} == self.edges
         shutil.rmtree(self.folder)
 
 

@@ -187,11 +187,8 @@ def test_replace_edges_touches_only_its_sources_and_relations(store):
     """replace_edges() keeps the edges of other sources and of other relations."""
     store.upsert([], edges=[Edge("a", "b", "r"), Edge("a", "c", "r"), Edge("a", "b", "s"), Edge("b", "c", "r")])
     assert store.replace_edges(["a"], ["r"], [Edge("a", "d", "r")]) == 1
-    assert {(e.source, e.target, e.relation) for e in store.edges(["a", "b"])} == {
-        ("a", "d", "r"),
-        ("a", "b", "s"),
-        ("b", "c", "r"),
-    }
+    expected = {("a", "d", "r"), ("a", "b", "s"), ("b", "c", "r")}
+    assert {(e.source, e.target, e.relation) for e in store.edges(["a", "b"])} == expected
 
 
 # -- scope ----------------------------------------------------------------------------------------------------------
@@ -278,11 +275,7 @@ def test_a_store_on_an_empty_folder_is_checked_at_the_first_chunk(opened):
         (lambda opened, _: opened().close(), {"tenant": "one"}, (TenantError, "made without tenants")),
         (lambda opened, _: opened(tenant="one").close(), {}, (TenantError, "open it with tenant=")),
         (lambda _, folder: folder.write_text("x"), {}, (NotAnIndexError, "is a file")),
-        (
-            lambda _, folder: (folder / "x").mkdir(parents=True),
-            {},
-            (NotAnIndexError, "not empty and contains.* Chroma"),
-        ),
+        (lambda _, folder: (folder / "x").mkdir(parents=True), {}, (NotAnIndexError, "not empty and contains.*Chroma")),
         (lambda *_: None, {"read_only": True}, (NotAnIndexError, "read_only=True cannot create one")),
         (lambda *_: None, {"write_timeout": float("nan")}, (ConfigurationError, "write_timeout must be a number")),
     ],
@@ -631,11 +624,18 @@ def test_a_store_that_stays_open_answers_like_a_new_one(opened, monkeypatch, sel
     assert store.admin.check().problems == ()
 
 
-def test_memories_are_read_after_all_texts_have_been_replaced(opened, monkeypatch):
-    """The states of known and unknown chunks can be read although packing has left none of the earlier rows."""
+@pytest.fixture
+def store_of_200(opened, monkeypatch):
+    """Return a store of 200 texts whose rows are packed as soon as ten of them are unused."""
     monkeypatch.setattr(packing, "MOST_DEAD", 10)
     store = opened()
     fill(store, *(chunk(f"c{n}", confidence=0.25) for n in range(200)))
+    return store
+
+
+def test_memories_are_read_after_all_texts_have_been_replaced(store_of_200):
+    """The states of known and unknown chunks can be read although packing has left none of the earlier rows."""
+    store = store_of_200
     assert store.memory.columns(["c0"], Scope()).confidence.tolist() == [0.25]
     fill(store, *(chunk(f"d{n}", confidence=0.75) for n in range(200)))
     store.remove([f"c{n}" for n in range(200)])
@@ -644,17 +644,14 @@ def test_memories_are_read_after_all_texts_have_been_replaced(opened, monkeypatc
     assert store.memory.columns(["d0"], Scope()).confidence.tolist() == pytest.approx([np.nan], nan_ok=True)
 
 
-def test_vectors_are_kept_while_the_log_is_needed(opened, folder, monkeypatch):
+def test_vectors_are_kept_while_the_log_is_needed(store_of_200, folder):
     """While a reader prevents the log from being copied into the catalog, packing leaves the old vectors."""
-    monkeypatch.setattr(packing, "MOST_DEAD", 10)
-    store = opened()
-    fill(store, *(chunk(f"c{n}") for n in range(200)))
     with closing(sqlite3.connect(folder / "catalogue.sqlite")) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM nodes").fetchone()
-        replace_many(store, [1, 2], checkpoint=False)
+        replace_many(store_of_200, [1, 2], checkpoint=False)
         assert len(list(folder.glob("vectors-*.f32"))) > 1
-    replace_many(store, range(3))
+    replace_many(store_of_200, range(3))
     assert len(list(folder.glob("vectors-*.f32"))) == 1
 
 
@@ -677,13 +674,10 @@ def test_an_index_in_memory_frees_deleted_vectors(opened, monkeypatch):
     assert len(store._index.generation.matrix._matrix) < 300
 
 
-def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, monkeypatch):
+def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, store_of_200):
     """Without the numbers of packed rows, searches say so, new texts work, and repair() embeds the others again."""
-    monkeypatch.setattr(packing, "MOST_DEAD", 10)
-    store = opened()
-    fill(store, *(chunk(f"c{n}") for n in range(200)))
-    replace_many(store, range(3))
-    store.close()
+    replace_many(store_of_200, range(3))
+    store_of_200.close()
     [file] = folder.glob("vectors-0.*.rows")
     file.write_bytes(file.read_bytes()[8:])
     again = opened()
@@ -695,20 +689,17 @@ def test_lost_numbers_of_packed_rows_are_repaired(opened, folder, monkeypatch):
     assert set(ids_by_vector(again, "text", 300)) == {"late", *(f"c{n}" for n in range(200))}
 
 
-def test_a_full_disk_only_delays_the_use_of_free_space(opened, folder, monkeypatch):
+def test_a_full_disk_only_delays_the_use_of_free_space(store_of_200, folder, monkeypatch):
     """If vectors cannot be written again, texts are still deleted, and no partial files are left."""
 
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packing, "MOST_DEAD", 10)
     monkeypatch.setattr(vectors.VectorMatrix, "sync", fail)
-    store = opened()
-    fill(store, *(chunk(f"c{n}") for n in range(200)))
-    replace_many(store, range(3))
-    assert (len(store), generations(folder)) == (200, {"0"})
+    replace_many(store_of_200, range(3))
+    assert (len(store_of_200), generations(folder)) == (200, {"0"})
     monkeypatch.undo()
-    assert set(ids_by_vector(store, "text", 300)) == {f"c{n}" for n in range(200)}
+    assert set(ids_by_vector(store_of_200, "text", 300)) == {f"c{n}" for n in range(200)}
 
 
 # -- care -----------------------------------------------------------------------------------------------------------

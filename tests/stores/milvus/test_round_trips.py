@@ -1,6 +1,8 @@
 """Number of calls that a search makes to a Milvus server."""
 
 import math
+import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,7 +17,7 @@ from langchain_hybridgraph.search.traversals import BFS as BreadthFirst
 from langchain_hybridgraph.stores.milvus import graph, search
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.samples.clock import PATIENCE
-from tests.support.stores.milvus_calls import WordEmbeddings, counted_calls
+from tests.support.stores.words import Words
 
 TEXTS = {
     "seed": "the river floods the valley",
@@ -38,11 +40,33 @@ def caches_that_do_not_expire():
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     pytest.importorskip("pymilvus")
-    store = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", WordEmbeddings(), timeout=PATIENCE)
+    store = MilvusStore(f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}", Words(), timeout=PATIENCE)
     edges = [Edge("seed", "near", "references", 0.9), Edge("near", "far", "references", 0.9)]
     store.upsert([Chunk(id, text, {"n": len(text)}) for id, text in TEXTS.items()], edges=edges)
     store.flush()
     return store
+
+
+@contextmanager
+def counted_calls(store):
+    """Yield a list to which the name of every call to the server is added."""
+    calls, connection, thread = [], store._index.connection, threading.current_thread()
+    call, acall = connection.call, connection.acall
+
+    def counted(method, **arguments):
+        if threading.current_thread() is thread:
+            calls.append(method)
+        return call(method, **arguments)
+
+    async def acounted(method, **arguments):
+        calls.append(f"awaited {method}")
+        return await acall(method, **arguments)
+
+    connection.call, connection.acall = counted, acounted
+    try:
+        yield calls
+    finally:
+        del connection.call, connection.acall
 
 
 @pytest.mark.parametrize("fusion", [None, ReciprocalRankFusion()], ids=["default", "rrf"])
@@ -92,8 +116,8 @@ def large_stores(store):
     texts |= {id: f"text {id}" for id in ("r1", "r2", "e1", "e2")}
     texts |= {seed: f"the {seed} of the river" for seed in ("references", "entities", "fan", "crowd")}
     chunks = [Chunk(id, text) for id, text in texts.items()]
-    milvus = MilvusStore(str(store._index.connection.address), WordEmbeddings(), timeout=PATIENCE, collection="large")
-    embedded = HybridGraphStore(None, WordEmbeddings())
+    milvus = MilvusStore(str(store._index.connection.address), Words(), timeout=PATIENCE, collection="large")
+    embedded = HybridGraphStore(None, Words())
     for each in (milvus, embedded):
         each.upsert(chunks)
         each.upsert([], edges=list(large_graph()))
@@ -139,7 +163,7 @@ def test_a_traversal_reaches_the_same_as_in_memory(large_stores, traversal, seed
 def test_edges_that_a_chunk_does_not_list_yet_are_followed(store, monkeypatch):
     """Before flush completes the lists of neighbours, a traversal needs one more call and returns the same hits."""
     monkeypatch.setattr(graph, "MOST_AT_ONCE", 0)
-    later = MilvusStore(str(store._index.connection.address), WordEmbeddings(), timeout=PATIENCE, collection="later")
+    later = MilvusStore(str(store._index.connection.address), Words(), timeout=PATIENCE, collection="later")
     retriever = GraphRetriever(later, k=3, graph=BFS)
     later.upsert([Chunk(id, text) for id, text in TEXTS.items()])
     later.upsert([], edges=MENTIONS)
@@ -166,6 +190,5 @@ def test_both_searches_agree_with_each_alone(store):
     both = store.hybrid_search(query, 6)
     for half, alone in ((both.vector, store.vector_search(query, 6)), (both.keyword, store.keyword_search(query, 6))):
         assert [entry.id for entry in half.entries] == [entry.id for entry in alone.entries]
-        assert [entry.score for entry in half.entries] == pytest.approx(
-            [entry.score for entry in alone.entries], abs=1e-5
-        )
+        scores = [entry.score for entry in alone.entries]
+        assert [entry.score for entry in half.entries] == pytest.approx(scores, abs=1e-5)

@@ -18,7 +18,7 @@ from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.servers.python_process import start_python
 from tests.support.servers.server_process import ServerProcess
 from tests.support.servers.tcp_proxy import TcpProxy
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 pytest.importorskip("milvus_lite")
 pytestmark = pytest.mark.faults
@@ -38,7 +38,7 @@ class Server(ServerProcess):
 
     def open(self):
         """Wait until the server answers."""
-        repeated(lambda: MilvusStore(self.uri, WordEmbeddings(), timeout=30))
+        repeated(lambda: MilvusStore(self.uri, Words(), timeout=30))
 
     def restart(self):
         self.start()
@@ -58,7 +58,7 @@ def repeated(action):
 
 def write(uri, writer, batches):
     """Write batches of chunks, each chunk with an edge to the next, and report each confirmed batch."""
-    store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), timeout=30))
+    store = repeated(lambda: MilvusStore(uri, Words(), timeout=30))
     for batch in range(BATCHES):
         ids = [f"{writer}-{batch}-{n}" for n in range(SIZE)]
         edges = [Edge(one, other, "next") for one, other in pairwise(ids)]
@@ -91,7 +91,7 @@ def test_several_writers_lose_nothing_when_the_server_is_killed(server):
         process.join(BOUNDED)
         assert process.exitcode == 0
     assert sorted(confirmed) == [(writer, batch) for writer in range(WRITERS) for batch in range(BATCHES)]
-    store = MilvusStore(server.uri, WordEmbeddings(), consistency="Strong")
+    store = MilvusStore(server.uri, Words(), consistency="Strong")
     assert len(store) == WRITERS * BATCHES * SIZE + 1
     ids = [f"{writer}-{batch}-{n}" for writer, batch in confirmed for n in range(SIZE)]
     assert {chunk.id for chunk in store.get(ids)} == set(ids)
@@ -105,10 +105,10 @@ from langchain_hybridgraph import ingest
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.records import Edge
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 uri, verb, documents = sys.argv[1], sys.argv[2], int(sys.argv[3])
-store = MilvusStore(uri, WordEmbeddings(), timeout=10)
+store = MilvusStore(uri, Words(), timeout=10)
 print("open", flush=True)
 texts = {f"d{n}": [f"text {n} of part {part}" for part in range(5)] for n in range(documents)}
 if verb == "ingest":
@@ -146,7 +146,7 @@ def run_to_end(uri, verb):
 
 def assert_complete(uri):
     """Assert that the store contains each text of the client once, and each edge."""
-    store = repeated(lambda: MilvusStore(uri, WordEmbeddings(), consistency="Strong", timeout=30))
+    store = repeated(lambda: MilvusStore(uri, Words(), consistency="Strong", timeout=30))
     ids = store.find(Scope())
     assert sorted(chunk.text for chunk in store.get(ids)) == sorted(
         f"text {n} of part {part}" for n in range(DOCUMENTS) for part in range(5)
@@ -191,7 +191,7 @@ def test_a_client_that_loses_its_server_can_run_again(server, verb, fault):
 
 async def test_a_store_works_after_a_restart_of_the_server(server):
     """After a restart, when no collection is loaded, the next search loads them, whether awaited or not."""
-    store = MilvusStore(server.uri, WordEmbeddings(), timeout=30)
+    store = MilvusStore(server.uri, Words(), timeout=30)
     store.add_texts(["the river floods"], ids=["river"])
     for search in (partial(asyncio.to_thread, store.similarity_search), store.asimilarity_search):
         server.kill()

@@ -28,8 +28,8 @@ from langchain_hybridgraph.stores.milvus.store import MilvusChunkStore
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.samples.clock import PATIENCE
 from tests.support.samples.filter_strategies import filters
-from tests.support.stores.milvus_calls import WordEmbeddings
 from tests.support.stores.suite import HashedWords, StoreSuite
+from tests.support.stores.words import Words
 
 pytest.importorskip("milvus_lite")
 
@@ -39,8 +39,8 @@ numbers = itertools.count()
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory):
     uri = f"milvus:{tmp_path_factory.mktemp('milvus') / 'lite.db'}"
-    MilvusStore(uri, WordEmbeddings(), collection="plain")
-    MilvusStore(uri, WordEmbeddings(), collection="shared", tenant="ada")
+    MilvusStore(uri, Words(), collection="plain")
+    MilvusStore(uri, Words(), collection="shared", tenant="ada")
     return uri
 
 
@@ -71,14 +71,14 @@ class TestMilvus(StoreSuite):
 # -- collections that are refused -------------------------------------------------------------------------------------
 
 
-class WiderEmbeddings(WordEmbeddings):
+class WiderEmbeddings(Words):
     """Another model, with vectors of another length."""
 
     def embed_query(self, text):
         return [*super().embed_query(text), 0.0]
 
 
-class OtherEmbeddings(WordEmbeddings):
+class OtherEmbeddings(Words):
     """Another model, with vectors of the same length."""
 
 
@@ -100,23 +100,23 @@ class OtherEmbeddings(WordEmbeddings):
 def test_another_configuration_is_refused(uri, options, error, message):
     """Invalid options, or options that differ from those of the collection, raise an error that contains the values."""
     with pytest.raises(error, match=message):
-        MilvusStore(uri, **{"embedding": WordEmbeddings(), "collection": "plain"} | options)
+        MilvusStore(uri, **{"embedding": Words(), "collection": "plain"} | options)
 
 
 def test_a_collection_made_by_hand_is_refused(uri):
     """A collection made by another application is refused."""
-    client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
+    client = MilvusStore(uri, Words(), collection="plain")._index.connection._client()
     client.create_collection("hand_chunks", dimension=64)
     with pytest.raises(NotAnIndexError, match=r"'hand_chunks' .* was not made by this package"):
-        MilvusStore(uri, WordEmbeddings(), collection="hand")
+        MilvusStore(uri, Words(), collection="hand")
 
 
 def test_another_format_is_refused(uri):
     """A collection of a later format is refused with an error that contains both formats."""
-    client = MilvusStore(uri, WordEmbeddings(), collection="plain")._index.connection._client()
+    client = MilvusStore(uri, Words(), collection="plain")._index.connection._client()
     client.create_collection("later_chunks", dimension=64, properties={"hybridgraph": '{"hybridgraph": 99}'})
     with pytest.raises(FormatVersionError, match="has format 99, but this version of the package reads format 3"):
-        MilvusStore(uri, WordEmbeddings(), collection="later")
+        MilvusStore(uri, Words(), collection="later")
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_another_format_is_refused(uri):
 def test_a_uri_that_is_not_one_is_refused(uri):
     """An invalid URI raises a ConfigurationError that shows the accepted form."""
     with pytest.raises(ConfigurationError, match="must be milvus://host:19530/database"):
-        MilvusStore(uri, WordEmbeddings())
+        MilvusStore(uri, Words())
 
 
 def test_a_text_that_milvus_cannot_hold_is_refused(uri):
     """A text of more than 65,535 bytes raises an error with its size, and none of the batch is written."""
-    store = MilvusStore(uri, WordEmbeddings(), collection="plain")
+    store = MilvusStore(uri, Words(), collection="plain")
     with pytest.raises(ValueError, match="the text of 'long' has 70,000 bytes; Milvus stores up to 65,535"):
         store.upsert([Chunk("short", "short"), Chunk("long", "x" * 70_000)])
     assert store.get(["short"]) == []
@@ -174,8 +174,7 @@ def store(uri):
 def test_milvus_returns_exactly_the_matches(store, condition):
     """find() returns exactly the chunks whose metadata matches the filter."""
     rows = [{"document_id": str(number), **stored(row)} for number, row in enumerate(ROWS)]
-    matches = [str(number) for number, row in enumerate(rows) if condition.matches(row)]
-    assert store.find(Scope(condition)) == matches
+    assert store.find(Scope(condition)) == [str(number) for number, row in enumerate(rows) if condition.matches(row)]
 
 
 @pytest.mark.parametrize(

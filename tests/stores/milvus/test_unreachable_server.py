@@ -14,7 +14,7 @@ from langchain_hybridgraph.records import Edge, Query
 from langchain_hybridgraph.vectorstores.milvus_store import MilvusStore
 from tests.support.servers.server_process import free_port
 from tests.support.servers.tcp_proxy import TcpProxy
-from tests.support.stores.milvus_calls import WordEmbeddings
+from tests.support.stores.words import Words
 
 grpc = pytest.importorskip("grpc")
 pytest.importorskip("milvus_lite")
@@ -28,7 +28,7 @@ def server(tmp_path_factory):
     from milvus_lite.adapter.grpc.server import start_server_in_thread
 
     server, db, port = start_server_in_thread(str(tmp_path_factory.mktemp("milvus") / "lite.db"))
-    store = MilvusStore(f"http://127.0.0.1:{port}", WordEmbeddings())
+    store = MilvusStore(f"http://127.0.0.1:{port}", Words())
     chunks = [Chunk("river", "the river floods"), Chunk("dam", "a dam of concrete"), Chunk("bread", "bread and butter")]
     store.upsert(chunks, edges=[Edge("river", "dam", "references")])
     store.flush()
@@ -46,22 +46,20 @@ def proxy(server):
 
 @pytest.fixture
 def store(proxy):
-    return MilvusStore(f"milvus://127.0.0.1:{proxy.port}", WordEmbeddings(), timeout=TIMEOUT)
+    return MilvusStore(f"milvus://127.0.0.1:{proxy.port}", Words(), timeout=TIMEOUT)
 
 
 def test_opening_a_store_without_a_server_fails_within_the_timeout():
     """Opening a store without a server fails within the timeout, with an error that explains what to do."""
     with pytest.raises(StoreUnavailableError, match=r"cannot be reached .* start it, or check the URI"):
-        MilvusStore(f"milvus://127.0.0.1:{free_port()}", WordEmbeddings(), timeout=1.0)
+        MilvusStore(f"milvus://127.0.0.1:{free_port()}", Words(), timeout=1.0)
 
 
 def test_a_search_without_a_server_fails_and_works_again_later(proxy, store):
     """A search fails with the server's address while it is down, and the same store works once it is back."""
     retriever = HybridRetriever(store, k=2)
     proxy.drop()
-    with pytest.raises(
-        RetrievalError, match=rf"vector: StoreUnavailableError: Milvus at http://127.0.0.1:{proxy.port}"
-    ):
+    with pytest.raises(RetrievalError, match=f"vector: StoreUnavailableError: Milvus at http://127.0.0.1:{proxy.port}"):
         retriever.invoke("a river")
     proxy.restore()
     while True:  # the client's library waits before it connects again
@@ -155,8 +153,8 @@ def test_a_server_refuses_a_wrong_token(tmp_path):
     try:
         for token in ("", "ada:wrong"):
             with pytest.raises(StoreUnavailableError, match=r"refused access .* pass the right token="):
-                MilvusStore(uri, WordEmbeddings(), token=token)
-        assert len(MilvusStore(uri, WordEmbeddings(), token="ada:secret")) == 0
+                MilvusStore(uri, Words(), token=token)
+        assert len(MilvusStore(uri, Words(), token="ada:secret")) == 0
     finally:
         server.stop(grace=0)
         db.close()

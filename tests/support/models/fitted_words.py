@@ -36,9 +36,8 @@ class FittedWords:
     def embed_documents(self, texts):
         if not self.words:
             raise ValueError("not fitted")
-        return [
-            [float(text.split().count(word)) for word in self.words] + [0.0] * (16 - len(self.words)) for text in texts
-        ]
+        zeros = [0.0] * (16 - len(self.words))
+        return [[float(text.split().count(word)) for word in self.words] + zeros for text in texts]
 
     def embed_query(self, text):
         return self.embed_documents([text])[0]

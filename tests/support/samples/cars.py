@@ -28,11 +28,8 @@ class Words(BaseRetriever):
         self.queries.append(query)
         words = set(query.lower().replace("?", "").split())
         shared = {id: len(words & set(text.lower().split())) for id, text in TEXTS.items()}
-        return [
-            Document(id=id, page_content=TEXTS[id])
-            for id in sorted(shared, key=lambda i: (-shared[i], i))
-            if shared[id]
-        ]
+        order = sorted((id for id in shared if shared[id]), key=lambda id: (-shared[id], id))
+        return [Document(TEXTS[id], id=id) for id in order]
 
 
 def rewrite():

@@ -12,6 +12,4 @@ TEXTS = {
 
 
 def documents():
-    return [
-        Document(text, id=id, metadata={"source": f"{id}.md", **metadata}) for id, (text, metadata) in TEXTS.items()
-    ]
+    return [Document(text, id=id, metadata={"source": f"{id}.md", **facts}) for id, (text, facts) in TEXTS.items()]

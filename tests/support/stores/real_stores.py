@@ -49,10 +49,8 @@ _numbers = itertools.count()
 def chroma(texts, folder, *, space="cosine"):
     from langchain_chroma import Chroma
 
-    name, configuration = f"c{next(_numbers)}", {"hnsw": {"space": space}}
-    return Chroma.from_texts(
-        texts, Fixed(), persist_directory=str(folder / name), collection_configuration=configuration
-    )
+    place, configuration = str(folder / f"c{next(_numbers)}"), {"hnsw": {"space": space}}
+    return Chroma.from_texts(texts, Fixed(), persist_directory=place, collection_configuration=configuration)
 
 
 def faiss(texts, folder, *, distance="EUCLIDEAN_DISTANCE", normalize=False):
