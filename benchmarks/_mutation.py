@@ -4,11 +4,11 @@
     python benchmarks/_mutation.py --mutants 60 --seed 1 [--under langchain_hybridgraph/search] [--seconds 300]
 
 Each mutant is one change at a random place of the code: another comparison, constant, operator or branch, or a dropped
-``not``. A copy of the repository is changed, never the repository itself. All tests run once to record which of them
-execute which lines. Then the tests that execute the changed line run, the fewest lines apart first; a mutant survives
-if none of them fails within ``--seconds``. A line that runs only on import, or in another process, has the tests that
-mirror its module and its folder. A survivor either changes nothing that matters, makes the tests too slow, or is a gap
-in the tests.
+``not``. Flags that only add a check, such as ``strict=True``, are left alone. A copy of the repository is changed,
+never the repository itself. All tests run once to record which of them execute which lines. Then the tests that execute
+the changed line run, the fewest lines apart first; a mutant survives if none of them fails within ``--seconds``. A line
+that runs only on import, or in another process, has the tests that mirror its module and its folder. A survivor either
+changes nothing that matters, makes the tests too slow, or is a gap in the tests.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ PYTEST += ["-m", "not (faults or notebooks or packaging or sets)"]
 HANG = ("-o", "faulthandler_timeout=100", "-o", "faulthandler_exit_on_timeout=true")  # since pytest 9
 ALL = ("langchain_hybridgraph", "tests")
 MOST_OF_A_FILE = 15  # tests of a file, except the one that mirrors the module, that run for a line which many execute
+ONLY_CHECKS = ("strict", "slots", "kw_only")  # flags that change nothing in a program without mistakes
 COMPARISONS = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -81,8 +82,10 @@ def places(path: Path) -> Iterator[tuple[ast.expr, ast.expr]]:
         if part is not None
         for inner in ast.walk(part)
     }
+    checks = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg in ONLY_CHECKS}
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and id(node) not in annotations and (changed := mutated(node)) is not None:
+        is_kept = id(node) in annotations | checks
+        if isinstance(node, ast.expr) and not is_kept and (changed := mutated(node)) is not None:
             yield node, changed
 
 

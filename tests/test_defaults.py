@@ -1,9 +1,12 @@
-"""Default parameters of the objects that settings name."""
+"""Default parameters of the objects that settings name, and their limits."""
 
 import pytest
 
+from langchain_hybridgraph.errors import ConfigurationError
+from langchain_hybridgraph.memory_scores import Composite, Hotness, Novelty
 from langchain_hybridgraph.options.models import MODES
 from langchain_hybridgraph.search.context import TokenBudget
+from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.fusion import FUSIONS
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
@@ -55,3 +58,30 @@ def test_modes(mode, traversal):
 def test_parameters_cannot_be_changed():
     """The objects can be shared between retrievers, because they are frozen."""
     assert len({*(KINDS[name]() for name in KINDS), TokenBudget(), *MODES.values()}) == len(KINDS) + 1 + len(MODES)
+
+
+FRACTIONS = """
+    WaterCircle.ring_decay WaterCircle.min_energy WaterCircle.min_weight LinkEvidence.title LinkEvidence.shared
+    LinkEvidence.question_title LinkEvidence.link PersonalizedPageRank.rarity HopDecay.tail
+    Propagation.alpha RingDecay.decay RingDecay.min_energy NoisyOr.strength Hotness.alpha Novelty.above Novelty.floor
+    HistoryTerms.weight"""
+POSITIVE = """
+    LinkEvidence.uncovered HopDecay.vector_weight HopDecay.graph_weight DistanceDecay.seed_weight Novelty.slope
+    DistanceDecay.distance_weight ReciprocalRankFusion.rank_constant Composite.utility Composite.decay_per_hour"""
+FROM_0 = "BFS.max_hops BFS.max_nodes Beam.max_hops WaterCircle.max_hops LinkEvidence.max_nodes LinkEvidence.most_common"
+FROM_1 = """BFS.hub_degree BFS.max_frontier Beam.width BestFirst.max_rounds BestFirst.start_k BestFirst.k Concat.quota
+    LinkEvidence.sources PersonalizedPageRank.max_touched AppendHistory.turns HistoryTerms.most"""
+
+
+@pytest.mark.parametrize(
+    ("names", "step", "accepted"),
+    [(FRACTIONS, 1e-9, (0, 1)), (POSITIVE, 1e-9, (0,)), (FROM_0, 1, (0,)), (FROM_1, 1, (1,))],
+)
+def test_limits(names, step, accepted):
+    """A parameter accepts its limits, and nothing beyond them."""
+    kinds = KINDS | {kind.__name__: kind for kind in (Hotness, Novelty, Composite, HistoryTerms, AppendHistory)}
+    for kind, parameter in (name.split(".") for name in names.split()):
+        for limit, beyond in zip(accepted, (accepted[0] - step, accepted[-1] + step), strict=False):
+            assert getattr(kinds[kind](**{parameter: limit}), parameter) == limit
+            with pytest.raises(ConfigurationError, match=parameter):
+                kinds[kind](**{parameter: beyond})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.errors import ConfigurationError, setting
+from langchain_hybridgraph.errors import setting
 from langchain_hybridgraph.search import traversals
 from langchain_hybridgraph.search.scores import GraphScore, PathFeatures, path_values
 
@@ -57,16 +57,11 @@ class PersonalizedPageRank(traversals.EdgeFilteredTraversal):
     [('a', 1.0, ('a',)), ('b', 0.14, ('a', 'b'))]
     """
 
-    damping: float = setting(0.5, ge=0, le=1)
+    damping: float = setting(0.5, ge=0, lt=1)  # with 1, walks would never end
     rarity: float = setting(0.5, ge=0, le=1)
     tolerance: float = setting(1e-4, gt=0, lt=1)
     max_touched: int = setting(10_000, least=1)
     keeps_seeds: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.damping == 1:
-            raise ConfigurationError("damping must be below 1, such as 0.5, got 1: the walks would never end")
 
     def traverse(
         self, graph: Graph, seeds: traversals.Seeds, score: GraphScore, vector: Vector | None
