@@ -1,5 +1,6 @@
 """Values of wrong types in the public API: the error names the argument, the value and what is accepted."""
 
+import asyncio
 import re
 from decimal import Decimal
 
@@ -72,6 +73,10 @@ def of_call(**options):
         (lambda _: BFS(relations=5), "relations must be a list of relations as strings, got 5"),
         (lambda _: HopDecay(hop_decay=[]), "hop_decay must be a list with a number per hop"),
         (lambda store: HybridRetriever(store).invoke("cat", []), "is LangChain's config, a mapping, got []"),
+        (lambda store: HybridRetriever(store).batch(["cat"], {"k": 1}), "which has no 'k'"),
+        (lambda store: HybridRetriever(store).batch_as_completed(["cat"], [{"filter": {}}]), "which has no 'filter'"),
+        (lambda store: asyncio.run(HybridRetriever(store).abatch(["cat"], {"k": 1})), "which has no 'k'"),
+        (lambda store: HybridRetriever(store).abatch_as_completed(["cat"], {"k": 1}), "which has no 'k'"),
         (lambda store: HybridRetriever(store).retrieve("q", return_scores="x"), "return_scores must be true or false"),
         (lambda store: HybridRetriever.from_settings(5, store=store), "be a HybridGraphSettings object, got 5; write"),
         (lambda _: HybridGraphStore.from_settings({}), "must be a HybridGraphSettings object, got {}; write"),

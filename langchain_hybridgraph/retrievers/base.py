@@ -110,6 +110,26 @@ class StreamingRetriever(BaseRetriever):
         query, options = self._read(input, config, kwargs)
         return await super().ainvoke(query, config, **options)
 
+    def batch(self, inputs: list[Any], config: Any = None, **options: Any) -> list[Any]:
+        """Return the Documents for several questions, in the same order (see :meth:`Runnable.batch`)."""
+        check_configs(config)
+        return super().batch(inputs, config, **options)
+
+    async def abatch(self, inputs: list[Any], config: Any = None, **options: Any) -> list[Any]:
+        """Return the same result as :meth:`batch`, without blocking the event loop."""
+        check_configs(config)
+        return await super().abatch(inputs, config, **options)
+
+    def batch_as_completed(self, inputs: Sequence[Any], config: Any = None, **options: Any) -> Iterator[Any]:
+        """Yield the position and the Documents of each question when they are found."""
+        check_configs(config)
+        return super().batch_as_completed(inputs, config, **options)
+
+    def abatch_as_completed(self, inputs: Sequence[Any], config: Any = None, **options: Any) -> AsyncIterator[Any]:
+        """Yield the same results as :meth:`batch_as_completed`, without blocking the event loop."""
+        check_configs(config)
+        return super().abatch_as_completed(inputs, config, **options)
+
     def _read(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return input, options
 
@@ -213,6 +233,12 @@ def check_config(config: object) -> None:
             f"the second argument is LangChain's config, which has no {' and no '.join(map(repr, names))}; options are "
             f"passed by name: write {', '.join(f'{name}=…' for name in names)}"
         )
+
+
+def check_configs(configs: object) -> None:
+    """Check the configuration of a batch, or the list of one for each input (see :func:`check_config`)."""
+    for config in configs if isinstance(configs, list | tuple) else [configs]:
+        check_config(config)
 
 
 class EarlyDocuments:
