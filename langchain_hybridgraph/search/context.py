@@ -363,8 +363,7 @@ def look_up_originals(context: SearchContext, ids: Sequence[str]) -> Search[Mapp
 def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     """Return the hits with children replaced by their parents, if the store has parents.
 
-    A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``). With
-    ``merges_copies``, only the best of the hits with copies of one parent is returned.
+    A child stays if its parent does not pass the filter, is missing, or cannot be read (``parents-failed``).
     """
     store, scope, trace = context.pipeline.store, context.query.scope, context.trace
     ids = list(dict.fromkeys(filter(None, map(_parent, hits)))) if context.limits.resolves_parents else []
@@ -378,8 +377,7 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
     if chunks is None:
         return hits
     trace.degrade("parents-failed" if len(chunks) < len(ids) else None)
-    hits = replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
-    return without_copies(hits) if context.pipeline.merges_copies else hits
+    return replace_children(hits, {id: parent for id, parent in chunks.items() if passes_filter(parent, scope)})
 
 
 def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:

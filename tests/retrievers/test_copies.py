@@ -7,6 +7,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_hybridgraph import HybridGraphStore, HybridRetriever
 from tests.support.samples.document_lists import texts
 from tests.support.stores.bare_store import BareStore
+from tests.support.stores.document_stores import chroma
 from tests.support.stores.words import Words
 
 ANIMALS = ("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay")
@@ -53,6 +54,15 @@ def test_hits_keep_their_ids_when_copies_are_added():
     ids = {document.id for document in retriever.invoke("dog")}
     store.add_documents(NOTES, ids=[f"-{place}" for place in range(len(NOTES))])
     assert {document.id for document in retriever.invoke("dog")} == ids
+
+
+def test_new_copies_in_chroma_are_not_hits_of_their_own(tmp_path):
+    """The first search after copies were added to Chroma still returns k different texts."""
+    store = chroma([note.model_copy(update={"id": f"{place}"}) for place, note in enumerate(NOTES)], tmp_path)
+    retriever = HybridRetriever(store, k=3)
+    retriever.invoke("Who sleeps?")
+    store.add_documents(NOTES, ids=[f"-{place}" for place in range(len(NOTES))])
+    assert len(set(texts(retriever.invoke("Who sleeps?")))) == 3
 
 
 def test_texts_with_different_metadata_are_not_copies():

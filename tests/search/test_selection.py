@@ -125,6 +125,8 @@ def test_the_first_is_kept_whatever_its_size():
     """A first hit that exceeds the budget is kept alone and reported."""
     fitting, reasons = TokenBudget(5).fit([*words(a=10), sized("b", "")])
     assert (ids(fitting), reasons) == ("a", ["single-chunk-exceeds-budget"])
+    hit = sized("a", "xxxxx")
+    assert TokenBudget(5, counter=len).fit([hit]) == ([hit], [])
 
 
 @given(st.lists(st.integers(0, 50), max_size=10), st.integers(1, 100), st.booleans())
