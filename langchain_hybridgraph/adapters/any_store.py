@@ -256,9 +256,11 @@ class VectorStoreAdapter:
                 [], reason="no-keyword-index", remark="documents= was empty, so keyword search finds nothing"
             )
         ids, allowed_texts = self.texts.chunks.ids, self.texts.chunks.mask(query.scope)
-        return self.texts.index.result(
+        result = self.texts.index.result(
             query.text, n, allowed_texts, lambda rows: [ids[row] for row in rows], self.texts.reason
         )
+        # The vector store may have other metadata than the index, so its hits may be texts that this mask leaves out.
+        return result._replace(is_complete=result.is_complete and allowed_texts is None)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 scores of these chunks by id, leaving out chunks that contain no word of the text."""

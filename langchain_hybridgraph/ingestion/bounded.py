@@ -169,8 +169,11 @@ def decode(raw: bytes, *, is_html: bool = False) -> str:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
             declared = _CHARSET.search(raw, 0, 4_096) if is_html else None
+            text = raw.decode("utf-8", "replace")
             if declared:
                 encoding = declared[1].decode("ascii")
+            elif len(text) - len(raw.decode("ascii", "ignore")) > 2 * text.count("\ufffd"):
+                return text  # UTF-8 with a few damaged bytes; in cp1252, hardly any byte above 127 is valid UTF-8
             elif sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
                 return raw.decode("cp1252", "replace")
     if encoding is None:

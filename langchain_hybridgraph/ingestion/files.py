@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_hybridgraph.chunks import MOST_NESTED, is_nested_too_deeply
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, as_path, quote_value, shorten
+from langchain_hybridgraph.execution.processes import counted
 from langchain_hybridgraph.ingestion import bounded, markdown
 from langchain_hybridgraph.ingestion.bounded import KINDS, BoundedReader, UnreadableError
 from langchain_hybridgraph.ingestion.markup import from_html, from_rst
@@ -504,8 +505,11 @@ class KnownFiles:
         self._reading: dict[str, FileRecord] = {}  # files that are read in this ingest
         self._documents: dict[str, dict[str, None]] = {}  # their documents
 
-    def check_sources(self, files: Sequence[File]) -> None:
-        """Raise FileError if a ``source`` of these files belongs to another file in the store that still exists."""
+    def check_sources(self, files: Sequence[File]) -> str | None:
+        """Return a warning if some of these files are also in the store under another ``source``, else None.
+
+        Raises FileError if a ``source`` of these files belongs to another file in the store that still exists.
+        """
         paths = dict(self._store.files.paths())
         for file in files:
             path = paths.get(file.source)
@@ -515,6 +519,15 @@ class KnownFiles:
                     f"for {os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
                     "relative paths, or use another store"
                 )
+        sources = {path: source for source, path in paths.items() if source not in {file.source for file in files}}
+        pairs = [(file.source, sources[path]) for file in files if (path := _absolute(file.path)) in sources]
+        if not pairs:
+            return None
+        count = counted(len(pairs), "file is", "files are")
+        return (
+            f"{count} also in the index under another source, for example {pairs[0][0]!r} as {pairs[0][1]!r}; ingest "
+            "in the same working folder each time, and delete the documents with one of the two sources"
+        )
 
     def is_unchanged(self, file: File) -> bool:
         """Return whether a file has not changed; if so, count it as unread."""

@@ -156,12 +156,17 @@ class _HTMLReader(HTMLParser):
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _DIRECTIVE = re.compile(r"\.\. +(?:\|[^|]+\| +)?(?P<domain>(?:[\w.+-]+:)*)(?P<name>[\w.+-]+)::(?:\s+(?P<argument>.*))?")
-_OPTION = re.compile(r"\s+:[\w-]+:(?:\s|$)")
+_OPTION = re.compile(r"\s+:(?P<name>[\w-]+):(?:\s|$)")
+_FOOTNOTE = re.compile(r"\.\. (\[[^\]]+\] .*)")
+_CHANGES = {"versionadded": "Added in", "versionchanged": "Changed in", "deprecated": "Deprecated since"}
+_SHOWN_OPTIONS = _tags("alt caption default header type value")
+_SUBSTITUTION = re.compile(r"^\.\. \|([^|\n]+)\| replace:: (.+)$", re.MULTILINE)
+_WITHOUT_ARGUMENT = _tags("container cssclass figure only rst-class")
 _CODE = _tags("code code-block sourcecode parsed-literal doctest testcode ipython productionlist")
 _WITHOUT_TEXT = _tags(
-    "image figure contents highlight index raw meta tabularcolumns sectionauthor moduleauthor default-role role "
-    "testsetup testcleanup testoutput graphviz math csv-table replace unicode module automodule currentmodule program "
-    "toctree include literalinclude"
+    "image contents highlight index raw meta tabularcolumns sectionauthor moduleauthor default-role role testsetup "
+    "testcleanup testoutput graphviz replace unicode module automodule currentmodule program toctree include "
+    "literalinclude"
 )
 # Roles are replaced by their text, and links to documents by links in Markdown.
 _INLINE = (
@@ -175,7 +180,7 @@ def from_rst(source: str) -> MarkdownText:
     """Convert the titles, code and links of reStructuredText to Markdown.
 
     Levels of headings follow the order in which the adornments first appear. Directives are replaced by their argument
-    and content; comments, options and images are dropped.
+    and content; comments, images and most options are dropped.
 
     >>> from_rst("Guide\\n=====\\n\\nSee :ref:`install` or run::\\n\\n   make\\n")
     MarkdownText(text='# Guide\\n\\nSee install or run:\\n\\n```\\nmake\\n```', title='Guide')
@@ -194,23 +199,42 @@ def from_rst(source: str) -> MarkdownText:
             level = levels.setdefault(style, len(levels) + 1)
             parts += ["", "#" * min(level, 6) + " " + _rst_inline(title), ""]
             at = end
-        elif directive and name not in _CODE and (directive["domain"] or name not in _WITHOUT_TEXT):
-            parts += ["", directive["argument"] or "", ""]
-            while at < len(lines) and _OPTION.match(lines[at]):
-                at += 1
+        elif directive and name not in _CODE and (name not in _WITHOUT_TEXT or directive["domain"] == "rst:"):
+            options, at = _rst_options(lines, at)
+            argument = "" if name in _WITHOUT_ARGUMENT else directive["argument"] or ""
+            parts += ["", f"{_CHANGES.get(name, '')} {argument}".strip(), "", *options, ""]
+        elif footnote := _FOOTNOTE.fullmatch(line):
+            parts.append(footnote[1])
         elif line == ".." or line.startswith(".. ") or line.endswith("::"):
+            options, at = _rst_options(lines, at) if directive else ([], at)
             start = at
             while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > indent):
                 at += 1
-            block = [line for line in lines[start:at] if not (directive and _OPTION.match(line))]
+            block = lines[start:at]
             if not line.startswith(".."):
                 parts.append(line[:-1] if line != "::" else "")
             if any(block) and (name in _CODE or not line.startswith("..")):
-                parts += ["", "```", textwrap.dedent("\n".join(block)).strip("\n"), "```", ""]
+                parts += ["", *options, "", "```", textwrap.dedent("\n".join(block)).strip("\n"), "```", ""]
         else:
             parts.append(line)
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
+    if substitutions := dict(_SUBSTITUTION.findall(source)):
+        text = re.sub(r"\|([^|\n]{1,99})\|", lambda match: substitutions.get(match[1], match[0]), text)
     return MarkdownText(text, outline(text).title or "")
+
+
+def _rst_options(lines: Sequence[str], at: int) -> tuple[list[str], int]:
+    """Return the options of a directive that readers see, and the number of the line after all of its options."""
+    shown = []
+    while at < len(lines) and (option := _OPTION.match(lines[at])):
+        value, indent = [lines[at][option.end() :].strip()], _indent(lines[at])
+        at += 1
+        while at < len(lines) and lines[at].strip() and _indent(lines[at]) > indent:
+            value.append(lines[at].strip())
+            at += 1
+        if option["name"] in _SHOWN_OPTIONS:
+            shown += [f"{option['name']}: {_rst_inline(' '.join(value))}", ""]
+    return shown, at
 
 
 def _rst_inline(line: str) -> str:

@@ -20,7 +20,7 @@ from langchain_hybridgraph.ingestion import splitting
 from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, as_builders, slices
 from langchain_hybridgraph.ingestion.edges.entities import EntityEdges, find_mentions
 from langchain_hybridgraph.ingestion.files import File, FileDocuments, KnownFiles, listed_suffixes, read_text_file
-from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records import SESSION, Edge
 from langchain_hybridgraph.stores.generations import FittedEmbedding
 from langchain_hybridgraph.stores.protocols import AcceptsChunks, RecordsFiles
 from langchain_hybridgraph.text.analyzer import approximate_tokens
@@ -144,16 +144,18 @@ def ingest(
       function that takes a :class:`~langchain_hybridgraph.execution.processes.Step`.
     - ``batch_size`` is the number of chunks per transaction. Chunks stored by an interrupted ingest are neither written
       nor embedded a second time.
-    - ``prune_documents=True`` removes all stored documents that were not passed in. To remove only some of them, pass a
-      function that receives the id of a document and returns whether to remove it.
+    - ``prune_documents=True`` removes all stored documents that were not passed in, also texts and memories that were
+      added in another way, but no sessions. To remove only some of them, pass a function that receives the id of a
+      document and returns whether to remove it.
 
     If ``documents`` comes from ``read_files``, files that have not changed are skipped, unless they were last ingested
     with another ``split``, other ``edges`` or another version of this package, or their edges depend on a changed or
     deleted file. All files are read if ``split`` or ``edges`` contains a model or a lambda, which cannot be compared.
 
-    Raises ConfigurationError for invalid arguments. Raises FileError if an earlier ingest used the ``source`` of a file
-    for another file that still exists, and if nothing was read from ``read_files``, unless documents are pruned. Errors
-    from reading and storing documents are also raised. Batches already written remain.
+    Raises ConfigurationError for invalid arguments, and with ``prune_documents=True`` if no document is passed. Raises
+    FileError if an earlier ingest used the ``source`` of a file for another file that still exists, and if nothing was
+    read from ``read_files``, unless a function prunes documents. Errors from reading and storing documents are also
+    raised. Batches already written remain.
 
     >>> from langchain_core.documents import Document
     >>> from langchain_hybridgraph import HybridGraphStore
@@ -234,7 +236,8 @@ class _IngestRun:
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
         waiting = documents.files
         documents.check(len(waiting))
-        files.check_sources(waiting)
+        if (warning := files.check_sources(waiting)) is not None:
+            self.note(warning)
         while True:
             changed = [file for file in waiting if not files.is_unchanged(file)]
             sources = {file.source for file in changed}
@@ -347,8 +350,14 @@ class _IngestRun:
         """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in."""
         vanished, self._vanished = set(chain.from_iterable(self._vanished.values())), {}
         if prune:
-            is_prunable = prune if callable(prune) else lambda document: True
+            # Sessions are not documents that could be passed.
+            is_prunable = prune if callable(prune) else lambda id: not id.startswith(SESSION)
             others = [id for id in self._store.document_ids() if id not in self._document_ids and is_prunable(id)]
+            if others and not self._document_ids and not callable(prune):
+                raise ConfigurationError(
+                    "no document was passed, so prune_documents=True would delete all documents: check where they are "
+                    "read from, or pass prune_documents=lambda id: True to delete them"
+                )
             for batch in slices(others, 1_000):
                 vanished.update(*self._store.document_chunks(batch).values())
         for ids in slices(sorted(vanished), 1_000):

@@ -497,6 +497,8 @@ class Cutter:
         if by_id and id in self._chunks:
             self._note(f"several documents have the id {id!r}: the last one counts")
             del self._chunks[id]
+        if "\ufffd" in document.page_content:
+            self._note(f"{shorten(id, 200)}: U+FFFD in its text replaces characters that could not be decoded")
         if self._splitter is None:
             chunk_id = replace_surrogates(document.id or _content_id(document))
             chunk = Chunk(chunk_id, document.page_content, document.metadata, id)

@@ -41,7 +41,6 @@ from langchain_hybridgraph.stores.generations import (
     Generation,
     TransformsFitted,
     probe_facts,
-    remove_others,
 )
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
 from langchain_hybridgraph.stores.vectors import background, unit
@@ -507,7 +506,7 @@ class Writer(Reader):
         """Bring the keyword index up to date, and pack the rows if many belong to deleted or replaced texts."""
         self._index.sync_keywords()
         end = int(self._index.catalog.facts()["next_row"])
-        if self._index.generation.is_full_of_dead(end, len(self._index.keywords.index)):
+        if self._index.generation.is_packing_due(end, len(self._index.keywords.index)) and self._index.tidy():
             self.pack()
             self._index.sync_keywords()
 
@@ -516,16 +515,19 @@ class Writer(Reader):
 
         Without enough space on the disk, the old files stay in use. The caller must hold the write lock.
         """
-        index, catalog, old = self._index, self._index.catalog, self._index.generation
-        remove_others(old)
+        index, catalog = self._index, self._index.catalog
         try:
-            fresh = old.packed(int(catalog.facts()["next_row"]), catalog.row_numbers())
-            self._switch_to(fresh, packing=json.dumps(fresh.packing))
+            fresh = index.generation.packed(int(catalog.facts()["next_row"]), catalog.row_numbers())
+            try:
+                self._switch_to(fresh, packing=json.dumps(fresh.packing))
+            except StoreError:
+                fresh.clear()
+                raise
         except (OSError, StoreError):
             logger.warning("the space of deleted vectors in %s was not freed", index.settings.path, exc_info=True)
-            remove_others(old)
             return
-        self._leave_others(fresh)
+        index.snapshot()
+        index.tidy()
 
     def _switch_to(self, fresh: Generation, **facts: Any) -> None:
         """Make another generation the current one, in a single commit."""
@@ -537,12 +539,6 @@ class Writer(Reader):
                 catalog_writes.set_facts(connection, **facts)
                 catalog_writes.log_changes(connection, [])
             index.use_generation(fresh)
-
-    def _leave_others(self, fresh: Generation) -> None:
-        self._index.snapshot()
-        # Without its log, the catalog would need the old files; the next packing or fit deletes them.
-        if self._index.catalog.checkpoint("PASSIVE"):
-            remove_others(fresh)
 
     # -- fitting --------------------------------------------------------------------------------------------
 
@@ -590,12 +586,12 @@ class Writer(Reader):
         else:
             fitted = fitted.fit(texts)
         del texts
-        old = index.generation
-        remove_others(old)
-        end = int(catalog.facts()["next_row"])
-        fresh = Generation(index.settings.path, old.number + 1, None, fitted)
+        old, end = index.generation, int(catalog.facts()["next_row"])
         if chunks < end:
-            fresh = old.next_packing(fresh.number, end, catalog.row_numbers(), fitted)
+            fresh = old.next_packing(old.number + 1, end, catalog.row_numbers(), fitted)
+        else:
+            fresh = Generation(index.settings.path, old.number + 1, None, fitted)
+        fresh.begin()
         if fresh.model_file is not None:
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
@@ -608,7 +604,8 @@ class Writer(Reader):
             **probe_facts(index.settings.name, fresh, first.row or 0, first.text),
             **({} if fresh.packing is None else {"packing": json.dumps(fresh.packing)}),
         )
-        self._leave_others(fresh)
+        index.snapshot()
+        index.tidy()
         return chunks
 
     def _embedded_pages(
@@ -643,7 +640,8 @@ def _vectors_of_same_texts(
     number_list, hashes = map(list, zip(*numbers.values(), strict=True))
     rows = generation.numbers.rows(number_list)
     each = zip(numbers, matrix.take(rows), matrix.intact(rows, hashes).tolist(), strict=True)
-    return {text: vector for text, vector, is_intact in each if is_intact}
+    # Of a row that another thread writes while this index in memory is packed, the old matrix has only zeros.
+    return {text: vector for text, vector, is_intact in each if is_intact and vector.any()}
 
 
 def _changes(entry: ChunkRow, stored_hashes: StoredHashes | None) -> bool:

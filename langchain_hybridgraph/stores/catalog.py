@@ -305,10 +305,13 @@ class Catalog:
         """Copy the write-ahead log, which may contain deleted data, into the database and empty it if nobody reads.
 
         With ``mode="PASSIVE"``, it is not emptied, so there is no wait for readers. Return whether all of the log was
-        copied; a reader of an earlier commit can prevent that.
+        copied; a reader of an earlier commit or a full disk can prevent that.
         """
         with self._lock, self._borrowed() as connection:
-            [(is_busy, logged, copied)] = connection.execute(f"PRAGMA wal_checkpoint({mode})")
+            try:
+                [(is_busy, logged, copied)] = connection.execute(f"PRAGMA wal_checkpoint({mode})")
+            except sqlite3.OperationalError:
+                return False
             return not is_busy and bool(logged == copied)
 
     def close(self) -> None:

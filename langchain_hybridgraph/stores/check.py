@@ -27,7 +27,13 @@ from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode, check_pages
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
-from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
+from langchain_hybridgraph.stores.generations import (
+    BATCH,
+    FittedEmbedding,
+    NoEmbedding,
+    has_damaged_probe,
+    runs,
+)
 from langchain_hybridgraph.stores.index import CATALOG, SUMMARIES, IndexFolder, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.vectors import sync_path
 
@@ -103,8 +109,8 @@ class Maintenance:
                 is_writer, problems = True, self._try_step()
             except (StoreLockedError, ReadOnlyError):
                 is_writer, problems = False, []
-            index.snapshot()
             with catalog.snapshot():
+                index.snapshot()  # of the same commit, even if another process packs the index
                 version, texts = catalog.version(), catalog.text_hashes()
                 problems += catalog.record_faults() + self._value_faults() + self._text_faults()
                 with catalog.reading() as connection:
@@ -213,7 +219,8 @@ class Maintenance:
                 deleted, now = [each.node for each in undecodable], self._index.clock()
                 rows += catalog_writes.repair(connection, deleted, accepted, now, accept_values=bool(faults))
                 catalog_writes.log_changes(connection, rows)
-            if not self._index.snapshot().generation.has_numbers:
+            generation = self._index.snapshot().generation
+            if not (generation.has_numbers and generation.has_numbers_on_disk()):
                 self._writer.pack()
             self._embed_again(self._without_vector(self._index.catalog.text_hashes()))
             self._index.keywords.rebuild(self._index.rows.version)
@@ -340,6 +347,8 @@ class Maintenance:
             generation.matrix.remap()
         missing = self._without_vector(texts)  # this call reads the model, which the next line checks
         faults = ["model: it cannot be read; repair() makes a new one"] if "model" in generation.unusable_files else []
+        if generation.has_numbers and not generation.has_numbers_on_disk():
+            faults.append("vector matrix: the file with the numbers of its rows is damaged; repair() writes a new one")
         if missing:
             faults.append(
                 "vector matrix: chunks without a usable vector, or with that of another text: "
@@ -449,11 +458,17 @@ def _delete(index: IndexFolder) -> dict[str, int]:
             catalog_writes.log_changes(connection, rows)
         index.snapshot()
         if (matrix := index.generation.matrix) is not None:
-            parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-            blanks = ((part, np.zeros((len(part), matrix.dimension), np.float32), [b""] * len(part)) for part in parts)
-            index.generation.fill(blanks)
+            matrix.remap()
+            living = index.generation.numbers.rows(index.catalog.row_numbers())
+            dead = np.setdiff1d(np.arange(len(matrix)), living).tolist()  # also the rows of replaced texts
+            for part in (dead[start : start + BATCH] for start in range(0, len(dead), BATCH)):
+                for start, stop in runs(part):
+                    blanks = np.zeros((stop - start, matrix.dimension), np.float32)
+                    matrix.write(part[start], blanks, texts=[b""] * len(blanks), sync=False)
+            matrix.sync()
         # Without a rebuild, the words of deleted texts would stay in Tantivy's segments until they are merged.
         index.keywords.rebuild(index.rows.version)
         index.sync_keywords()
-    index.catalog.checkpoint()
+        index.catalog.checkpoint()
+        index.tidy()  # vectors from before a packing may still be there
     return {name: stats[name] for name in ("chunks", "parents", "edges", "entities", "sessions")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import weakref
 import zlib
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol, Self, run
 
 import numpy as np
 
-from langchain_hybridgraph.errors import EmbeddingMismatchError
+from langchain_hybridgraph.errors import EmbeddingMismatchError, StoreError
 from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.stores.vectors import VectorMatrix, checksums, owners, sync_path, unit
 
@@ -233,28 +234,60 @@ class Generation:
         self.matrix = VectorMatrix(self.matrix_file, dimension)
         return self.matrix
 
-    def is_full_of_dead(self, end: int, living: int) -> bool:
+    def is_packing_due(self, end: int, living: int) -> bool:
         """Return whether to pack the index, if ``end`` is the next row number and ``living`` rows still exist."""
         used = self.numbers.count(end)
         return self.matrix is not None and used - living > max(MOST_DEAD, DEAD_SHARE * used)
 
     def packed(self, end: int, numbers: Sequence[int]) -> Generation:
-        """Return a copy that has, of the row numbers below ``end``, only these; write its files to disk."""
+        """Return a copy with only these of the rows with numbers below ``end``; its files are on disk."""
         assert self.matrix is not None, "only vectors are packed"
         fresh = self.next_packing(self.number, end, numbers, self.embedding)
-        fresh.matrix = self.matrix.copied(fresh.matrix_file, self.numbers.rows(numbers))
+        fresh.unusable_files = tuple({"model"} & {*self.unusable_files})
+        if self.folder is not None and shutil.disk_usage(self.folder).free < len(numbers) * self.matrix.dimension * 4:
+            raise StoreError(f"there is not enough space in {self.folder} for a copy of the vectors")
+        try:
+            fresh.begin()
+            fresh.matrix = self.matrix.copied(fresh.matrix_file, self.numbers.rows(numbers))
+        except (OSError, StoreError):
+            fresh.clear()
+            raise
         return fresh
 
     def next_packing(self, number: int, end: int, numbers: Sequence[int], embedding: Embedding) -> Generation:
-        """Return generation ``number`` without vectors, with only these numbers of rows below ``end``."""
+        """Return generation ``number`` without vectors, with only these of the rows with numbers below ``end``."""
         each = np.array(numbers, "<i8")
-        packing = Packing(self.packing.number + 1 if self.packing else 1, end, len(each), zlib.crc32(each.tobytes()))
         fresh = Generation(self.folder, number, None, embedding)
-        fresh.packing, fresh.numbers = packing, RowNumbers(each.astype(np.int64), len(each), end)
-        if fresh.matrix_file is not None:
-            packed_numbers(fresh.matrix_file).write_bytes(each.tobytes())
-            sync_path(packed_numbers(fresh.matrix_file))
+        fresh.packing = Packing(
+            self.packing.number + 1 if self.packing else 1, end, len(each), zlib.crc32(each.tobytes())
+        )
+        fresh.numbers = RowNumbers(each.astype(np.int64), len(each), end)
         return fresh
+
+    def begin(self) -> None:
+        """Prepare the files for new vectors: delete those that a killed process left, and write the row numbers."""
+        self.clear()
+        if self.matrix_file is not None and self.packing is not None:
+            file = packed_numbers(self.matrix_file)
+            file.write_bytes(self.numbers.of(np.arange(self.packing.size)).astype("<i8").tobytes())
+            sync_path(file)
+
+    def clear(self) -> None:
+        """Delete the files of the vectors."""
+        for file in self.vector_files:
+            file.unlink(missing_ok=True)
+
+    @property
+    def vector_files(self) -> list[Path]:
+        """Paths of the vectors, their checksums and the numbers of their rows; the vectors come first."""
+        file = self.matrix_file
+        return [] if file is None else [file, checksums(file), owners(file), packed_numbers(file)]
+
+    def has_numbers_on_disk(self) -> bool:
+        """Return whether the next process can read the numbers of the packed rows."""
+        return (
+            self.packing is None or self.folder is None or _stored_numbers(self.matrix_file, self.packing) is not None
+        )
 
     def close(self) -> None:
         """Release the files of this generation."""
@@ -290,24 +323,28 @@ def packed_numbers(path: Path) -> Path:
 
 def _read_numbers(path: Path | None, packing: Packing, living: Callable[[], Sequence[int]]) -> tuple[RowNumbers, bool]:
     """Return the numbers of the packed rows and True, or those of the living rows, which are fewer, and False."""
-    raw = b""
-    if path is not None:
-        with suppress(OSError):
-            raw = packed_numbers(path).read_bytes()
-    if zlib.crc32(raw) == packing.checksum:
-        return RowNumbers(np.frombuffer(raw, "<i8").astype(np.int64), packing.size, packing.end), True
+    if (numbers := _stored_numbers(path, packing)) is not None:
+        return RowNumbers(numbers, packing.size, packing.end), True
     present = [number for number in living() if number < packing.end]
     return RowNumbers(present[: packing.size], packing.size, packing.end), False
 
 
+def _stored_numbers(path: Path | None, packing: Packing) -> NDArray[np.int64] | None:
+    raw = b""
+    if path is not None:
+        with suppress(OSError):
+            raw = packed_numbers(path).read_bytes()
+    return np.frombuffer(raw, "<i8").astype(np.int64) if zlib.crc32(raw) == packing.checksum else None
+
+
 def remove_others(current: Generation) -> None:
     """Delete the files of other generations and packings. Processes that have mapped vectors can still read them."""
-    matrix, model = current.matrix_file, current.model_file
-    if matrix is None or model is None:
+    if current.folder is None:
         return
-    present = {matrix, checksums(matrix), owners(matrix), packed_numbers(matrix), model}
-    for pattern in ("vectors-[0-9]*", "model-[0-9]*"):
-        for file in matrix.parent.glob(pattern):
+    present = {*current.vector_files, current.model_file}
+    for pattern in ("vectors-[0-9]*.f32", "vectors-[0-9]*", "model-[0-9]*"):
+        # Vectors without checksums would be taken for damaged by a first search, so the vectors are deleted first.
+        for file in current.folder.glob(pattern):
             if file not in present:
                 file.unlink(missing_ok=True)
 

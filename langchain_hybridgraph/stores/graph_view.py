@@ -180,7 +180,8 @@ class GraphView:
         with catalog.snapshot():
             snapshot = self._index.snapshot()
             _, position = catalog.graph_position()
-            if last is None or last[2] < int(catalog.facts()["graph_floor"]):
+            # The catalog may be older than the graph, if it was restored in place.
+            if last is None or not int(catalog.facts()["graph_floor"]) <= last[2] <= position:
                 return snapshot, self._read_all(snapshot), position
             graph, earlier, numbers = last[1], last[0].rows.numbers, snapshot.rows.numbers
             if earlier is not numbers:
@@ -284,7 +285,7 @@ class DirectoryTree:
             if places is None or len(places.of_row) > len(rows):
                 places = UriNumbers()
             mirror.places, mirror.numbers = places, numbers
-            span = numbers.of([len(places.of_row), len(rows)]).tolist()
+            span = numbers.span(len(places.of_row), len(rows))
             # The plus prevents SQLite from using an index on the tenant, so only the new rows are read.
             sql = "SELECT row, uri, context_type FROM nodes WHERE +tenant = ? AND row >= ? AND row < ? ORDER BY row"
             positions = self._index.query(sql, *span)

@@ -216,7 +216,7 @@ class OpenFolder:
         self.pending_rows = 0
         """Number of rows written since the engines were last brought up to date."""
         self.is_tidy = path is None
-        """Whether this process has deleted the files that a crash may have left in the folder."""
+        """Whether the folder contains no files of other generations and packings, such as a crash leaves."""
         self._holders = 0 if path else 1  # an index in memory is never shared between stores
 
     @classmethod
@@ -452,9 +452,18 @@ class IndexFolder:
         with self.shared.lock.turn(self.settings.write_timeout if timeout is None else timeout), self.guard:
             self.snapshot()
             if not self.shared.is_tidy:
-                remove_others(self.generation)
-                self.shared.is_tidy = True
+                self.tidy()
             yield
+
+    def tidy(self) -> bool:
+        """Delete the files of other generations and packings, unless the catalog would need them without its log.
+
+        The caller must hold the write lock. Return whether they were deleted; if not, the next writer tries again.
+        """
+        self.shared.is_tidy = self.settings.path is None or self.catalog.checkpoint("PASSIVE")
+        if self.shared.is_tidy:
+            remove_others(self.generation)
+        return self.shared.is_tidy
 
     # -- the mirror in memory -------------------------------------------------------------------------------
 
@@ -510,10 +519,12 @@ class IndexFolder:
                 present.matrix.remap()
             return present
         settings = self.settings
-        generation = Generation(
-            settings.path, number, dimension, settings.embedding, packing, living=self.catalog.row_numbers
-        )
-        if settings.load is not None and settings.path is not None and number > 0:
+        has_model = number == present.number  # a packing does not change it
+        embedding = present.embedding if has_model else settings.embedding
+        generation = Generation(settings.path, number, dimension, embedding, packing, living=self.catalog.row_numbers)
+        if has_model:
+            generation.unusable_files += tuple({"model"} & {*present.unusable_files})
+        elif settings.load is not None and settings.path is not None and number > 0:
             generation.load(settings.load)
         return generation
 
@@ -618,7 +629,7 @@ class IndexFolder:
 def _metadata(
     catalog: Catalog, tenant: str, numbers: RowNumbers, start: int, stop: int
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for page in catalog.pages(*numbers.of([start, stop]).tolist()):
+    for page in catalog.pages(*numbers.span(start, stop)):
         rows = numbers.rows([entry.row or 0 for entry in page]).tolist()
         for row, entry in zip(rows, page, strict=True):
             if entry.tenant == tenant:

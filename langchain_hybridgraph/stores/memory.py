@@ -82,7 +82,8 @@ class MemoryMirror:
             elif position > self._position:
                 self._take(catalog.query(catalog_writes.CHANGED, (self._tenant, self._position)))
             next_number = int(catalog.facts()["next_row"])
-            stop, [first_number] = self._numbers.count(next_number), self._numbers.of([self._end]).tolist()
+            stop = self._numbers.count(next_number)
+            first_number, _ = self._numbers.span(self._end, stop)
             for start in range(first_number, next_number, _AT_ONCE):
                 self._take(catalog.query(catalog_writes.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
             self._grow(max(stop, 1))  # unknown ids are looked up at position -1

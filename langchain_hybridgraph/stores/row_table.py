@@ -71,6 +71,11 @@ class RowNumbers:
         packed = np.where(self._packed[places] == each, places, -1)
         return np.where(each < self._end, packed, each - self._end + self.size)
 
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Return numbers between which, apart from the second, are those of the existing rows in [start, stop)."""
+        first, last = self.of([start, stop]).tolist()
+        return (self._end if first == _NOWHERE else first), last
+
     def count(self, end: int) -> int:
         """Return the number of rows if ``end`` is the next number to be given to a row."""
         return end - self._end + self.size

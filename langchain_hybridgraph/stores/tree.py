@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -59,13 +59,14 @@ class UriNumbers:
             of_row[row] = place
             chunks[place].append(row)
             if context_type is not None:
-                self.types[place] = context_type
+                self.types[row] = context_type
 
     def compressed(self, is_present: Mask) -> UriNumbers:
         """Return the numbers of the uris of the rows that are present."""
-        fresh, places = UriNumbers(), list(compress(self.of_row, is_present.tolist()))
-        entries = ((row, self.uris[place], self.types.get(place)) for row, place in enumerate(places) if place >= 0)
-        fresh.grow(len(places), entries)
+        fresh, rows = UriNumbers(), np.flatnonzero(is_present).tolist()
+        places = enumerate(zip(rows, map(self.of_row.__getitem__, rows), strict=True))
+        entries = ((row, self.uris[place], self.types.get(old)) for row, (old, place) in places if place >= 0)
+        fresh.grow(len(rows), entries)
         return fresh
 
     def _place(self, uri: str) -> int:
@@ -256,8 +257,9 @@ class Tree:
         return self._tree_state.living_states if self._is_all else self._tree_state.states(self._allowed_rows)
 
     def context_type(self, node: int) -> str | None:
-        """Return the context type in the document's metadata, or None."""
-        return self._places.types.get(node)
+        """Return the context type in the metadata of the document's last chunk that has one, or None."""
+        types = self._places.types
+        return next((types[row] for row in reversed(self._rows_at(node)) if row in types), None) if types else None
 
     def types(self) -> set[str]:
         """Return all context types in the metadata read so far, including those of deleted documents."""

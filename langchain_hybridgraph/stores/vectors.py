@@ -224,13 +224,13 @@ class VectorMatrix:
         return vectors
 
     def intact(self, rows: Sequence[int] | NDArray[np.int64], texts: Sequence[bytes] | None = None) -> Mask:
-        """Return a mask of the ``rows`` that are stored and not damaged; all in memory, none if the file was deleted.
+        """Return a mask of the ``rows`` that are stored and not damaged; none if the file was deleted.
 
         With ``texts`` (one hash per row), a vector must also belong to its text, if that was recorded.
         """
         row_array = np.asarray(rows, np.int64)
         if self._path is None:
-            return np.ones(len(row_array), np.bool_)
+            return (row_array >= 0) & (row_array < len(self._matrix))
         self._keep_within_file()
         if not self._path.exists():  # the mapping can still be searched, but is lost when the process ends
             return np.zeros(len(row_array), np.bool_)

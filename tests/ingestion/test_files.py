@@ -248,11 +248,12 @@ def test_a_bad_line_is_named(folder, line, message):
         ("é€".encode("utf-8-sig"), "é€"),
         ("é€".encode("utf-16"), "é€"),
         ("naïve café – with more text".encode("cp1252"), "naïve café – with more text"),
+        ("ä é ö".encode() + b"\xff \xc3", "ä é ö\ufffd \ufffd"),
         (b"", ""),
     ],
 )
 def test_encodings(folder, content, expected):
-    """UTF-8, encodings with a byte order mark, and cp1252 are read."""
+    """UTF-8, also with damaged bytes, encodings with a byte order mark, and cp1252 are read."""
     folder(a_DOT_txt=content)
     assert one("a.txt").page_content == expected
 

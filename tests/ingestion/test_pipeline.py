@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import langchain_hybridgraph.execution.processes as progress_module
-from langchain_hybridgraph import HybridGraphStore
+from langchain_hybridgraph import Chunk, HybridGraphStore
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.execution.processes import Step, report, showing
 from langchain_hybridgraph.ingestion import read_files
@@ -60,8 +60,11 @@ def test_other_documents_stay(store):
     assert ingest([page("a", "a.md")], store).removed == 0
     assert ingest([page("a", "a.md")], store, prune_documents=lambda id: not id.startswith("notes/")).removed == 1
     assert set(store.chunks) == {"a.md#0", "notes/c.md#0"}
+    store.upsert([Chunk("session:s#1", "hi", {}, "session:s")])
     ingest([page("a", "a.md")], store, prune_documents=True)
-    assert set(store.chunks) == {"a.md#0"}
+    assert set(store.chunks) == {"a.md#0", "session:s#1"}
+    with pytest.raises(ConfigurationError, match="would delete all documents"):
+        ingest([], store, prune_documents=True)
 
 
 def test_parts_of_a_document_may_be_scattered(store):

@@ -81,7 +81,7 @@ def test_any_changes_give_what_a_first_ingest_gives(changes):
                     (root / name).unlink(missing_ok=True)
                 else:
                     write(root, name, *new)
-            ingest(read_files(root, skipped=print), again, prune_documents=True)
+            ingest(read_files(root, skipped=print), again, prune_documents=lambda id: True)
         fresh = store()
         ingest(read_files(root, skipped=print), fresh, prune_documents=True)  # the folder may be empty
         assert content(again) == content(fresh)
@@ -240,6 +240,14 @@ def test_another_file_with_the_same_source_is_refused(projects, split, one):
         with pytest.raises(FileError, match=r"but an earlier ingest used this source .*one/docs/README\.md"):
             ingest(read_files(path), one, split=split, prune_documents=True)
     assert content(one) == before
+
+
+def test_a_file_with_two_sources_is_reported(projects, one, monkeypatch):
+    """If an ingest runs in another working folder, so that a file gets another source, a warning names both."""
+    ingest(read_files(projects[0]), one)
+    monkeypatch.chdir(projects[0])
+    [warning] = ingest(read_files("."), one).warnings
+    assert warning.startswith("2 files are also in the index under another source, for example 'README.md' as 'docs/R")
 
 
 def test_a_moved_folder_is_an_update(projects, one):

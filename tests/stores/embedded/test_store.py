@@ -578,7 +578,7 @@ def state_of(store, ids, scope):
         "keywords": (keywords.entries, keywords.exact),
         "chunks": store.find(scope),
         "memories": [[str(value) for value in column] for column in (columns.confidence, columns.valid_until)],
-        "tree": [(tree.uri(node), tree.state(node), tree.chunks(node)) for node in tree.top()],
+        "tree": [(tree.uri(n), tree.state(n), tree.chunks(n), tree.context_type(n)) for n in tree.top()],
         "links": sorted(zip(links.origin.tolist(), graph.ids(links.node), links.weight.tolist(), strict=True)),
     }
 
@@ -603,6 +603,7 @@ def test_a_store_that_stays_open_answers_like_a_new_one(opened, monkeypatch, sel
         later = {id: f"text of {id}" + f" # {round}" * rng.randrange(2) for id in rng.sample(ids, 12)}
         metadata = {"confidence": rng.random(), "part": rng.randrange(3), "valid_until": NOW + rng.randrange(-5, 5)}
         edges = [Edge(*rng.sample(ids, 2), "r", rng.random()) for _ in range(4)]
+        metadata |= {"context_type": "skill"} if round % 2 else {}
         fill(store, *(chunk(id, text, **metadata) for id, text in later.items()), edges=edges)
         deleted = rng.sample(ids, 4)
         store.remove(deleted)
@@ -644,15 +645,42 @@ def test_memories_are_read_after_all_texts_have_been_replaced(store_of_200):
     assert store.memory.columns(["d0"], Scope()).confidence.tolist() == pytest.approx([np.nan], nan_ok=True)
 
 
-def test_vectors_are_kept_while_the_log_is_needed(store_of_200, folder):
-    """While a reader prevents the log from being copied into the catalog, packing leaves the old vectors."""
+def test_vectors_are_kept_while_the_log_is_needed(store_of_200, folder, opened, tmp_path):
+    """While a reader prevents the log from being copied into the catalog, no vectors of the catalog are deleted."""
+    store_of_200._index.catalog.checkpoint()
     with closing(sqlite3.connect(folder / "catalogue.sqlite")) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM nodes").fetchone()
         replace_many(store_of_200, [1, 2], checkpoint=False)
-        assert len(list(folder.glob("vectors-*.f32"))) > 1
+        shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+    copy_of_index = opened(tmp_path / "copy", read_only=True)
+    assert len(ids_by_vector(copy_of_index, "text", 300)) == len(copy_of_index) == 200
     replace_many(store_of_200, range(3))
-    assert len(list(folder.glob("vectors-*.f32"))) == 1
+    assert [file.name for file in folder.glob("vectors-*.f32")] != ["vectors-0.f32"]
+
+
+def test_damaged_numbers_of_rows_are_reported_and_repaired(store_of_200, folder, opened):
+    """check names damage to the file with the row numbers, although the store is open, and repair keeps the vectors."""
+    replace_many(store_of_200, [1])
+    [file] = folder.glob("vectors-*.rows")
+    file.write_bytes(bytes(file.stat().st_size))
+    assert "numbers of its rows is damaged" in str(store_of_200.admin.check().problems)
+    assert store_of_200.admin.repair().problems == ()
+    assert len(ids_by_vector(opened(), "text", 300)) == 200
+
+
+def test_new_texts_are_found_if_the_numbers_of_all_earlier_rows_are_lost(store_of_200, folder, opened, monkeypatch):
+    """Filters, memories and the tree have the texts that were added after a packing whose numbers are lost."""
+    replace_many(store_of_200, [1])
+    monkeypatch.setattr(packing, "MOST_DEAD", 1_000)
+    fill(store_of_200, chunk("new", part=1, confidence=0.5))
+    store_of_200.remove([f"c{n}" for n in range(200)])
+    [file] = folder.glob("vectors-*.rows")
+    file.unlink()
+    store = opened()
+    assert store.find(Scope(filter=parse_filter({"part": 1}))) == ["new"]
+    assert store.memory.columns(["new"], Scope()).confidence.tolist() == [0.5]
+    assert len(store.scoped_tree(Scope()).top()) == 1
 
 
 def test_the_spread_of_a_past_time_is_not_used_for_the_present(opened):

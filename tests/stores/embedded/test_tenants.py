@@ -113,12 +113,13 @@ def test_nothing_of_a_dropped_tenant_is_left(folder, both_and_alone):
 
 
 def test_no_vector_of_a_dropped_tenant_is_left(folder):
-    """drop_tenant() overwrites the tenant's rows of the matrix with zeros."""
+    """drop_tenant() overwrites the tenant's rows of the matrix with zeros, also those of replaced texts."""
     own = MODEL.embed_query(f"The {SECRET} plays piece 1.")
     with opened(folder, "ada") as store:
         [there] = store.similarity_search_with_score_by_vector(own, 1)
         assert there[1] == pytest.approx(1.0, abs=1e-5)
         [row] = store._index.rows.rows([f"{SECRET}-1"])
+        store.add_texts(["Something else."], ids=[f"{SECRET}-1"])
     drop_tenant(folder, "ada")
     with opened(folder, "bo", read_only=True) as store:
         assert not store._index.generation.matrix.take([row]).any()
