@@ -202,7 +202,7 @@ class Reader:
             if query.vector is None and query.text is None:
                 raise ValueError("a query needs text or a vector, got neither")
             vector: Vector = unit(embedding.embed_query(query.text or "") if query.vector is None else query.vector)
-            self._index.check_width(vector.shape[-1])
+            self._index.check_dimension(vector.shape[-1])
             if not vector.any():
                 return SourceResult([], reason="query-out-of-vocabulary" if query.vector is None else None)
             assert matrix is not None, "chunks with vectors have a matrix"
@@ -425,7 +425,7 @@ class Writer(Reader):
     def _write_vectors(
         self, new: Sequence[ChunkRow], vectors_by_id: Mapping[str, Vector] | None, early: EarlyVectors
     ) -> tuple[list[int], int]:
-        """Write the vectors of chunks to new rows of the matrix; return these and the number of texts embedded."""
+        """Write the vectors of chunks to new rows; return the row numbers and the number of texts embedded."""
         index, facts = self._index, self._index.catalog.facts()
         start = int(facts["next_row"])
         rows = list(range(start, start + len(new)))
@@ -446,7 +446,7 @@ class Writer(Reader):
         if matrix is None or "dimension" not in facts:
             matrix = index.generation.create_matrix(len(vectors_by_id[new[0].id]))
         for vector in vectors_by_id.values():
-            index.check_width(len(vector))
+            index.check_dimension(len(vector))
         [row] = index.generation.numbers.rows([start]).tolist()
         matrix.write(row, np.stack([vectors_by_id[e.id] for e in new]), texts=[entry.text_hash for entry in new])
         return rows, embedded
@@ -496,7 +496,7 @@ class Writer(Reader):
                 own = index.embed([new[0].text], index.generation)[0]
             except Exception:  # noqa: BLE001 - the first search raises the error of a model that cannot embed
                 return facts
-            index.check_width(len(own))
+            index.check_dimension(len(own))
             facts["probe_vector"] = own.tobytes()
         return facts
 

@@ -196,9 +196,10 @@ class Maintenance:
         faults = {
             "chunks are missing": len(rows - present),
             "deleted chunks are still in it": len(present - rows),
-            f"files do not have their checksums ({', '.join(damaged)})": len(damaged),
         }
-        return [f"keyword index: {count} {what}; repair() rebuilds it" for what, count in faults.items() if count]
+        problems = [f"{count} {what}" for what, count in faults.items() if count]
+        problems += [f"damaged files: {', '.join(damaged)}"] if damaged else []
+        return [f"keyword index: {problem}; repair() rebuilds it" for problem in problems]
 
     def repair(self) -> CheckReport:
         """Repair the problems that :meth:`check` reports, then check again and return the new report.
@@ -369,7 +370,7 @@ class Maintenance:
         for start in range(0, len(numbers), EMBEDDED_AT_ONCE):
             stored_rows = self._index.catalog.read_rows(numbers[start : start + EMBEDDED_AT_ONCE])
             vectors = self._index.embed([entry.text for entry in stored_rows], generation)
-            self._index.check_width(vectors.shape[1])
+            self._index.check_dimension(vectors.shape[1])
             matrix = generation.matrix
             assert matrix is not None, "rows without a usable vector are rows of a matrix"
             rows = generation.numbers.rows([entry.row or 0 for entry in stored_rows]).tolist()

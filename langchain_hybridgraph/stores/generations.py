@@ -119,7 +119,7 @@ logger = logging.getLogger(__name__)
 BATCH = 8_192
 # An index is packed when more than this share of its rows, and more than this number of them, belong to deleted or
 # replaced texts. Vectors then take at most a seventh more space than necessary, and each deletion pays for copying
-# seven vectors: 11 kB with 384 dimensions, written sequentially, where a commit waits for the disk several times.
+# seven vectors (11 kB with 384 dimensions).
 DEAD_SHARE, MOST_DEAD = 1 / 8, 1_000
 # Number of vectors used to estimate the mean cosine with an arbitrary chunk, to within a hundredth.
 SAMPLE = 128
@@ -127,7 +127,7 @@ FEWEST_SAMPLED = 50
 
 
 class Packing(NamedTuple):
-    """The ``number``-th packing of an index: of the rows with numbers below ``end``, only ``size`` still exist.
+    """The ``number``-th packing of an index, which left ``size`` of the rows with numbers below ``end``.
 
     A file contains their numbers, ascending; ``checksum`` is its CRC-32.
     """

@@ -615,7 +615,7 @@ class IndexFolder:
             parts.append(vectors)
         return np.concatenate(parts)
 
-    def check_width(self, width: int) -> None:
+    def check_dimension(self, width: int) -> None:
         """Raise EmbeddingMismatchError if vectors of this dimension do not fit the index."""
         matrix = self.generation.matrix
         if matrix is not None and width != matrix.dimension:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 ReadsMetadata = Callable[[int, int], Iterable[tuple[int, Mapping[str, Any]]]]
-_NOWHERE = int(np.iinfo(np.int64).max)
+_UNKNOWN = int(np.iinfo(np.int64).max)
 
 
 class RowNumbers:
@@ -43,7 +43,7 @@ class RowNumbers:
     texts disappear: the rows below ``size`` get the ``packed`` numbers, ascending, and the following rows the numbers
     from ``end``. Until the first packing, numbers and rows are equal.
 
-    Of the packed numbers, the last may be unknown; those of rows that exist never are.
+    If the file with the numbers was lost, the last packed numbers are unknown. Those of existing rows are always known.
 
     >>> numbers = RowNumbers([1, 4], 2, 6)
     >>> numbers.of([0, 1, 2]).tolist(), numbers.rows([1, 2, 4, 7]).tolist()
@@ -52,7 +52,7 @@ class RowNumbers:
 
     def __init__(self, packed: Sequence[int] | NDArray[np.int64], size: int, end: int) -> None:
         self.size, self._end = size, end
-        self._packed = np.full(size + 1, _NOWHERE)
+        self._packed = np.full(size + 1, _UNKNOWN)
         self._packed[: len(packed)] = packed
 
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -74,7 +74,7 @@ class RowNumbers:
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Return numbers between which, apart from the second, are those of the existing rows in [start, stop)."""
         first, last = self.of([start, stop]).tolist()
-        return (self._end if first == _NOWHERE else first), last
+        return (self._end if first == _UNKNOWN else first), last
 
     def count(self, end: int) -> int:
         """Return the number of rows if ``end`` is the next number to be given to a row."""
@@ -90,11 +90,11 @@ class RowNumbers:
     def still_present(self, earlier: RowNumbers, end: int) -> Mask:
         """Return a mask of the first ``end`` rows of an earlier numbering that have not disappeared since.
 
-        In the same order, they are the first rows now. If they are not, because the catalog is older than the earlier
-        numbering, the mask is empty, so that everything is read again.
+        These rows are the first rows of this numbering, in the same order. If the catalog is older than the earlier
+        numbering, they are not; the mask is then empty, and the caller must read everything again.
         """
         numbers = earlier.of(np.arange(end))
-        is_present: Mask = (self.rows(numbers) >= 0) & (numbers < _NOWHERE)
+        is_present: Mask = (self.rows(numbers) >= 0) & (numbers < _UNKNOWN)
         is_in_order = np.array_equal(numbers[is_present], self.of(np.arange(np.count_nonzero(is_present))))
         return is_present if is_in_order else np.zeros(end, np.bool_)
 
@@ -142,7 +142,7 @@ class Rows:
     ) -> Self:
         """Return the table after a change of ``touched`` rows, which no longer exist unless ``row_states`` has them.
 
-        Rows are given by their numbers: ``end`` is the last number ever used, plus one; ``past`` has (number, known
+        Rows are given by their numbers: ``end`` is the next number to be given to a row; ``past`` has (number, known
         until, valid from, valid until).
         """
         numbers = self.numbers
@@ -152,7 +152,7 @@ class Rows:
         table._ids, table._row_of, table._times = self._ids, self._row_of, self._times
         table._alive = self._alive.copy()
         table._grow(max(numbers.count(end), self._end))
-        # Also rows of a state that was not used: the ids are shared.
+        # The ids are shared with states that were computed and then discarded, so rows that only those had are dropped.
         dead = {row for row in touched_rows.tolist() if 0 <= row < table._end}
         for row_numbers, ids, times in row_states:
             rows = numbers.rows(row_numbers).tolist()

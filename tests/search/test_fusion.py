@@ -245,7 +245,6 @@ def test_the_error_of_an_unknown_fusion_lists_the_names(form):
         ({"type": "interleave", "k": 3}, "no parameter 'k'; it takes none"),
         ({"type": "rrf", "normalize": "l2"}, "must be 'theoretical' or 'max' or 'none'"),
         ({"type": "rrf", "rank_constant": "many"}, "rank_constant must be a number ≥ 0, got 'many'"),
-        ({"type": "concat", "quota": 0}, "quota must be an integer ≥ 1, got 0"),
     ],
 )
 def test_an_unusable_parameter_names_usable_values(form, message):

@@ -293,10 +293,10 @@ class MilvusIndex:
             raise ValueError("a query needs text or a vector, got neither")
         vector = self.embedding.embed_query(query.text or "") if query.vector is None else query.vector
         unit_vector: Vector = unit(vector)
-        self.check_width(unit_vector.shape[-1])
+        self.check_dimension(unit_vector.shape[-1])
         return unit_vector
 
-    def check_width(self, width: int) -> None:
+    def check_dimension(self, width: int) -> None:
         """Raise EmbeddingMismatchError if a vector's dimension differs from the store's dimension."""
         if width != self.facts.dimension:
             raise EmbeddingMismatchError(

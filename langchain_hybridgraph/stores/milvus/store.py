@@ -313,7 +313,7 @@ class MilvusChunkStore:
         own_vectors: dict[str, Vector] = {}
         if vectors is not None and chunks:
             for vector in vectors:
-                index.check_width(len(vector))
+                index.check_dimension(len(vector))
             own_vectors = dict(zip((chunk.id for chunk in chunks), unit(vectors), strict=True))
         edges = records.checked_edges(edges)
         rows = catalog_rows(chunks, parents, index.tenant)
@@ -416,7 +416,7 @@ class MilvusChunkStore:
             return {}
         parts = in_slices([row.text for row in rows], "embedding", "chunks")
         vectors = np.concatenate([unit(self._index.embedding.embed_documents(list(part))) for part in parts])
-        self._index.check_width(vectors.shape[-1])
+        self._index.check_dimension(vectors.shape[-1])
         return dict(zip((row.id for row in rows), vectors, strict=True))
 
     def _add_edges(self, edges: Sequence[records.Edge]) -> None:

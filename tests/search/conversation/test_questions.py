@@ -144,9 +144,6 @@ def test_strip_question(query, left):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: AppendHistory(0),
-        lambda: HistoryTerms(weight=1.5),
-        lambda: HistoryTerms(most=0),
         lambda: LLMRewrite("gpt"),
         lambda: LLMRewrite(FakeListLLM(responses=["x"]), turns=0),
         lambda: LLMRewrite(FakeListLLM(responses=["x"]), timeout=0),

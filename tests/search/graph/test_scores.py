@@ -89,17 +89,12 @@ def test_a_score_that_gives_no_number_per_path_is_refused(score):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: HopDecay(vector_weight=-1),
         lambda: HopDecay(hop_decay=(1.0, 1.5)),
         lambda: HopDecay(hop_decay=0.5),
-        lambda: HopDecay(tail=-0.1),
         lambda: DistanceDecay(tau=0),
         lambda: DistanceDecay(assignment="first"),
         lambda: DistanceDecay(seed_weight="much"),
-        lambda: Propagation(alpha=1.1),
         lambda: Propagation(alpha=True),
-        lambda: RingDecay(decay=2),
-        lambda: RingDecay(min_energy=-1),
     ],
 )
 def test_unusable_parameters_are_refused(make):
