@@ -225,7 +225,7 @@ def from_rst(source: str) -> MarkdownText:
 
 def _rst_options(lines: Sequence[str], at: int) -> tuple[list[str], int]:
     """Return the options of a directive that readers see, and the number of the line after all of its options."""
-    shown = []
+    visible = []
     while at < len(lines) and (option := _OPTION.match(lines[at])):
         value, indent = [lines[at][option.end() :].strip()], _indent(lines[at])
         at += 1
@@ -233,8 +233,8 @@ def _rst_options(lines: Sequence[str], at: int) -> tuple[list[str], int]:
             value.append(lines[at].strip())
             at += 1
         if option["name"] in _SHOWN_OPTIONS:
-            shown += [f"{option['name']}: {_rst_inline(' '.join(value))}", ""]
-    return shown, at
+            visible += [f"{option['name']}: {_rst_inline(' '.join(value))}", ""]
+    return visible, at
 
 
 def _rst_inline(line: str) -> str:
