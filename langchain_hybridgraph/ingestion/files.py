@@ -519,7 +519,10 @@ class KnownFiles:
                     f"for {os.fsdecode(path)}: pass the folder that contains both, run in that folder and pass "
                     "relative paths, or use another store"
                 )
-        sources = {path: source for source, path in paths.items() if source not in {file.source for file in files}}
+        own = {file.source for file in files}
+        sources = {path: source for source, path in paths.items() if source not in own}
+        if not sources:
+            return None
         pairs = [(file.source, sources[path]) for file in files if (path := _absolute(file.path)) in sources]
         if not pairs:
             return None

@@ -27,13 +27,7 @@ from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.catalog import Catalog, DamagedNode, check_pages
 from langchain_hybridgraph.stores.chunk_rows import MODE_PREFIX, StoredChunk, text_hash
-from langchain_hybridgraph.stores.generations import (
-    BATCH,
-    FittedEmbedding,
-    NoEmbedding,
-    has_damaged_probe,
-    runs,
-)
+from langchain_hybridgraph.stores.generations import BATCH, FittedEmbedding, NoEmbedding, has_damaged_probe, runs
 from langchain_hybridgraph.stores.index import CATALOG, SUMMARIES, IndexFolder, IndexSettings, copy_index, read_facts
 from langchain_hybridgraph.stores.vectors import sync_path
 

@@ -615,13 +615,13 @@ class IndexFolder:
             parts.append(vectors)
         return np.concatenate(parts)
 
-    def check_dimension(self, width: int) -> None:
+    def check_dimension(self, dimension: int) -> None:
         """Raise EmbeddingMismatchError if vectors of this dimension do not fit the index."""
         matrix = self.generation.matrix
-        if matrix is not None and width != matrix.dimension:
+        if matrix is not None and dimension != matrix.dimension:
             name = self.catalog.facts().get("embedding", self.settings.name)
             raise errors.EmbeddingMismatchError(
-                f"the vector has {width} dimensions, but the index has {matrix.dimension} (embedding {name!r}): "
+                f"the vector has {dimension} dimensions, but the index has {matrix.dimension} (embedding {name!r}): "
                 "use the embedding that the index was made with"
             )
 

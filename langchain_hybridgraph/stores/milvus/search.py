@@ -296,11 +296,11 @@ class MilvusIndex:
         self.check_dimension(unit_vector.shape[-1])
         return unit_vector
 
-    def check_dimension(self, width: int) -> None:
+    def check_dimension(self, dimension: int) -> None:
         """Raise EmbeddingMismatchError if a vector's dimension differs from the store's dimension."""
-        if width != self.facts.dimension:
+        if dimension != self.facts.dimension:
             raise EmbeddingMismatchError(
-                f"the store has vectors of {self.facts.dimension} dimensions, got a vector of {width}; pass vectors of "
+                f"the store has vectors of {self.facts.dimension} dimensions, got a vector of {dimension}; pass vectors of "
                 f"the embedding that it was made with ({self.facts.embedding})"
             )
 
