@@ -300,8 +300,8 @@ class MilvusIndex:
         """Raise EmbeddingMismatchError if a vector's dimension differs from the store's dimension."""
         if dimension != self.facts.dimension:
             raise EmbeddingMismatchError(
-                f"the store has vectors of {self.facts.dimension} dimensions, got a vector of {dimension}; pass vectors of "
-                f"the embedding that it was made with ({self.facts.embedding})"
+                f"the store has vectors of {self.facts.dimension} dimensions, got a vector of {dimension}; pass "
+                f"vectors of the embedding that it was made with ({self.facts.embedding})"
             )
 
 
