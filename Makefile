@@ -15,7 +15,7 @@ demo: $(VENV)/.runs ## index the documentation of Python's standard library and 
 	@$(RUN)/hybridgraph demo
 
 test: $(VENV)/.develops ## run the tests and the examples in the docstrings (ARGS= go to pytest)
-	$(RUN)/python -m pytest -n 2 --dist loadfile -m "not (faults or notebooks or packaging or sets)" \
+	$(RUN)/python -m pytest -n 2 --dist worksteal -m "not (faults or notebooks or packaging or sets)" \
 		--doctest-modules langchain_hybridgraph tests $(ARGS)
 
 lint: $(VENV)/.develops ## check style and types

@@ -245,7 +245,7 @@ def test_the_limits_of_the_service_apply(server):
     async def statuses(url):
         async def slow():
             yield b"{"
-            await asyncio.sleep(5)
+            await asyncio.sleep(1)
 
         async with httpx.AsyncClient(timeout=30) as client:
             bodies = [json.dumps(ping | {"x": "x" * 2_000}).encode(), slow(), b"{}", b"{}", b"{}"]

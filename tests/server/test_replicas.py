@@ -16,7 +16,7 @@ from tests.support.stores.words import Words
 WORDS = "tests.support.stores.words:Words"
 
 
-@pytest.mark.parametrize("place", ["folder", "milvus"])
+@pytest.mark.parametrize("place", ["folder", pytest.param("milvus", marks=pytest.mark.faults)])
 def test_processes_over_one_index(place, tmp_path):
     """Processes find what another process of the command writes, and their answers are equal."""
     with ExitStack() as stack:

@@ -134,7 +134,8 @@ def test_a_watched_folder_needs_an_index_that_can_be_changed(index, tmp_path):
     assert "leave one of them out" in result.stderr
 
 
-@pytest.mark.parametrize("connections", [100, pytest.param(10_000, marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("connections", [100, 10_000])
 def test_half_open_connections(connections, index, tmp_path):
     """Connections that never send a complete request keep no one out, and are closed after a while."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

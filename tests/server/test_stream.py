@@ -147,7 +147,7 @@ def request(path, query=QUESTION):
     return head.encode() + body
 
 
-@pytest.mark.parametrize("clients", [20, pytest.param(1_000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("clients", [8, pytest.param(1_000, marks=pytest.mark.faults)])
 @pytest.mark.parametrize("path", ["/search", "/search/stream"])
 def test_clients_that_go_away_leave_nothing(clients, path, gate, store):
     """After clients have gone away in the middle of a search, no task, thread or connection of theirs is left."""
