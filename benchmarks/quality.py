@@ -29,7 +29,7 @@ import numpy as np
 from _corpus import require_sets
 
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
-from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.records import Ranking, best_first
 from langchain_hybridgraph.search.fusion import (
     ConvexCombination,
     DistributionBased,
@@ -130,8 +130,8 @@ def _cosines(texts: Sequence[str], ready: Any, embedding: str) -> Callable[[str]
 
 
 def _ranking(source: str, ids: Any, positions: Sequence[int], scores: Mapping[int, float], **options: Any) -> Ranking:
-    entries = sorted((ScoredId(ids[row], scores[row]) for row in positions), key=lambda e: (-e.score, e.id))
-    return Ranking(source, 0.5, entries, {ids[row]: score for row, score in scores.items()}, **options)
+    listed = best_first((ids[row], scores[row]) for row in positions)
+    return Ranking(source, 0.5, list(listed), {ids[row]: score for row, score in scores.items()}, **options)
 
 
 def _passes(row: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:
@@ -165,7 +165,7 @@ def ensemble(n: int) -> Answers:
     retriever = EnsembleRetriever.model_construct(weights=[0.7, 0.3])  # its retrievers are not called
 
     def answer(question: RankedQuestion) -> Sequence[str]:
-        lists = [[Document(page_content=e.id) for e in r.entries[:n]] for r in (question.vector, question.keyword)]
+        lists = [[Document(page_content=id) for id in r.ids[:n]] for r in (question.vector, question.keyword)]
         return [document.page_content for document in retriever.weighted_reciprocal_rank(lists)[:DEPTH]]
 
     return answer
@@ -173,8 +173,8 @@ def ensemble(n: int) -> Answers:
 
 def systems() -> dict[str, Answers]:
     answers: dict[str, Answers] = {
-        "vector alone": lambda q: [entry.id for entry in q.vector.entries[:DEPTH]],
-        "BM25 alone": lambda q: [entry.id for entry in q.keyword.entries[:DEPTH]],
+        "vector alone": lambda q: q.vector.ids[:DEPTH],
+        "BM25 alone": lambda q: q.keyword.ids[:DEPTH],
     }
     if importlib.util.find_spec("langchain_classic") is not None:
         answers |= {f"EnsembleRetriever .7/.3 over {n}": ensemble(n) for n in (DEPTH, CANDIDATES)}

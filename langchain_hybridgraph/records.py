@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
 from numbers import Real
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -392,15 +393,23 @@ def coverage_of(embedding: Any, query: Query) -> float | None:
 # Results of sources, and candidates after fusion.
 
 
-class ScoredId(NamedTuple):
-    """The id of a chunk, with a source's own score (such as a cosine or BM25). Higher is better.
+def best_first(scores: Iterable[tuple[str, float]], n: int | None = None) -> dict[str, float]:
+    """Return the ``n`` best scores by id (all by default), best first, ties by id.
 
-    A source whose chunks cannot be read by id sets ``chunk`` in all of its entries; other sources leave it None.
+    >>> best_first([("b", 0.5), ("c", 0.9), ("a", 0.5)])
+    {'c': 0.9, 'a': 0.5, 'b': 0.5}
     """
+    pairs = list(scores)
+    sort_best_first(pairs)
+    return dict(pairs[:n])
 
-    id: str
-    score: float
-    chunk: Chunk | None = None
+
+def sort_best_first(items: list[Any]) -> None:
+    """Sort tuples that begin with an id and a score, best first, ties by id."""
+    items.sort(key=itemgetter(1), reverse=True)
+    if len(set(map(itemgetter(1), items))) < len(items):
+        items.sort(key=itemgetter(0))
+        items.sort(key=itemgetter(1), reverse=True)  # a stable sort
 
 
 # Number of the best keyword hits whose texts are scored without their headings.
@@ -425,7 +434,9 @@ class QuestionWords:
 class SourceResult(NamedTuple):
     """The result of one search of a store.
 
-    - ``entries`` are best first, ties by id.
+    - ``ids`` are best first, ties by id. If an id occurs twice, its first place counts.
+    - ``scores`` maps the ids to the source's own scores, such as cosines or BM25; higher is better.
+    - ``chunks`` maps them to their chunks, if the source's chunks cannot be read by id; otherwise, it is empty.
     - ``vector`` is the query vector of a vector search, and ``words`` describes the query of a keyword search.
     - ``bound``, ``background`` and ``exact`` have the same meaning as in :class:`Ranking`.
     - ``reason`` is a degradation reason if the search was limited, or None. ``remark`` adds detail.
@@ -434,7 +445,9 @@ class SourceResult(NamedTuple):
     - ``is_complete`` is True if the search would give no other chunk in its scope a score above 0.
     """
 
-    entries: Sequence[ScoredId]
+    ids: Sequence[str]
+    scores: Mapping[str, float] = MappingProxyType({})
+    chunks: Mapping[str, Chunk] = MappingProxyType({})
     vector: Vector | None = None
     bound: float | None = None
     background: tuple[float, float] | None = None
@@ -446,31 +459,29 @@ class SourceResult(NamedTuple):
     coverage: float | None = None
     is_complete: bool = False
 
-    @property
-    def chunks(self) -> dict[str, Chunk]:
-        """Chunks that were returned with the entries, by id; empty for a source that returns only ids."""
-        if not self.entries or self.entries[0].chunk is None:
-            return {}
-        return {entry.id: entry.chunk for entry in self.entries if entry.chunk is not None}
+    @classmethod
+    def of(cls, scores: Mapping[str, float], **facts: Any) -> SourceResult:
+        """Return the result of a search that gave these scores, best first, each to another chunk."""
+        return cls(list(scores), scores, **facts)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The ranked list of one source.
 
-    - ``entries`` are best first, ties by id.
-    - ``scores`` maps ids to all known scores of this source: those of ``entries``, and possibly of candidates that only
+    - ``ids`` are best first, ties by id. If an id occurs twice, its first place counts.
+    - ``scores`` maps ids to all known scores of this source: those of ``ids``, and possibly of candidates that only
       other sources found.
     - ``bound`` is the largest score that the source could give for this query (1 for a cosine), or None if unknown.
     - ``background`` is the mean and the standard deviation of the source's score for this query over arbitrary chunks
       in scope, or None if unknown.
     - ``exact`` maps ids of chunks to the probability in (0, 1) that the query refers to this chunk, because the chunk
-      contains an identifier or a rare word of the query. These chunks need not be in ``entries``.
+      contains an identifier or a rare word of the query. These chunks need not be in ``ids``.
     """
 
     source: str
     weight: float
-    entries: Sequence[ScoredId]
+    ids: Sequence[str]
     scores: Mapping[str, float]
     bound: float | None = None
     background: tuple[float, float] | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,7 +21,7 @@ from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, conte
 from langchain_hybridgraph.adapters.keyword_index import Freshness, Refresh
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect
-from langchain_hybridgraph.records import Query, Scope, ScoredId, SourceResult, coverage_of, in_scope
+from langchain_hybridgraph.records import Query, Scope, SourceResult, best_first, coverage_of, in_scope
 from langchain_hybridgraph.search.sources import KeywordSource
 from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, tree_of_chunks
 
@@ -169,9 +170,9 @@ class VectorStoreAdapter:
         fetched = n if is_applied else 2 * n
         while True:
             nearest = self._adapter.search(query.text, vector, fetched, where)
-            entries = list(self._entries(nearest.documents, query.scope))
-            result = self._result(entries, n, query, vector, are_cosines=nearest.are_cosines)
-            if len(result.entries) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
+            found = self._found(nearest.documents, query.scope)
+            result = self._result(found, n, query, vector, are_cosines=nearest.are_cosines)
+            if len(result.ids) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(reason=None if is_applied else "filter-post-applied")
             fetched *= 4
 
@@ -191,13 +192,13 @@ class VectorStoreAdapter:
                 cosines = self._filtered.ids(vector, fetched, scope)
             if cosines is None:
                 return None
-            result = self._result(self._without_texts(cosines), n, query, vector)
-            if 2 * len(result.entries) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
+            result = self._result(SourceResult.of(self._without_texts(cosines)), n, query, vector)
+            if 2 * len(result.ids) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
                 return result
             fetched *= 4
 
-    def _without_texts(self, cosines: Mapping[str, float]) -> list[ScoredId]:
-        """Return the ids assigned to these of the store's ids. Texts without one are read, as it may depend on them.
+    def _without_texts(self, cosines: Mapping[str, float]) -> dict[str, float]:
+        """Return the cosines by assigned id. Texts of the store without such an id are read, as it may depend on them.
 
         If several texts of the store have one id, the nearest counts.
         """
@@ -209,16 +210,17 @@ class VectorStoreAdapter:
         if self.freshness is not None:
             ids = self.freshness.with_ids_of_copies(cosines, ids)
         pairs = reversed(list(zip(ids, cosines.values(), strict=True)))
-        nearest = {id: cosine for id, cosine in pairs if id is not None}
-        return [ScoredId(id, score) for id, score in nearest.items()]
+        return {id: cosine for id, cosine in pairs if id is not None}
 
     def _result(
-        self, entries: list[ScoredId], n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
+        self, found: SourceResult, n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
     ) -> SourceResult:
-        best = sorted(entries, key=lambda entry: (-entry.score, entry.id))[:n]
+        best = best_first(found.scores.items(), n)
+        chunks = {id: found.chunks[id] for id in best} if found.chunks else {}
         background = None if vector is None else self._adapter.background(vector)
         coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
-        return SourceResult(best, vector, background=background, are_cosines=are_cosines, coverage=coverage)
+        known = found._replace(vector=vector, background=background, are_cosines=are_cosines, coverage=coverage)
+        return known._replace(ids=list(best), scores=best, chunks=chunks)
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
@@ -281,13 +283,13 @@ class VectorStoreAdapter:
         if self.texts is None or self.freshness is None:
             if not self._adapter.can_list:
                 return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
-            entries = self._entries(((document, 1.0) for document in self._adapter.documents()), scope)
-            return SourceResult(list(islice(entries, n)))
+            return self._found(((document, 1.0) for document in self._adapter.documents()), scope, n)
         reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.chunks.mask(scope)
         rows = sorted(self.texts.chunks.row_of.values())
-        ids = (self.texts.chunks.ids[row] for row in rows if mask is None or (row < len(mask) and mask[row]))
-        return SourceResult([ScoredId(id, 1.0) for id in islice(ids, n)], reason=reason, remark=remark)
+        allowed_rows = (row for row in rows if mask is None or (row < len(mask) and mask[row]))
+        ids = [self.texts.chunks.ids[row] for row in islice(allowed_rows, n)]
+        return SourceResult.of(dict.fromkeys(ids, 1.0), reason=reason, remark=remark)
 
     def _pushed_down(self, scope: Scope) -> Any:
         """Return a filter for the store that every Document in the scope matches, or None."""
@@ -316,13 +318,16 @@ class VectorStoreAdapter:
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id_of.get(id) or id
 
-    def _entries(self, documents: Iterable[tuple[Document, float]], scope: Scope) -> Iterator[ScoredId]:
-        ids: set[str] = set()
+    def _found(self, documents: Iterable[tuple[Document, float]], scope: Scope, n: float = math.inf) -> SourceResult:
+        """Return the first n Documents in the scope, in their order."""
+        scores, chunks = dict[str, float](), dict[str, Chunk]()
         for document, score in documents:
+            if len(chunks) >= n:
+                break
             chunk = self._chunk(document)
-            if chunk.id not in ids and in_scope(chunk, scope):
-                ids.add(chunk.id)
-                yield ScoredId(chunk.id, score, chunk)
+            if chunk.id not in chunks and in_scope(chunk, scope):
+                scores[chunk.id], chunks[chunk.id] = score, chunk
+        return SourceResult.of(scores, chunks=chunks)
 
     def _chunk(self, document: Document) -> Chunk:
         return self._completed(document, self.identity.of_stored(document))

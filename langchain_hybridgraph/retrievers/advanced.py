@@ -31,7 +31,7 @@ from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_
 from langchain_hybridgraph.options.base import check_value
 from langchain_hybridgraph.options.models import ConversationFields, MemoryFields
 from langchain_hybridgraph.options.objects import Input, read
-from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, ScoredId, check_name, query_error
+from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, check_name, query_error
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers import base
 from langchain_hybridgraph.retrievers.any_retriever import AnyRetriever, Result
@@ -569,9 +569,8 @@ def fused_hits(results: Mapping[str, Result], weights: Mapping[str, float], k: i
     rankings = []
     for name, hits in hits_by_id.items():
         scores = {hit.id: hit.score / _unit(results[name]) for hit in hits.values()}
-        entries = [ScoredId(id, score) for id, score in scores.items()]
-        rankings.append(Ranking(name, weights[name], entries, scores, bound=1.0))
-    firsts = {one.source: weights[one.source] * one.entries[0].score for one in rankings if one.entries}
+        rankings.append(Ranking(name, weights[name], list(scores), scores, bound=1.0))
+    firsts = {one.source: weights[one.source] * one.scores[one.ids[0]] for one in rankings if one.ids}
     total = math.fsum(firsts.values())
     unit = math.fsum(first * _unit(results[name]) for name, first in firsts.items()) / total if total else 1.0
     best = ConvexCombination(normalize="bound")(rankings)

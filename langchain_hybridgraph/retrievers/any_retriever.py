@@ -18,7 +18,7 @@ from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import unknown_options
 from langchain_hybridgraph.options.base import check_values
-from langchain_hybridgraph.records import Annotate, Query, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records import Annotate, Query, Scope, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
 from langchain_hybridgraph.retrievers.base import EARLY, Callbacks, PipelineRetriever, child_run
 from langchain_hybridgraph.search.sources import VectorSource
@@ -164,8 +164,11 @@ class RetrieverSource:
             differing = [id for id, other in others.items() if id != other]
             stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
             ids = [id if id in stored_chunks else others[id] for id in ids]
-        chunks = [Chunk(id, d.page_content, d.metadata) for id, d in zip(ids, documents, strict=True)]
-        return SourceResult([ScoredId(chunk.id, score, chunk) for chunk, score in zip(chunks, scores, strict=True)])
+        score_of, chunks = dict[str, float](), dict[str, Chunk]()
+        for id, score, document in zip(ids, scores, documents, strict=True):
+            score_of.setdefault(id, score)
+            chunks.setdefault(id, Chunk(id, document.page_content, document.metadata))
+        return SourceResult(ids, score_of, chunks)
 
 
 def _scores(documents: Sequence[Document]) -> list[float]:

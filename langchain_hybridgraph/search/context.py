@@ -168,7 +168,7 @@ class Pipeline:
 class Candidates(NamedTuple):
     """Candidates of a search, with the data that the stages before ``admit`` pass on.
 
-    - ``results`` are the results of the sources, and ``source_ids`` are the scored ids that each source found.
+    - ``results`` are the results of the sources.
     - ``rankings`` also contain a source's known scores for candidates that only other sources found.
     - ``fused_candidates`` is the list that ``admit`` reads, best first.
     - ``chunks`` are the chunks that have been read.
@@ -179,7 +179,6 @@ class Candidates(NamedTuple):
 
     results: Mapping[Source, SourceResult]
     rankings: Sequence[Ranking]
-    source_ids: Sequence[Mapping[str, float]]
     fused_candidates: Sequence[FusedCandidate] = ()
     chunks: Mapping[str, Chunk] = {}
     reached_chunks: Mapping[str, ReachedChunk] = {}
@@ -189,7 +188,7 @@ class Candidates(NamedTuple):
     @property
     def ids(self) -> dict[str, None]:
         """Ids of all chunks that any source found."""
-        return dict.fromkeys(chain.from_iterable(self.source_ids))
+        return dict.fromkeys(chain.from_iterable((*each.exact, *each.ids) for each in self.results.values()))
 
     @property
     def cosines(self) -> Mapping[str, float]:
@@ -265,7 +264,7 @@ class SearchContext:
         if Failure not in map(type, results):
             return results
         failures = failures_in(results)
-        empty = [each for each in results if isinstance(each, SourceResult) and not each.entries]
+        empty = [each for each in results if isinstance(each, SourceResult) and not each.ids]
         unanswered = sum(each.reason == "no-keyword-index" for each in empty)
         self.record(failures, is_required=is_required and len(failures) + unanswered == len(results))
         return [otherwise if isinstance(result, Failure) else result for result in results]
@@ -383,14 +382,13 @@ def read_parents(context: SearchContext, hits: list[Hit]) -> Search[list[Hit]]:
 def hits_from(part: Sequence[FusedCandidate], chunks: Mapping[str, Chunk], candidates: Candidates) -> list[Hit]:
     """Return the fused candidates that are in ``chunks`` as hits, with all that their sources know."""
     cosines = candidates.cosines
-    names = [ranking.source for ranking in candidates.rankings]
-    ids_by_source = list(zip(names, candidates.source_ids, strict=True))
     bm25 = next((ranking.scores for ranking in candidates.rankings if ranking.source == "keyword"), {})
+    results = candidates.results.items()
     hits = []
     for id, score, parts in part:
         if id not in chunks:
             continue
-        sources = [name for name, source_ids in ids_by_source if id in source_ids]
+        sources = [each.name for each, result in results if id in result.scores or id in result.exact]
         path: tuple[str, ...] = (id,)
         hops = 0
         reached_chunk = candidates.reached_chunks.get(id)

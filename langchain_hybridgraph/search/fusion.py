@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, setting
-from langchain_hybridgraph.records import FusedCandidate, Ranking
+from langchain_hybridgraph.records import FusedCandidate, Ranking, sort_best_first
 from langchain_hybridgraph.registry import from_config
 
 # Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
@@ -33,7 +33,7 @@ class Fusion(Protocol):
       probability that the question has an answer; without it, they stay as they are.
     - ``for_k(k)`` returns the fusion to use for a request of k hits.
     - ``others(rankings, ids)`` returns the chunks with these ids, which may be in none of the lists, scored by their
-      ``Ranking.scores``. The rankings may contain only their first entry, because only the best score is needed.
+      ``Ranking.scores``.
     """
 
     @property
@@ -70,10 +70,7 @@ class ReciprocalRankFusion(HybridFusion):
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
 
-    >>> from langchain_hybridgraph.records import ScoredId
-    >>> def ranking(source, weight, ids):
-    ...     return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
-    >>> lists = [ranking("vector", 0.7, "abc"), ranking("keyword", 0.3, "cda")]
+    >>> lists = [Ranking(*one, {}) for one in (("vector", 0.7, "abc"), ("keyword", 0.3, "cda"))]
     >>> [(one.id, round(one.score, 6)) for one in ReciprocalRankFusion()(lists)]
     [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
     """
@@ -131,12 +128,8 @@ class ConvexCombination(HybridFusion):
     Zaragoza, The Probabilistic Relevance Framework, 2009. The square root is our own addition; benchmarks/README.md
     measures its effect.
 
-    >>> from langchain_hybridgraph.records import ScoredId
     >>> cosines, bm25 = {"a": 0.69, "b": 0.552}, {"b": 9.0, "a": 4.5}
-    >>> lists = [
-    ...     Ranking("vector", 0.7, [ScoredId("a", 0.69), ScoredId("b", 0.552)], cosines),
-    ...     Ranking("keyword", 0.3, [ScoredId("b", 9.0), ScoredId("a", 4.5)], bm25),
-    ... ]
+    >>> lists = [Ranking("vector", 0.7, "ab", cosines), Ranking("keyword", 0.3, "ba", bm25)]
     >>> [(one.id, round(one.score, 6)) for one in ConvexCombination()(lists)]
     [('b', 0.58), ('a', 0.5)]
     """
@@ -176,7 +169,7 @@ class ConvexCombination(HybridFusion):
         if self.normalize == "standard" and background is not None:
             mean, deviation = background
             return _Scale(mean, DEVIATIONS * deviation or math.inf)
-        best = ranking.entries[0].score
+        best = ranking.scores[ranking.ids[0]]
         width = best if best > 0 else math.inf
         if self.adaptive and ranking.bound is not None:
             return _Scale(0.0, width, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
@@ -198,7 +191,7 @@ class DistributionBased(HybridFusion):
         total = math.fsum(weight for _, weight in weighed)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
         for ranking, weight in weighed:
-            scores = [entry.score for entry in ranking.entries]
+            scores = [ranking.scores[id] for id in ranking.ids]
             mean = math.fsum(scores) / len(scores)
             deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
             reach = 3 * deviation or 0.5
@@ -219,7 +212,7 @@ class MaxWeighted(HybridFusion):
         heaviest = max((weight for _, weight in weighed), default=1.0)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
         for ranking, weight in weighed:
-            one = ranking.bound or max(1.0, ranking.entries[0].score)
+            one = ranking.bound or max(1.0, ranking.scores[ranking.ids[0]])
             for id, part in parts.items():
                 value = weight / heaviest * _clipped(ranking.scores.get(id, 0.0) / one)
                 if not part or value > max(part.values()):
@@ -233,9 +226,7 @@ class Interleave:
 
     Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out; other weights have no effect.
 
-    >>> from langchain_hybridgraph.records import ScoredId
-    >>> results = {"vector": "abc", "keyword": "xb"}
-    >>> lists = [Ranking(source, 0.5, [ScoredId(id, 1.0) for id in ids], {}) for source, ids in results.items()]
+    >>> lists = [Ranking("vector", 0.5, "abc", {}), Ranking("keyword", 0.5, "xb", {})]
     >>> "".join(one.id for one in Interleave()(lists))
     'axbc'
     """
@@ -320,7 +311,7 @@ def both_weights(vector: float | None, keyword: float | None) -> tuple[float, fl
 
 def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
     """Return the rankings that have entries, with weights that include those of the empty rankings."""
-    answering = [ranking for ranking in rankings if ranking.entries]
+    answering = [ranking for ranking in rankings if ranking.ids]
     total = math.fsum([ranking.weight for ranking in rankings])
     present = math.fsum([ranking.weight for ranking in answering])
     if present == 0:
@@ -330,13 +321,13 @@ def _weighed(rankings: Sequence[Ranking]) -> list[tuple[Ranking, float]]:
 
 def _ranks(ranking: Ranking) -> dict[str, int]:
     ranks: dict[str, int] = {}
-    for rank, entry in enumerate(ranking.entries, start=1):
-        ranks.setdefault(entry.id, rank)
+    for rank, id in enumerate(ranking.ids, start=1):
+        ranks.setdefault(id, rank)
     return ranks
 
 
 def _candidates(rankings: Sequence[Ranking]) -> dict[str, None]:
-    return dict.fromkeys([entry.id for ranking in rankings for entry in ranking.entries])
+    return dict.fromkeys(chain.from_iterable(ranking.ids for ranking in rankings))
 
 
 def _clipped(value: float) -> float:
@@ -370,9 +361,7 @@ def _best_first(parts: dict[str, dict[str, float]]) -> list[FusedCandidate]:
     # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
     # above 1.
     fused = [FusedCandidate(id, min(math.fsum(part.values()), 1.0), part) for id, part in parts.items()]
-    # A stable sort keeps equal scores in order of id.
-    fused.sort(key=itemgetter(0))
-    fused.sort(key=itemgetter(1), reverse=True)
+    sort_best_first(fused)
     return fused
 
 

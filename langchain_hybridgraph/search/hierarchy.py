@@ -16,7 +16,7 @@ from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid
 from langchain_hybridgraph.degradation import warnings_in
 from langchain_hybridgraph.errors import ConfigurationError, StoreError, quote_value, shorten
 from langchain_hybridgraph.execution.effects import Effect, Search, failures_in, together
-from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Scope, ScoredId, SourceResult
+from langchain_hybridgraph.records import CONTAINS, MENTIONS, SEQUENCE, Edge, Hit, Scope, SourceResult
 from langchain_hybridgraph.search import planner as planning
 from langchain_hybridgraph.search.context import ALL, SearchContext, read_hits
 from langchain_hybridgraph.search.pipeline import budget, first_of_each, listed_candidates, parents, plan, select
@@ -374,7 +374,7 @@ def _list_documents(
     nodes = (node for node in _documents(tree, roots) if context_type is None or type_of(node) == context_type)
     documents = {tree.chunks(node)[0]: node for node in first_of_each(nodes, _limit(request), type_of)}
     run.trace.degrade("filter-only")
-    candidates = listed_candidates(SourceResult([ScoredId(id, 1.0) for id in documents]))
+    candidates = listed_candidates(SourceResult.of(dict.fromkeys(documents, 1.0)))
     hits = yield from read_hits(run, candidates, len(documents))
     return [_context(documents[hit.id], hit, tree, request) for hit in hits]
 

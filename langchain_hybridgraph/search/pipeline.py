@@ -125,14 +125,14 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
             unified = merge_copies(unified, pipeline.store)
             # If most of the n entries are copies, the source may have more texts.
             few = max(query.k, n // 2) if n < MAX_CANDIDATES else 0
-            sources = [each for each in sources if len(results[each].entries) >= n and len(unified[each].entries) < few]
+            sources = [each for each in sources if len(results[each].ids) >= n and len(unified[each].ids) < few]
             n *= 4
     if pipeline.source_filter is not None:  # edges lead to other chunks
         unified = {source: result._replace(is_complete=False) for source, result in unified.items()}
     for result in results.values():
         if result.reason is not None:
             trace.degrade(result.reason, result.remark)
-        if result.entries and not result.are_cosines:
+        if result.ids and not result.are_cosines:
             trace.degrade("no-cosine", "the vector store does not document how its scores relate to cosines")
     return unified
 
@@ -155,28 +155,24 @@ def list_matches(context: SearchContext, limit: int | None = None) -> Search[Can
         with trace.stage("list_matches"):
             result = yield from context.ask(call, result, is_required=True)
     trace.degrade(result.reason, result.remark)
-    complete = None if len(result.entries) < n else partial(list_matches, context, 4 * n)
+    complete = None if len(result.ids) < n else partial(list_matches, context, 4 * n)
     return listed_candidates(result)._replace(complete=complete)
 
 
 def listed_candidates(result: SourceResult) -> Candidates:
     """Convert listed chunks to candidates in the same order."""
     source = ListedSource()
-    scores = {entry.id: entry.score for entry in result.entries}
-    fused = [FusedCandidate(id, score, {source.name: score}) for id, score in scores.items()]
-    return Candidates({source: result}, [Ranking(source.name, 1.0, result.entries, scores)], [scores], fused)
+    fused = [FusedCandidate(id, score, {source.name: score}) for id, score in result.scores.items()]
+    return Candidates({source: result}, [Ranking(source.name, 1.0, result.ids, result.scores)], fused)
 
 
 def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Search[Candidates]:
     """Return the candidates of all sources, scored by every source that can score them."""
-    rankings, source_ids = [], []
-    for source, result in results.items():
-        scores = {entry.id: entry.score for entry in result.entries}
-        rankings.append(
-            Ranking(source.name, source.weight, result.entries, scores, result.bound, result.background, result.exact)
-        )
-        source_ids.append({**result.exact, **scores} if result.exact else scores)
-    candidates = Candidates(results, rankings, source_ids)
+    rankings = [
+        Ranking(source.name, source.weight, each.ids, each.scores, each.bound, each.background, each.exact)
+        for source, each in results.items()
+    ]
+    candidates = Candidates(results, rankings)
     with context.trace.stage("rank"):
         return (yield from add_scores(context, candidates, candidates.ids))
 
@@ -201,7 +197,7 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
     trace, fusion, rankings = context.trace, context.pipeline.fusion, candidates.rankings
     for_k = getattr(fusion, "for_k", None)
     method = getattr(fusion, "method", "hybrid")
-    sources = [ranking.source for ranking in rankings if ranking.entries]
+    sources = [ranking.source for ranking in rankings if ranking.ids]
     trace.method = method if len(sources) > 1 else "".join(sources) or method
 
     def call_fusion() -> Sequence[FusedCandidate]:
@@ -362,13 +358,11 @@ def score_others(
 ) -> Search[tuple[Candidates, dict[str, FusedCandidate]]]:
     """Return the candidates, and the search scores, by id, of chunks that no source found.
 
-    The scores are 0 if the fusion can score only chunks in its lists. In the returned candidates, each ranking keeps
-    only its best entry, which the fusion needs to scale scores.
+    The scores are 0 if the fusion can score only chunks in its lists.
     """
     if not ids:
         return candidates, {}
-    rankings = [replace(ranking, entries=ranking.entries[:1]) for ranking in candidates.rankings]
-    candidates = yield from add_scores(context, candidates._replace(rankings=rankings), ids)
+    candidates = yield from add_scores(context, candidates, ids)
     fuse_others = getattr(context.pipeline.fusion, "others", None)
     others = [] if fuse_others is None else fuse_others(candidates.rankings, ids)
     return candidates, {one.id: one for one in others or [FusedCandidate(id, 0.0, {}) for id in ids]}
@@ -472,7 +466,7 @@ def recall(context: SearchContext, hits: list[Hit], candidates: Candidates) -> S
     if newest is None or scoring is None or query.text is None:
         return hits
     # The result of a failed source is not an empty result.
-    if not results or any(result.entries for result in results.values()):
+    if not results or any(result.ids for result in results.values()):
         return hits
 
     def read() -> list[Hit]:

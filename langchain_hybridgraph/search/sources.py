@@ -14,7 +14,7 @@ import numpy as np
 
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.effects import Effect, forget
-from langchain_hybridgraph.records import Query, ScoredId, SourceResult, content_id
+from langchain_hybridgraph.records import Query, SourceResult, best_first, content_id
 from langchain_hybridgraph.search.conversation import turns
 from langchain_hybridgraph.stores import protocols
 
@@ -138,8 +138,8 @@ class TimedVectorSource(VectorSource):
 
 
 def _both(result: SourceResult, more: SourceResult) -> SourceResult:
-    entries = {entry.id: entry for entry in (*more.entries, *result.entries)}
-    return result._replace(entries=sorted(entries.values(), key=lambda entry: (-entry.score, entry.id)))
+    best = best_first({**more.scores, **result.scores}.items())
+    return result._replace(ids=list(best), scores=best, chunks={**more.chunks, **result.chunks})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -273,8 +273,8 @@ class SessionSource:
         def run() -> SourceResult:
             newest, is_foreign = session.read(query), session.is_foreign
             n = len(newest)
-            entries = [ScoredId(turn.id, 1 - i / n, turn if is_foreign else None) for i, turn in enumerate(newest)]
-            return SourceResult(entries)
+            scores = {turn.id: 1 - i / n for i, turn in enumerate(newest)}
+            return SourceResult.of(scores, chunks={turn.id: turn for turn in newest} if is_foreign else {})
 
         return Effect(self.name, run, quick=not session.is_foreign, owner=session.history)
 
@@ -293,7 +293,7 @@ def unify_ids(results: Mapping[Source, SourceResult]) -> dict[Source, SourceResu
     own ids, while the ids of a keyword retriever come from the application. Texts with different ``source`` stay
     different chunks.
 
-    Only entries that contain their chunk are compared; those of this package's stores do not.
+    Only results with ``chunks`` are compared; those of this package's stores have none.
     """
     by_vector: dict[str, Chunk] = {}
     by_others: dict[str, Chunk] = {}
@@ -319,8 +319,8 @@ def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[
     """Return the results with one entry per text in each list, even if the store contains copies of the text.
 
     Copies are chunks with equal text and metadata. They get the id that the store uses for all of them, or else the id
-    of a copy that several sources or only a source without vectors found, or else of the first. Only entries that
-    contain their chunk are compared.
+    of a copy that several sources or only a source without vectors found, or else of the first. Only results with
+    ``chunks`` are compared.
     """
     chunks = {id: chunk for result in results.values() for id, chunk in result.chunks.items()}
     counts = Counter(chunk.text for chunk in chunks.values())
@@ -328,7 +328,7 @@ def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[
     stored_ids = {}
     if len(results) > 1 and protocols.implements(store, protocols.KnowsCopies):
         stored_ids = store.ids_of_copies(chunks.values())
-    other_ids = {entry.id for source, each in results.items() if source.name != "vector" for entry in each.entries}
+    other_ids = {id for source, each in results.items() if source.name != "vector" for id in each.ids}
     copies: dict[tuple[str, str], list[str]] = {}
     for id, chunk in chunks.items():
         if counts[chunk.text] > 1:
@@ -340,15 +340,19 @@ def merge_copies(results: Mapping[Source, SourceResult], store: object) -> dict[
 
 
 def _renamed(results: Mapping[Source, SourceResult], new_ids: Mapping[str, str]) -> dict[Source, SourceResult]:
-    """Return the results with new ids in entries that contain their chunk; a list contains each new id once."""
+    """Return the results with new ids for their ``chunks``; a list contains each new id once."""
     if not new_ids:
         return dict(results)
     renamed = {}
     for source, result in results.items():
-        entries: dict[str, ScoredId] = {}
-        for e in result.entries:
-            new = new_ids.get(e.id)
-            entry = e if new is None or e.chunk is None else ScoredId(new, e.score, replace(e.chunk, id=new))
-            entries.setdefault(entry.id, entry)
-        renamed[source] = result._replace(entries=list(entries.values()))
+        scores: dict[str, float] = {}
+        chunks: dict[str, Chunk] = {}
+        for id in result.ids:
+            chunk = result.chunks.get(id)
+            new = id if chunk is None else new_ids.get(id, id)
+            if new not in scores:
+                scores[new] = result.scores[id]
+                if chunk is not None:
+                    chunks[new] = chunk if new == id else replace(chunk, id=new)
+        renamed[source] = result._replace(ids=list(scores), scores=scores, chunks=chunks)
     return renamed

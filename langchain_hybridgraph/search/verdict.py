@@ -54,15 +54,16 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     words = keyword.words if keyword is not None and keyword.words is not None and keyword.words.texts != 0 else None
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
-    if vector is not None and vector.entries and vector.are_cosines:
-        cosine, others, coverage = vector.entries[0].score, len(vector.entries) - 1, vector.coverage
+    if vector is not None and vector.ids and vector.are_cosines:
+        cosine, *others = map(vector.scores.__getitem__, vector.ids)
+        coverage = vector.coverage
         if vector.background is not None:
             mean, deviation = vector.background
-        elif others + 1 < _ALL:
-            texts = others + 1
+        elif len(others) + 1 < _ALL:
+            texts = len(others) + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
             if others and coverage is None:
-                mean = math.fsum(map(attrgetter("score"), vector.entries[1:])) / others
+                mean = math.fsum(others) / len(others)
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     estimate = answerability(cosine, mean, words, exact, deviation=deviation, texts=texts, coverage=coverage)
@@ -161,7 +162,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
         if count == 0:
             trace.degrade("empty-index")
     by_vector = [r for source, r in candidates.results.items() if source.name == "vector"] if candidates else []
-    has_matches = any(result.entries for result in by_vector)
+    has_matches = any(result.ids for result in by_vector)
     if count == 0 or has_matches or (scope.filter is None and scope.tenant is None):
         return
     is_large = count is not None and count > MOST_LISTED and is_quick is False
@@ -173,7 +174,7 @@ def report_emptiness(context: SearchContext, candidates: Candidates | None = Non
 
     def read(scope: Scope, n: int) -> Sequence[Chunk]:
         result = listing(scope, n)
-        return list(store.read([entry.id for entry in result.entries], scope, result.chunks).values())
+        return list(store.read(result.ids, scope, result.chunks).values())
 
     (remark,) = yield [Effect("catalog", partial(_explain, read, scope, pipeline.own_filter), owner=store)]
     if isinstance(remark, str):

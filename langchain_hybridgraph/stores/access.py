@@ -16,8 +16,8 @@ from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.records import (
     TITLE,
     Edge,
-    ScoredId,
     SourceResult,
+    best_first,
     check_texts,
     checked_edges,
     coverage_of,
@@ -175,7 +175,7 @@ class Reader:
 
     def list_chunks(self, scope: Scope, n: int) -> SourceResult:
         """Return the result of :meth:`find` with the score 1 (see ``stores.protocols.ListsChunks``)."""
-        return SourceResult([ScoredId(id, 1.0) for id in self.find(scope, n)])
+        return SourceResult.of(dict.fromkeys(self.find(scope, n), 1.0))
 
     def __len__(self) -> int:
         """Return the number of chunks; parents are not counted."""
@@ -208,13 +208,14 @@ class Reader:
             assert matrix is not None, "chunks with vectors have a matrix"
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
             rows, scores = matrix.search(vector, n, allowed_rows, approximate=True)
-            hits = snapshot.rows.scored_ids(rows.tolist(), scores.tolist())
+            best = best_first(zip(snapshot.rows.ids(rows.tolist()), scores.tolist(), strict=True))
             version = None if snapshot.rows.restricts(query.scope) else snapshot.rows.version
             sample = snapshot.generation.sample(allowed_rows, version)
             mean = None if sample is None else background(sample, vector)
-            damage = "vectors-damaged" if hits else "no-vector-index"
+            damage = "vectors-damaged" if best else "no-vector-index"
             reason = damage if matrix.lacks(allowed_rows) else None
-            return SourceResult(hits, vector, background=mean, reason=reason, coverage=coverage_of(embedding, query))
+            coverage = coverage_of(embedding, query)
+            return SourceResult.of(best, vector=vector, background=mean, reason=reason, coverage=coverage)
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""

@@ -9,13 +9,12 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress, islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from typing_extensions import override
 
-from langchain_hybridgraph.records import BEST_HITS, QuestionWords, ScoredId, SourceResult
+from langchain_hybridgraph.records import BEST_HITS, QuestionWords, SourceResult, best_first
 from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, RowsWith, compounds, exact_matches, forms, name_of
@@ -225,11 +224,9 @@ class KeywordIndex(ABC):
         question, hits = self.question(text), self.search(text, n, allowed_rows, numbers)
         exact = self.exact_matches(text, allowed_rows, numbers)
         ids = ids_of(numbers.rows([*(number for number, _ in hits), *exact]).tolist())
-        entries = [ScoredId(id, score) for id, (_, score) in zip(ids[: len(hits)], hits, strict=True)]
-        entries.sort(key=itemgetter(0))
-        entries.sort(key=itemgetter(1), reverse=True)  # a stable sort
-        return SourceResult(
-            entries,
+        best = best_first(zip(ids, [score for _, score in hits], strict=False))
+        return SourceResult.of(
+            best,
             bound=question.bound,
             reason=reason,
             exact=dict(zip(ids[len(hits) :], exact.values(), strict=True)),

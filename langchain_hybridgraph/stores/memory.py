@@ -13,7 +13,16 @@ import numpy as np
 from langchain_hybridgraph.chunks import ParsedMetadata, reference
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.memory_scores import MemoryColumns, credibility, feedback_effect
-from langchain_hybridgraph.records import SUPERSEDES, Edge, MemoryState, Scope, check_name, check_texts, checked_edges
+from langchain_hybridgraph.records import (
+    SUPERSEDES,
+    Edge,
+    MemoryState,
+    Scope,
+    best_first,
+    check_name,
+    check_texts,
+    checked_edges,
+)
 from langchain_hybridgraph.stores import catalog_writes, chunk_rows
 from langchain_hybridgraph.stores.access import Reader, Writer
 from langchain_hybridgraph.stores.catalog_writes import StoredMemory
@@ -366,7 +375,7 @@ class MemoryIntake(Reader):
             if filter is not None:
                 allowed_rows &= snapshot.rows.columns.mask(filter, len(allowed_rows))
             rows, scores = matrix.search(vector, n, allowed_rows[: len(matrix)])
-            return [(entry.id, entry.score) for entry in snapshot.rows.scored_ids(rows.tolist(), scores.tolist())]
+            return list(best_first(zip(snapshot.rows.ids(rows.tolist()), scores.tolist(), strict=True)).items())
 
     def has_pretrained_model(self) -> bool:
         """Return whether the vectors come from a model that was not fitted to the texts of this index."""

@@ -7,7 +7,6 @@ import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
-from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -22,7 +21,6 @@ from langchain_hybridgraph.filters.operators import (
     canonical_to_seconds,
     value_getter,
 )
-from langchain_hybridgraph.records import ScoredId
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -237,13 +235,6 @@ class Rows:
         """Return the numbers of the rows that :meth:`rows` returns."""
         rows = self.rows(ids)
         return rows if self.numbers is UNPACKED else cast("list[int]", self.numbers.of(rows).tolist())
-
-    def scored_ids(self, rows: Iterable[int], scores: Iterable[float]) -> list[ScoredId]:
-        """Return the ids of these rows with their scores, best first, ties by id."""
-        entries = list(map(ScoredId, self.ids(rows), scores))
-        entries.sort(key=itemgetter(0))
-        entries.sort(key=itemgetter(1), reverse=True)  # a stable sort
-        return entries
 
     def _take(self, row_list: list[int], ids: list[str], time_lists: list[list[float]]) -> None:
         rows, times = np.array(row_list, np.int64), np.array(time_lists, np.float64)

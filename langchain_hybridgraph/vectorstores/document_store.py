@@ -213,8 +213,8 @@ class DocumentStore(VectorStore):
         return [(to_document(chunk), score) for chunk, score in self._read_scored(result, query)]
 
     def _read_scored(self, result: SourceResult, query: Query) -> list[tuple[Chunk, float]]:
-        chunks = self._chunks.read([entry.id for entry in result.entries], query.scope, {})
-        return [(chunks[entry.id], entry.score) for entry in result.entries if entry.id in chunks]
+        chunks = self._chunks.read(result.ids, query.scope, {})
+        return [(chunks[id], result.scores[id]) for id in result.ids if id in chunks]
 
     def _diverse(self, query: Query, k: int, fetch_k: int, lambda_mult: float) -> list[Document]:
         if _is_filter_only(query):

@@ -107,7 +107,7 @@ def nearest(retriever, filter, question, n, tenant=None):
     query = Query(f"text {question}", n, Scope(filter, tenant))
     result = retriever.index.adapter.vector_search(query, n)
     assert result.reason is None, "the store must evaluate the filter"
-    return [entry.id for entry in result.entries]
+    return list(result.ids)
 
 
 @pytest.mark.parametrize("filter", FILTERS.values(), ids=FILTERS)

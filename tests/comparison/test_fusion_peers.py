@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_classic.retrievers.ensemble import EnsembleRetriever
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.records import Ranking
 from langchain_hybridgraph.search.fusion import ConvexCombination, ReciprocalRankFusion
 
 RAW = ReciprocalRankFusion(normalize="none")
@@ -23,7 +23,7 @@ weights = st.lists(st.floats(0.05, 1), min_size=4, max_size=4)
 
 
 def ranked(n, weight, ids):
-    return Ranking(f"source {n}", weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    return Ranking(f"source {n}", weight, ids, dict.fromkeys(ids, 1.0))
 
 
 @given(lists_of_ids, weights)
@@ -62,7 +62,7 @@ def test_scores_are_those_of_ranx(fusion, weights, settings, seed):
     runs = [ranx.Run({"q": scores}) for scores in lists]
     theirs = dict(ranx.fuse(runs, **{"params": {"weights": weights}} | settings).run["q"])
     rankings = [
-        Ranking(f"source {n}", weight, [ScoredId(id, score) for id, score in scores.items()], scores)
+        Ranking(f"source {n}", weight, list(scores), scores)
         for n, (weight, scores) in enumerate(zip(weights, lists, strict=True))
     ]
     assert {one.id: one.score for one in fusion(rankings)} == pytest.approx(theirs)

@@ -46,10 +46,10 @@ def searchable(store, batches, words):
     for number in batches:
         chunk = batch(number)[7]
         read = store.get([chunk.id])
-        near = store.vector_search(Query(chunk.text, BATCH), BATCH).entries
-        own = store.keyword_search(Query(f"own{number}x7", 1), 1).entries
-        is_found = chunk.id in {entry.id for entry in near}
-        good += bool(read) and is_found and (not words or [entry.id for entry in own] == [chunk.id])
+        near = store.vector_search(Query(chunk.text, BATCH), BATCH).ids
+        own = store.keyword_search(Query(f"own{number}x7", 1), 1).ids
+        is_found = chunk.id in near
+        good += bool(read) and is_found and (not words or list(own) == [chunk.id])
     return good
 
 

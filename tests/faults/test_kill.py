@@ -102,9 +102,9 @@ def judge(folder, kind, *models):
             assert has_own_vectors(store, expected)
         for id in ids[:: max(1, len(ids) // 100)]:
             result = store.keyword_search(Query(expected[id].split()[1], 3), 3)
-            assert ([entry.id for entry in result.entries], result.reason) == ([id], None)
+            assert (list(result.ids), result.reason) == ([id], None)
         for id in ids[:: max(1, len(ids) // 20)]:
-            assert len(store.vector_search(Query(expected[id], 2000), 2000).entries) == len(ids)
+            assert len(store.vector_search(Query(expected[id], 2000), 2000).ids) == len(ids)
 
 
 @pytest.mark.parametrize("kind", ["words", "fitted"])
@@ -148,7 +148,7 @@ def test_each_text_that_was_accepted_is_found_after_a_kill(tmp_path):
             assert accepted == list(range(len(store)))
             for number in accepted:
                 result = store.keyword_search(Query(f"token{number}", 1), 1)
-                assert ([entry.id for entry in result.entries], result.reason) == ([f"c{number}"], None)
+                assert (list(result.ids), result.reason) == ([f"c{number}"], None)
                 near = store.vector_search(Query(f"token{number} text", len(accepted)), len(accepted))
-                assert {entry.id: entry.score for entry in near.entries}[f"c{number}"] == pytest.approx(1)
+                assert dict(near.scores)[f"c{number}"] == pytest.approx(1)
             assert store.admin.check().problems == ()

@@ -63,8 +63,8 @@ def fill(folder, kind):
 
 
 def search(store, text):
-    by_word = [entry.id for entry in store.keyword_search(Query(text, 9), 9).entries]
-    return by_word, [entry.id for entry in store.vector_search(Query(text, 9), 9).entries][:1]
+    by_word = list(store.keyword_search(Query(text, 9), 9).ids)
+    return by_word, list(store.vector_search(Query(text, 9), 9).ids)[:1]
 
 
 def judge(place, kind, read_only):
@@ -102,7 +102,7 @@ def test_commits_of_a_killed_writer_are_read(folder, locked):
     assert (folder / "catalogue.sqlite-wal").stat().st_size > 0
     with closing(open_store(locked(), "words")) as store:
         assert store.get(["late"])[0].text == "late red zebra"
-        assert [entry.id for entry in store.vector_search(Query("zebra late", 1), 1).entries] == ["late"]
+        assert list(store.vector_search(Query("zebra late", 1), 1).ids) == ["late"]
         assert search(store, "dog") == (["b"], ["b"])
 
 

@@ -81,14 +81,14 @@ class Watcher:
 
     def _look_by_vector(self):
         result = self.store.vector_search(Query("all red word", 60), 60)
-        ids = [entry.id for entry in result.entries if entry.id in IDS]
+        ids = [id for id in result.ids if id in IDS]
         self.note(len(set(ids)) == len(ids), "by vector: an id twice")
         self.note(result.reason is None, f"by vector: {result.reason}")
         self.note(len(ids) == len(IDS), f"by vector: {len(IDS) - len(ids)} missing")
 
     def _look_by_word(self):
         result = self.store.keyword_search(Query("all red", 60), 60)
-        ids = [entry.id for entry in result.entries]
+        ids = list(result.ids)
         self.note(len(set(ids)) == len(ids), "by word: an id twice")
         self.note(
             result.reason in (None, "keyword-fallback", "no-keyword-index", "keyword-behind"),
@@ -102,9 +102,9 @@ class Watcher:
 
     def is_over(self):
         """Return whether every kind of search finds the writer's last chunk."""
-        by_word = self.store.keyword_search(Query("end", 1), 1).entries
-        by_vector = {entry.id for entry in self.store.vector_search(Query("all red end", 100), 100).entries}
-        all_by_word = {entry.id for entry in self.store.keyword_search(Query("all", 100), 100).entries}
+        by_word = self.store.keyword_search(Query("end", 1), 1).ids
+        by_vector = set(self.store.vector_search(Query("all red end", 100), 100).ids)
+        all_by_word = set(self.store.keyword_search(Query("all", 100), 100).ids)
         return bool(by_word) and "end" in by_vector and all_by_word == set(IDS)
 
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from langchain_hybridgraph.errors import ConfigurationError
-from langchain_hybridgraph.records import Ranking, ScoredId
+from langchain_hybridgraph.records import Ranking, best_first
 from langchain_hybridgraph.search.fusion import (
     Concat,
     ConvexCombination,
@@ -28,13 +28,13 @@ IDS = "abcdefghijklmnop"
 
 def ranked(source, weight, ids):
     """Return a ranking of ids with equal scores."""
-    return Ranking(source, weight, [ScoredId(id, 1.0) for id in ids], dict.fromkeys(ids, 1.0))
+    return Ranking(source, weight, ids, dict.fromkeys(ids, 1.0))
 
 
 def scored(source, weight, scores, listed_ids=None, **options):
     """Return a list of candidates with scores, best first; ``listed_ids`` are the ids that the source found itself."""
-    entries = [ScoredId(id, scores[id]) for id in (scores if listed_ids is None else listed_ids)]
-    return Ranking(source, weight, sorted(entries, key=lambda e: (-e.score, e.id)), scores, **options)
+    listed = best_first((id, scores[id]) for id in (scores if listed_ids is None else listed_ids))
+    return Ranking(source, weight, list(listed), scores, **options)
 
 
 def keyword(weight, scores, **options):
@@ -192,7 +192,7 @@ def test_empty_lists_give_an_empty_list(fusion):
 @given(two_sources())
 def test_invariants_of_every_fusion(lists):
     """Each candidate appears once, ordered by score and then id, with a score in [0, 1] that its parts sum to."""
-    candidates = sorted({entry.id for each in lists for entry in each.entries})
+    candidates = sorted({id for each in lists for id in each.ids})
     assume(candidates)
     for fusion in ALL:
         fused = fusion(lists)
@@ -213,8 +213,8 @@ def test_the_order_of_the_sources_does_not_matter(lists):
 @given(two_sources())
 def test_a_score_depends_on_no_worse_candidate(lists):
     """Leaving out the last candidate of each list does not change the scores of the others."""
-    shorter = [replace(ranking, entries=ranking.entries[: max(len(ranking.entries) - 1, 1)]) for ranking in lists]
-    ranks = [{entry.id: place for place, entry in enumerate(ranking.entries)} for ranking in (*lists, *shorter)]
+    shorter = [replace(ranking, ids=ranking.ids[: max(len(ranking.ids) - 1, 1)]) for ranking in lists]
+    ranks = [{id: place for place, id in enumerate(ranking.ids)} for ranking in (*lists, *shorter)]
     unmoved = [
         id
         for id in ranks[0] | ranks[1]

@@ -40,7 +40,7 @@ def open_fitted(path):
 def by_keyword(store, text):
     """Return the ids that a keyword search finds, and the reason why it was limited."""
     result = store.keyword_search(Query(text, 20), 20)
-    return sorted(entry.id for entry in result.entries), result.reason
+    return sorted(result.ids), result.reason
 
 
 def assert_sound(path, open_store=open_words, ids=TEXTS):
@@ -374,7 +374,7 @@ for id, text in (("bird", "a bird sings"), ("cat", "a cat that barks"), ("fish",
 store.remove(["fish"])
 for word in ("bird", "cat", "barks", "fish"):
     result = store.keyword_search(Query(word, 10), 10)
-    found.append([[entry.id for entry in result.entries], result.reason])
+    found.append([list(result.ids), result.reason])
 print(json.dumps(found))
 """
 
@@ -390,7 +390,7 @@ def test_an_index_is_read_and_written_without_tantivy(tmp_path, error):
     assert json.loads(output) == expected
     with closing(open_words(folder)) as store:
         result = store.keyword_search(Query("bird purrs barks fish", 10), 10)
-        assert ({entry.id for entry in result.entries}, result.reason) == ({"bird", "cat", "dog"}, None)
+        assert (set(result.ids), result.reason) == ({"bird", "cat", "dog"}, None)
         assert store.admin.check().problems == ()
 
 
@@ -444,7 +444,7 @@ def answers(store):
     alone = [store.vector_search(Query(text, 10), 10) for text in ANIMALS[::60]]
     both = [HybridRetriever(store, k=5).retrieve(text) for text in ANIMALS[::60]]
     return (
-        [(result.entries, result.reason) for result in alone],
+        [(list(result.scores.items()), result.reason) for result in alone],
         [([document.id for document in result], result.degraded) for result in both],
     )
 
@@ -543,7 +543,7 @@ def test_a_reader_finds_a_vector_that_was_damaged_and_repaired_in_place(animals,
         assert reader.vector_scores(vector, ["c60"]) == {"c60": 0.0}
         writer.admin.repair()
         result = reader.vector_search(Query(ANIMALS[60], 1), 1)
-        assert (result.reason, result.entries[0].id) == (None, "c60")
+        assert (result.reason, result.ids[0]) == (None, "c60")
         assert reader.vector_scores(vector, ["c60"]) == {"c60": pytest.approx(1.0)}
 
 
@@ -602,7 +602,7 @@ def test_overwritten_vectors_of_racing_writers_are_reported(animals, kind):
         store._index.generation.matrix.write(COUNT, vectors_module.unit(other), texts=[b"theirs"])
         assert "another text: 1;" in problems(store)
         assert store.admin.repair().problems == ()
-        assert store.vector_search(Query("a text of mine", 1), 1).entries[0].score == pytest.approx(1)
+        assert list(store.vector_search(Query("a text of mine", 1), 1).scores.values()) == [pytest.approx(1)]
 
 
 def test_vectors_of_an_earlier_version_are_sound(animals, kind):

@@ -22,7 +22,7 @@ import numpy as np
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import ConfigurationError, EmbeddingMismatchError
 from langchain_hybridgraph.execution.threads import ForkSafeLock
-from langchain_hybridgraph.records import BEST_HITS, Query, Scope, ScoredId, SourceResult, coverage_of
+from langchain_hybridgraph.records import BEST_HITS, Query, Scope, SourceResult, best_first, coverage_of
 from langchain_hybridgraph.stores.bm25 import K1, B, Field, Question, idf
 from langchain_hybridgraph.stores.generations import FEWEST_SAMPLED
 from langchain_hybridgraph.stores.milvus import schema
@@ -383,9 +383,9 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     if vector is not None:
         cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
         sample = statistics.vectors
-        mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
+        best, mean = best_first(cosines, n), background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
         coverage = coverage_of(index.embedding, query)
-        vector_result = SourceResult(_best(cosines, n), vector, background=mean, coverage=coverage)
+        vector_result = SourceResult.of(best, vector=vector, background=mean, coverage=coverage)
     if not words:
         return HybridResult(vector_result, SourceResult([]))
     tokens = [Tokens.of(row.words) for row in rows]
@@ -396,16 +396,16 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
         scores = TokenScores.of(text, index, statistics, {each: len(places) for each, places in rows_with.items()})
     index.last_scores = scores
     bm25 = {row.chunk.id: score for row, one in zip(rows, tokens, strict=True) if (score := scores.bm25(one)) > 0}
-    entries = _best(bm25.items(), n)
+    best = best_first(bm25.items(), n)
     few = {each: places for each, places in rows_with.items() if len(places) <= FEW}
     exact = scores.question.exact_matches(lambda name, word: few.get(token(name, word), ()))
-    best_ids = {entry.id for entry in entries[:BEST_HITS]}
-    best = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in best_ids]
-    keyword = SourceResult(
-        entries,
+    first = set(islice(best, BEST_HITS))
+    unheaded = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in first]
+    keyword = SourceResult.of(
+        best,
         bound=scores.question.bound,
         exact={rows[place].chunk.id: probability for place, probability in exact.items()},
-        words=scores.question.words(max(best, default=0.0), scores.question.texts),
+        words=scores.question.words(max(unheaded, default=0.0), scores.question.texts),
     )
     return HybridResult(vector_result, keyword)
 
@@ -554,7 +554,3 @@ class TokenScores(NamedTuple):
         tokens = dict.fromkeys([*map(as_ascii_word, words[:MOST_WORDS]), *names])
         most, (scale, counts) = FEW * (8 if is_restricted else 1), (self.statistics.scale, self.statistics.frequencies)
         return [each for each in tokens if (counts[each] - 1) * scale < most]
-
-
-def _best(scores: Iterable[tuple[str, float]], n: int) -> list[ScoredId]:
-    return [ScoredId(id, score) for id, score in sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:n]]

@@ -204,7 +204,7 @@ class MilvusChunkStore:
             ids += [id for id, row in index.recent_rows(part).items() if row.is_in(scope)]
             if len(ids) >= n:
                 break
-        return records.SourceResult([records.ScoredId(id, 1.0) for id in ids[: max(n, 0)]])
+        return records.SourceResult.of(dict.fromkeys(ids[: max(n, 0)], 1.0))
 
     def __len__(self) -> int:
         return self._index.connection.run(self._index.counted(self._index.names.chunks))

@@ -111,7 +111,7 @@ def test_a_process_leaves_the_fallback_when_another_has_rebuilt_the_index(folder
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             assert pool.submit(write_in_another_process, folder, "nobody", 0).result(PATIENCE) == []
         results.append(store.keyword_search(Query("cat", 10), 10))
-    assert [[entry.id for entry in result.entries] for result in results] == [["cat"], ["cat"]]
+    assert [list(result.ids) for result in results] == [["cat"], ["cat"]]
     assert [result.reason for result in results] == ["keyword-fallback", None]
 
 

@@ -222,7 +222,7 @@ def test_unsuitable_queries(store):
         (store.keyword_search(Query(None, 1), 1), "no-query-text"),
         (store.vector_search(Query("", 5), 5), "query-out-of-vocabulary"),
     ):
-        assert (list(result.entries), result.reason) == ([], reason)
+        assert (list(result.ids), result.reason) == ([], reason)
 
 
 # -- opening and closing --------------------------------------------------------------------------------------------
@@ -366,9 +366,9 @@ def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch
     store.close()
     monkeypatch.setattr(access, "BEHIND_SECONDS", -1.0)
     result = opened(read_only=True).keyword_search(Query("text", 9), 9)
-    assert ([entry.id for entry in result.entries], result.reason) == (["a"], "keyword-behind")
+    assert (list(result.ids), result.reason) == (["a"], "keyword-behind")
     result = opened().keyword_search(Query("text", 9), 9)
-    assert (sorted(entry.id for entry in result.entries), result.reason) == (["a", "b"], None)
+    assert (sorted(result.ids), result.reason) == (["a", "b"], None)
 
 
 @pytest.mark.parametrize(
@@ -379,10 +379,10 @@ def test_texts_that_are_not_indexed_yet_are_reported(opened, folder, place, expe
     store = opened(folder if place == "disk" else None)
     store.upsert([chunk("a")])
     result = store.keyword_search(Query("text", 1), 1)
-    assert ([entry.id for entry in result.entries], result.reason) == expected
+    assert (list(result.ids), result.reason) == expected
     store.flush()
     result = store.keyword_search(Query("text", 1), 1)
-    assert ([entry.id for entry in result.entries], result.reason) == (["a"], None)
+    assert (list(result.ids), result.reason) == (["a"], None)
 
 
 def test_a_failing_engine_loses_nothing(opened, monkeypatch, caplog):
@@ -416,7 +416,7 @@ def test_chunks_that_wait_for_the_fit(fitted):
     assert fitted.admin.check().problems == ()
     fitted.upsert([chunk("a", "red cat"), chunk("b", "blue dog")])
     result = fitted.vector_search(Query("cat", 1), 1)
-    assert (list(result.entries), result.reason) == ([], "no-lsa-index")
+    assert (list(result.ids), result.reason) == ([], "no-lsa-index")
     assert fitted.read(["a"], Scope(), {}).keys() == {"a"}
     assert not fitted.vectors(["a"]).any()
     assert fitted.vector_scores(np.ones(16, np.float32), ["a"]) == {}
@@ -566,7 +566,7 @@ def state_of(store, ids, scope):
     """Return everything that a store answers from its tables in memory, in a form that can be compared."""
     query, columns = Query("text of c3 or c5", 300, scope), store.memory.columns(ids, scope)
     keywords, tree = store.keyword_search(query, 300), store.scoped_tree(scope)
-    scores = {entry.id: entry.score for entry in keywords.entries}
+    scores = dict(keywords.scores)
     assert store.keyword_scores(query.text, list(scores)) == pytest.approx(scores)
     assert keywords.exact.keys() <= scores.keys() == set(store.find(scope))
     graph = store.scoped_graph(scope, EdgeFilter())
@@ -574,8 +574,8 @@ def state_of(store, ids, scope):
     assert graph.ids(nodes[nodes >= 0]) == [id for id, node in zip(ids, nodes.tolist(), strict=True) if node >= 0]
     links = graph.links(nodes[nodes >= 0])
     return {
-        "vectors": store.vector_search(query, 300).entries,
-        "keywords": (keywords.entries, keywords.exact),
+        "vectors": list(store.vector_search(query, 300).scores.items()),
+        "keywords": (list(scores.items()), keywords.exact),
         "chunks": store.find(scope),
         "memories": [[str(value) for value in column] for column in (columns.confidence, columns.valid_until)],
         "tree": [(tree.uri(n), tree.state(n), tree.chunks(n), tree.context_type(n)) for n in tree.top()],

@@ -187,7 +187,7 @@ def test_a_score_depends_on_other_tenants_only_by_the_frequency_of_the_word(tmp_
             ada.upsert([chunk("probe", "merger"), *(chunk(f"a{n}", f"other{n}") for n in range(8))])
             other.upsert([chunk(f"b{n}", text) for n in range(8)])
             other.flush()
-            (entry,) = ada.keyword_search(Query("merger", 10), 10).entries
-        assert entry.id == "probe"
-        scores.append(entry.score)
+            result = ada.keyword_search(Query("merger", 10), 10)
+        assert result.ids == ["probe"]
+        scores.append(result.scores["probe"])
     assert scores[0] < scores[1]

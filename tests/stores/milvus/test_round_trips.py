@@ -189,6 +189,5 @@ def test_both_searches_agree_with_each_alone(store):
     query = Query("river bread something", 6)
     both = store.hybrid_search(query, 6)
     for half, alone in ((both.vector, store.vector_search(query, 6)), (both.keyword, store.keyword_search(query, 6))):
-        assert [entry.id for entry in half.entries] == [entry.id for entry in alone.entries]
-        scores = [entry.score for entry in alone.entries]
-        assert [entry.score for entry in half.entries] == pytest.approx(scores, abs=1e-5)
+        assert list(half.ids) == list(alone.ids)
+        assert half.scores == pytest.approx(alone.scores, abs=1e-5)

@@ -127,7 +127,7 @@ class StoreSuite:
         """Return the ids that any of the store's searches finds."""
         searches = (getattr(store, name, None) for name in ("vector_search", "keyword_search"))
         query = Query(text, n, scope or Scope())
-        return {entry.id for search in searches if search for entry in search(query, n).entries}
+        return {id for search in searches if search for id in search(query, n).ids}
 
     def _require(self, feature, store):
         """Return the store; skip the test if the store declares that it lacks the feature."""
@@ -220,19 +220,19 @@ class StoreSuite:
     def test_vector_search_ranks_by_cosine(self, full_store):
         """The nearest chunks come first, each with its cosine; chunks with equal cosines are ordered by id."""
         store = self._require("vectors", full_store)
-        hits = store.vector_search(Query("the cat", 10), 10).entries
+        scores = store.vector_search(Query("the cat", 10), 10).scores
         cosines = self._cosines("the cat")
         expected = sorted(cosines, key=lambda id: (-round(cosines[id], 5), id))
-        assert [entry.id for entry in hits] == expected
-        assert [entry.score for entry in hits] == pytest.approx([cosines[id] for id in expected], abs=1e-5)
+        assert list(scores) == expected
+        assert scores == pytest.approx({id: cosines[id] for id in expected}, abs=1e-5)
 
     def test_vector_search_by_a_vector(self, full_store):
         """A query may consist of a vector without text, of any length; a vector in the result has length 1."""
         store = self._require("vectors", full_store)
         vector = 5 * np.array(self.embedding.embed_query("an owl hunts at night"), np.float32)
         result = store.vector_search(Query(None, 1, vector=vector), 1)
-        assert [entry.id for entry in result.entries] == ["owl"]
-        assert result.entries[0].score == pytest.approx(1, abs=1e-5)
+        assert list(result.ids) == ["owl"]
+        assert result.scores["owl"] == pytest.approx(1, abs=1e-5)
         assert result.vector is None or np.linalg.norm(result.vector) == pytest.approx(1, abs=1e-5)
 
     @pytest.mark.parametrize(("feature", "ids"), [("vectors", {"cat", "dog", "owl"}), ("keywords", {"cat", "dog"})])
@@ -240,7 +240,7 @@ class StoreSuite:
         """Every hit matches the filter and the time, and chunks that do not match take up none of the n results."""
         search = getattr(self._require(feature, full_store), SEARCHES[feature])
         query = Query("the cat interest", len(ids), Scope(ANIMALS, as_of=END + SECOND))
-        assert {entry.id for entry in search(query, len(ids)).entries} == ids
+        assert set(search(query, len(ids)).ids) == ids
 
     def test_vector_scores_are_cosines(self, full_store):
         """Each stored chunk gets its cosine; unknown ids are left out."""
@@ -255,33 +255,33 @@ class StoreSuite:
     def test_keyword_search_finds_words(self, full_store):
         """Chunks with a word of the query are returned; those with more of the words come first."""
         store = self._require("keywords", full_store)
-        (hit,) = store.keyword_search(Query("night owl", 5), 5).entries
-        assert hit.id == "owl"
-        assert hit.score > 0
-        hits = store.keyword_search(Query("does a dog chase any cat", 5), 5).entries
-        assert hits[0].id == "dog"
-        assert {"cat", "old"} <= {entry.id for entry in hits}
+        result = store.keyword_search(Query("night owl", 5), 5)
+        assert list(result.ids) == ["owl"]
+        assert result.scores["owl"] > 0
+        ids = store.keyword_search(Query("does a dog chase any cat", 5), 5).ids
+        assert ids[0] == "dog"
+        assert {"cat", "old"} <= set(ids)
 
     @pytest.mark.parametrize("text", ODD_TEXTS)
     def test_keyword_search_accepts_any_text(self, full_store, text):
         """Punctuation and operators in a query are treated as plain text."""
-        hits = self._require("keywords", full_store).keyword_search(Query(text, 5), 5).entries
-        assert ("cat" in {entry.id for entry in hits}) == ("cat" in text)
+        ids = self._require("keywords", full_store).keyword_search(Query(text, 5), 5).ids
+        assert ("cat" in ids) == ("cat" in text)
 
     @pytest.mark.parametrize("feature", SEARCHES)
     def test_a_search_for_fewer_hits_returns_the_best_ones(self, full_store, feature):
         """A search for fewer hits returns the first hits of a search for more; a search for 0 hits returns none."""
         search = getattr(self._require(feature, full_store), SEARCHES[feature])
-        best = [entry.id for entry in search(Query("the cat sat", 1000), 1000).entries]
+        best = list(search(Query("the cat sat", 1000), 1000).ids)
         assert len(best) == len(CHUNKS) if feature == "vectors" else len(best) >= 3
         for n in range(len(best) + 1):
-            assert [entry.id for entry in search(Query("the cat sat", n), n).entries] == best[:n]
+            assert list(search(Query("the cat sat", n), n).ids) == best[:n]
 
     def test_keyword_scores_are_those_of_the_search(self, full_store):
         """A search and ``keyword_scores`` give a chunk the same score, at most the bound in the search's result."""
         store = self._require("keywords", full_store)
         result = store.keyword_search(Query("cat mat", 5), 5)
-        hits = {entry.id: entry.score for entry in result.entries}
+        hits = dict(result.scores)
         assert {"cat", "dog"} <= hits.keys()
         assert store.keyword_scores("cat mat", [*(chunk.id for chunk in CHUNKS), "unknown"]) == pytest.approx(hits)
         assert result.bound is None or result.bound >= max(hits.values())
@@ -357,12 +357,12 @@ class StoreSuite:
         full_store.flush()
         assert self._read(full_store, ["owl"])["owl"].text == "a zebra at noon"
         if isinstance(full_store, protocols.SearchesKeywords):
-            assert [e.id for e in full_store.keyword_search(Query("zebra", 9), 9).entries] == ["owl"]
-            assert not full_store.keyword_search(Query("night", 9), 9).entries
+            assert list(full_store.keyword_search(Query("zebra", 9), 9).ids) == ["owl"]
+            assert not full_store.keyword_search(Query("night", 9), 9).ids
         if isinstance(full_store, protocols.SearchesVectors):
-            hits = full_store.vector_search(Query("an owl hunts at night", 99), 99).entries
-            assert [e.id for e in hits].count("owl") == 1
-            assert {e.id: e.score for e in hits}["owl"] < 0.9
+            result = full_store.vector_search(Query("an owl hunts at night", 99), 99)
+            assert list(result.ids).count("owl") == 1
+            assert result.scores["owl"] < 0.9
 
     def test_the_last_chunk_with_an_id_counts(self, store):
         """If a batch has two chunks with the same id, the last one is stored."""
@@ -380,7 +380,7 @@ class StoreSuite:
         assert not {"owl", "cat"} & self._ids(full_store, "owl cat dog", 9)
         self.fill(full_store, [Chunk("owl", "an owl hunts at night")])
         if isinstance(full_store, protocols.SearchesKeywords):
-            assert [e.id for e in full_store.keyword_search(Query("owl", 9), 9).entries] == ["owl"]
+            assert list(full_store.keyword_search(Query("owl", 9), 9).ids) == ["owl"]
         assert "owl" in self._read(full_store, ["owl"])
 
     def test_a_parent_is_removed_with_its_last_child(self, store):
@@ -407,7 +407,7 @@ class StoreSuite:
         self.fill(store, [Chunk(f"c{n}", f"number{n} of many") for n in range(6_000)])
         assert self._read(store, ["c0", "c5999", "c6000"]).keys() == {"c0", "c5999"}
         if isinstance(store, protocols.SearchesKeywords):
-            assert [e.id for e in store.keyword_search(Query("number5999", 9), 9).entries] == ["c5999"]
+            assert list(store.keyword_search(Query("number5999", 9), 9).ids) == ["c5999"]
 
     def test_a_bad_batch_writes_nothing(self, store):
         """Metadata that cannot be stored as JSON raises TypeError, and no other chunk of the batch is written."""
@@ -431,7 +431,7 @@ class StoreSuite:
         ids = {f"{number}-{place}" for number in range(3) for place in range(3)} | {"shared"}
         assert self._read(store, sorted(ids)).keys() == ids
         if isinstance(store, protocols.SearchesVectors):
-            assert {entry.id for entry in store.vector_search(Query("text one of many", 99), 99).entries} == ids
+            assert set(store.vector_search(Query("text one of many", 99), 99).ids) == ids
 
     # -- memories and sessions ------------------------------------------------------------
 
@@ -486,9 +486,9 @@ class StoreSuite:
     def _check_second_tenant(self, store):
         assert {id: chunk.text for id, chunk in self._read(store, ["a", "b"]).items()} == {"a": "avocado pie"}
         if isinstance(store, protocols.SearchesVectors):
-            assert [e.id for e in store.vector_search(Query("apple pie banana", 9), 9).entries] == ["a"]
+            assert list(store.vector_search(Query("apple pie banana", 9), 9).ids) == ["a"]
         if isinstance(store, protocols.SearchesKeywords):
-            assert not store.keyword_search(Query("apple banana", 9), 9).entries
+            assert not store.keyword_search(Query("apple banana", 9), 9).ids
         if isinstance(store, protocols.HasParents):
             assert not store.has_parents
             assert store.read_parents(["p"], Scope()) == {}

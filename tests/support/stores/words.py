@@ -32,12 +32,12 @@ def chunk(id, text=None, **metadata):
 
 def ids_by_vector(store, text, k=10_000, **scope):
     """Return the ids that a vector search finds, nearest first."""
-    return [entry.id for entry in store.vector_search(Query(text, k, Scope(**scope)), k).entries]
+    return list(store.vector_search(Query(text, k, Scope(**scope)), k).ids)
 
 
 def ids_by_word(store, text, k=10_000, **scope):
     """Return the ids that a keyword search finds, best first."""
-    return [entry.id for entry in store.keyword_search(Query(text, k, Scope(**scope)), k).entries]
+    return list(store.keyword_search(Query(text, k, Scope(**scope)), k).ids)
 
 
 def has_own_vectors(store, texts):
