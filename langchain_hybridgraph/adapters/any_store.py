@@ -170,8 +170,8 @@ class VectorStoreAdapter:
         fetched = n if is_applied else 2 * n
         while True:
             nearest = self._adapter.search(query.text, vector, fetched, where)
-            found = self._found(nearest.documents, query.scope)
-            result = self._result(found, n, query, vector, are_cosines=nearest.are_cosines)
+            matches = self._select(nearest.documents, query.scope)
+            result = self._result(matches, n, query, vector, are_cosines=nearest.are_cosines)
             if len(result.ids) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(reason=None if is_applied else "filter-post-applied")
             fetched *= 4
@@ -213,14 +213,15 @@ class VectorStoreAdapter:
         return {id: cosine for id, cosine in pairs if id is not None}
 
     def _result(
-        self, found: SourceResult, n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
+        self, matches: SourceResult, n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
     ) -> SourceResult:
-        best = best_first(found.scores.items(), n)
-        chunks = {id: found.chunks[id] for id in best} if found.chunks else {}
+        best = best_first(matches.scores.items(), n)
+        chunks = {id: matches.chunks[id] for id in best} if matches.chunks else {}
         background = None if vector is None else self._adapter.background(vector)
         coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
-        known = found._replace(vector=vector, background=background, are_cosines=are_cosines, coverage=coverage)
-        return known._replace(ids=list(best), scores=best, chunks=chunks)
+        return SourceResult.of(
+            best, chunks=chunks, vector=vector, background=background, are_cosines=are_cosines, coverage=coverage
+        )
 
     def scoped_tree(self, scope: Scope) -> Tree:
         """Return the directory tree of the texts in a scope, with the same rules as that of the embedded store."""
@@ -283,7 +284,7 @@ class VectorStoreAdapter:
         if self.texts is None or self.freshness is None:
             if not self._adapter.can_list:
                 return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
-            return self._found(((document, 1.0) for document in self._adapter.documents()), scope, n)
+            return self._select(((document, 1.0) for document in self._adapter.documents()), scope, n)
         reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.chunks.mask(scope)
         rows = sorted(self.texts.chunks.row_of.values())
@@ -318,7 +319,7 @@ class VectorStoreAdapter:
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id_of.get(id) or id
 
-    def _found(self, documents: Iterable[tuple[Document, float]], scope: Scope, n: float = math.inf) -> SourceResult:
+    def _select(self, documents: Iterable[tuple[Document, float]], scope: Scope, n: float = math.inf) -> SourceResult:
         """Return the first n Documents in the scope, in their order."""
         scores, chunks = dict[str, float](), dict[str, Chunk]()
         for document, score in documents:

@@ -164,11 +164,11 @@ class RetrieverSource:
             differing = [id for id, other in others.items() if id != other]
             stored_chunks = store.read(differing, scope, {}) if differing and implements(store, ReadsChunks) else {}
             ids = [id if id in stored_chunks else others[id] for id in ids]
-        score_of, chunks = dict[str, float](), dict[str, Chunk]()
+        scores_by_id, chunks = dict[str, float](), dict[str, Chunk]()
         for id, score, document in zip(ids, scores, documents, strict=True):
-            score_of.setdefault(id, score)
+            scores_by_id.setdefault(id, score)
             chunks.setdefault(id, Chunk(id, document.page_content, document.metadata))
-        return SourceResult(ids, score_of, chunks)
+        return SourceResult(ids, scores_by_id, chunks)
 
 
 def _scores(documents: Sequence[Document]) -> list[float]:

@@ -400,12 +400,12 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     few = {each: places for each, places in rows_with.items() if len(places) <= FEW}
     exact = scores.question.exact_matches(lambda name, word: few.get(token(name, word), ()))
     first = set(islice(best, BEST_HITS))
-    unheaded = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in first]
+    text_scores = [scores.bm25(one, ("text",)) for row, one in zip(rows, tokens, strict=True) if row.chunk.id in first]
     keyword = SourceResult.of(
         best,
         bound=scores.question.bound,
         exact={rows[place].chunk.id: probability for place, probability in exact.items()},
-        words=scores.question.words(max(unheaded, default=0.0), scores.question.texts),
+        words=scores.question.words(max(text_scores, default=0.0), scores.question.texts),
     )
     return HybridResult(vector_result, keyword)
 
