@@ -275,7 +275,8 @@ class _Titles:
         for place, word in enumerate(words):
             if word in sizes:
                 for size in sizes[word]:
-                    if (name := text_names.join_words(words[place : place + size])) in names:
+                    name = text_names.join_words(words[place : place + size])
+                    if name in names and place + size <= len(words):
                         yield name, names[name], TITLED if size > 1 else WORD
 
     def mentions(self, chunk: Chunk) -> Iterator[Edge]:

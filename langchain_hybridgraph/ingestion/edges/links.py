@@ -312,7 +312,9 @@ class _Targets:
                     for id in sorted(ids):
                         self._anchors[document, markdown.folded_anchor(id.removeprefix(f"{document}#"))] = id
                     if self._earlier is not None:
-                        self._add_anchors(document, self._earlier.get(sorted(ids)))
+                        chunks = self._earlier.get(sorted(ids))
+                        self._add_anchors(document, chunks)
+                        self._labels[document] = text_of(chunks[0].metadata.get("title")) if chunks else ""
             if self._earlier is not None:
                 for chunk in self._earlier.get([name for name in batch if name not in self._documents]):
                     self._documents[chunk.id] = self._starts[chunk.id] = chunk.id
