@@ -130,8 +130,8 @@ def _cosines(texts: Sequence[str], ready: Any, embedding: str) -> Callable[[str]
 
 
 def _ranking(source: str, ids: Any, positions: Sequence[int], scores: Mapping[int, float], **options: Any) -> Ranking:
-    listed = best_first((ids[row], scores[row]) for row in positions)
-    return Ranking(source, 0.5, list(listed), {ids[row]: score for row, score in scores.items()}, **options)
+    best = best_first((ids[row], scores[row]) for row in positions)
+    return Ranking(source, 0.5, list(best), {ids[row]: score for row, score in scores.items()}, **options)
 
 
 def _passes(row: Mapping[str, Any], condition: Mapping[str, Any] | None) -> bool:

@@ -163,8 +163,8 @@ def recall(store: HybridGraphStore, sentences: Sentences, size: int, questions: 
         best = -np.sort(-scores, axis=1)[:, :10]
     shares = []
     for question, scores in zip(questions, best, strict=True):
-        found = store.vector_search(Query(question, 10), 10).scores.values()
-        shares.append(sum(score >= scores[-1] - 1e-5 for score in found) / 10)
+        cosines = store.vector_search(Query(question, 10), 10).scores.values()
+        shares.append(sum(score >= scores[-1] - 1e-5 for score in cosines) / 10)
     return statistics.mean(shares)
 
 

@@ -209,8 +209,8 @@ def missing_or_wrong(folder, figures):
         problems += [f"text of {id}" for id in sample if texts.get(id) != text_of(id)]
         problems += [] if has_own_vectors(store, {id: text_of(id) for id in sample}) else ["vectors"]
         for id in sample[:200]:
-            found = store.keyword_search(Query(name_of(id), 1), 1).ids
-            problems += [f"keywords of {id}"] if list(found) != [id] else []
+            ids = store.keyword_search(Query(name_of(id), 1), 1).ids
+            problems += [f"keywords of {id}"] if list(ids) != [id] else []
         return problems + list(map(str, store.admin.check().problems))
 
 

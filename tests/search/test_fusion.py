@@ -33,8 +33,8 @@ def ranked(source, weight, ids):
 
 def scored(source, weight, scores, listed_ids=None, **options):
     """Return a list of candidates with scores, best first; ``listed_ids`` are the ids that the source found itself."""
-    listed = best_first((id, scores[id]) for id in (scores if listed_ids is None else listed_ids))
-    return Ranking(source, weight, list(listed), scores, **options)
+    best = best_first((id, scores[id]) for id in (scores if listed_ids is None else listed_ids))
+    return Ranking(source, weight, list(best), scores, **options)
 
 
 def keyword(weight, scores, **options):
