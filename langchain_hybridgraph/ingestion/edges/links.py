@@ -87,9 +87,14 @@ class LinkEdges(EdgeBuilder):
             if not old_ids:
                 names = _spellings(document)
                 self._new_names.update(dict.fromkeys([*names, *map(first_chunk_id, names)]))
-            elif old_ids != {chunk.id for chunk in (*document.chunks, *document.parents)}:
-                # Removed chunks lose their edges after the last batch.
-                self._sources.update(edge.source for edge in self.incoming(self._earlier, sorted(old_ids)))
+            else:
+                # Removed chunks lose their edges after the last batch, and descriptions contain the document's title.
+                are_kept = old_ids == {chunk.id for chunk in (*document.chunks, *document.parents)}
+                label = f"{self._verb} {document.title or document.id}."
+                incoming = self.incoming(self._earlier, sorted(old_ids))
+                self._sources.update(
+                    edge.source for edge in incoming if not (are_kept and edge.description.endswith(label))
+                )
         if links := self._links_of(document):
             self._spool.write(json.dumps(list(_chunk_links(document, links))) + "\n")
         yield EdgeSet((), [chunk.id for chunk in document.chunks if chunk.id not in links])
