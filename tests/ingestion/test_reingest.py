@@ -28,6 +28,7 @@ SENTENCES = (
     "\n\n## Food\n\nThey eat seed.",
     "\n\n## Sleep\n\nThey dream of cats.",
     "\n\n## Call\n\nA night owl is not a great",
+    "\n\n```\n" + 300 * "carp += 1\n" + "```\n\nSee [dogs](dogs.md#food).",
 )
 
 
@@ -71,6 +72,7 @@ changes = st.dictionaries(st.sampled_from(NAMES), st.none() | contents, max_size
 @example(changes=[{"cats.md": (5, []), "dogs.md": (2, []), "notes.txt": (0, [8])}, {"dogs.md": None}])
 @example(changes=[{"cats.md": (0, [4, 0]), "dogs.md": (1, [0])}, {"cats.md": (0, [0, 4])}])
 @example(changes=[{"cats.md": (0, [4]), "dogs.md": (3, [0])}, {"dogs.md": (5, [0])}])
+@example(changes=[{"cats.md": (0, [9])}, {"dogs.md": (3, [6])}])
 @given(changes=st.lists(changes, min_size=1, max_size=4))
 def test_any_changes_give_what_a_first_ingest_gives(changes):
     """After any changes between ingests, chunks and edges equal those of one ingest of the final files."""
