@@ -23,11 +23,11 @@ def rows(heading):
 def test_a_modes_row_matches_the_code(name):
     """The row of each mode has the weights, decay and traversal of the code."""
     [(_, *numbers, traversal)] = [row for row in rows("Mode | Similarity") if row[0] == name]
-    composite = MODES[name].composite
+    mode = MODES[name]
     names = ("similarity", "confidence", "recency", "utility", "decay_per_hour")
-    assert [float(number) for number in numbers] == [getattr(composite, name) for name in names]
+    assert [float(number) for number in numbers] == [getattr(mode, name) for name in names]
     kind, hops = re.fullmatch(r"(\w+)`, (\d) hops", traversal).groups()
-    assert MODES[name].traversal == traversal_from({"type": kind, "max_hops": int(hops), "direction": "both"})
+    assert mode.traversal == traversal_from({"type": kind, "max_hops": int(hops), "direction": "both"})
 
 
 def test_all_modes_are_listed():

@@ -23,7 +23,7 @@ from langchain_hybridgraph.records import FusedCandidate, Hit, MemoryState, Quer
 
 HOUR, DAY = 3600.0, 86400.0
 NOW = 1_700_000_000.0
-GENERAL = MODES["general"].composite
+GENERAL = MODES["general"]
 
 
 def hit(id, score, **fields):
@@ -51,7 +51,7 @@ def scored(hits, learned=None, *, composite=GENERAL, **stages):
 def test_the_composite_of_each_mode(mode, score):
     """A day-old memory with similarity .8, confidence .9 and utility .5 has the expected score in each mode."""
     state = {"confidence": 0.9, "utility": 0.5, "valid_from": NOW - DAY}
-    assert total(MODES[mode].composite, 0.8, **state) == pytest.approx(score, abs=1e-6)
+    assert total(MODES[mode], 0.8, **state) == pytest.approx(score, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_breakdown_sums_to_the_score(items, mode):
     """For any memories, the parts sum to the score, scores are between 0 and 1, and the best is first."""
     hits = [hit(str(n), similarity) for n, (similarity, _, _) in enumerate(items)]
     learned = {str(n): state for n, (_, state, _) in enumerate(items)}
-    results = scored(hits, learned, composite=MODES[mode].composite, **all_stages(repeats for _, _, repeats in items))
+    results = scored(hits, learned, composite=MODES[mode], **all_stages(repeats for _, _, repeats in items))
     assert sorted(results, key=lambda one: (-one.score, one.id)) == results
     for one in results:
         assert math.fsum(one.parts.values()) == pytest.approx(one.score, abs=1e-9)

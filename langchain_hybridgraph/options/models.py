@@ -87,32 +87,23 @@ def own_score(traversal: Traversal) -> scores.GraphScore:
     return scores.HopDecay()
 
 
-@dataclass(frozen=True)
-class Mode:
+@dataclass(frozen=True, kw_only=True)
+class Mode(Composite):
     """Settings of a memory search: the weights in a memory's score, and the graph traversal."""
 
-    composite: Composite
     traversal: Traversal
 
-
-def _mode(
-    *,
-    similarity: float = 0.40,
-    confidence: float = 0.30,
-    recency: float = 0.20,
-    utility: float = 0.10,
-    decay_per_hour: float = 0.05,
-    traversal: Any,
-) -> Mode:
-    return Mode(Composite(similarity, confidence, recency, utility, decay_per_hour), traversal_from(traversal))
+    def __post_init__(self) -> None:
+        Composite.__post_init__(self)
+        object.__setattr__(self, "traversal", traversal_from(self.traversal))
 
 
-_belief = partial(_mode, similarity=0.30, confidence=0.45, utility=0.05, decay_per_hour=0.03)
-_agent = partial(_mode, similarity=0.35, confidence=0.20, recency=0.25, utility=0.20)
-_procedural = partial(_mode, confidence=0.40, recency=0.15, utility=0.05, decay_per_hour=0.001)
+_belief = partial(Mode, similarity=0.30, confidence=0.45, utility=0.05, decay_per_hour=0.03)
+_agent = partial(Mode, similarity=0.35, confidence=0.20, recency=0.25, utility=0.20)
+_procedural = partial(Mode, confidence=0.40, recency=0.15, utility=0.05, decay_per_hour=0.001)
 CHANGES: Mapping[str, Callable[..., Mode]] = MappingProxyType(
     {
-        "general": partial(_mode, traversal=WaterCircle(max_hops=3, direction="both")),
+        "general": partial(Mode, traversal=WaterCircle(max_hops=3, direction="both")),
         "belief_system": partial(_belief, traversal=WaterCircle(max_hops=4, direction="both")),
         "agent_memory": partial(_agent, traversal=Beam(max_hops=2, direction="both")),
         "procedural": partial(_procedural, traversal=BFS(max_hops=3, direction="both")),
@@ -128,7 +119,7 @@ def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
 
     Raises ConfigurationError for an unknown name or parameter and for an invalid value.
 
-    >>> mode_from({"type": "procedural", "recency": 0.3}).composite.recency
+    >>> mode_from({"type": "procedural", "recency": 0.3}).recency
     0.3
     """
     return from_config("mode", form, CHANGES, lambda value: isinstance(value, Mode))

@@ -140,7 +140,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
         if session is not None:
             similarity = partial(_similarity_to_session, store, session, reads=not weight)
         return Scoring(
-            composite=self._mode(options).composite,
+            composite=self._mode(options),
             states=store.memory.states if has_memory else lambda ids, scope: {},
             state_columns=store.memory.columns if has_memory and not (session and session.is_foreign) else None,
             hotness=memory.hotness,
