@@ -12,15 +12,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
@@ -254,7 +246,7 @@ class OptionGroup(OptionModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _check_options(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _check_options(cls, options: Any, handler: Callable[[Any], Self]) -> Self:
         return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:

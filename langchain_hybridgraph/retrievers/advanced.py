@@ -221,9 +221,8 @@ class AdvancedRetriever(base.ObservedRetriever, ConversationFields):
 
     def _prepare(self, query: Any, options: Mapping[str, Any], callbacks: Any = None) -> ConversationSearch:
         """Check a call; ``options`` are those of this retriever and of the wrapped one."""
-        others, own = dict(options), {}
-        for name in (HISTORY, "k", "session_id", "annotate", "return_scores", base.EARLY):
-            own[name] = others.pop(name, None)
+        others, names = dict(options), (HISTORY, "k", "session_id", "annotate", "return_scores", base.EARLY)
+        own = {name: others.pop(name, None) for name in names}
         if not isinstance(query, str) and (query is not None or "vector" not in others):
             raise query_error(query)
         k: Any = self.k if own["k"] is None else own["k"]

@@ -6,19 +6,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-    Set,
-    Sized,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence, Sized
 from contextlib import aclosing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -34,7 +22,7 @@ from langchain_core.callbacks import (
 )
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
 from langchain_hybridgraph import telemetry as events
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
@@ -90,7 +78,7 @@ class StreamingRetriever(BaseRetriever):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _check_constructor(cls, options: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _check_constructor(cls, options: Any, handler: Callable[[Any], Self]) -> Self:
         return check_options(cls, options, handler)
 
     @property
@@ -295,7 +283,7 @@ class ObservedRetriever(StreamingRetriever):
             check_positions(cls, arguments, settings)
             return super().__new__(cls)
 
-    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
             if not isinstance(value, OptionGroup) or value.model_fields_set:
                 yield name, value
@@ -335,8 +323,8 @@ class ObservedRetriever(StreamingRetriever):
         return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     def _observed(
-        self, search: Generator[Any, Any, Answer], trace: Trace, query: object, k: object, results: Results
-    ) -> Generator[Any, Any, Answer]:
+        self, search: Search[Answer], trace: Trace, query: object, k: object, results: Results
+    ) -> Search[Answer]:
         """Run a search, count it, and report it to the sinks, if there are any.
 
         ``results`` is a function that returns the ids and scores of the answer.
@@ -387,8 +375,7 @@ class ObservedRetriever(StreamingRetriever):
         try:
             return self._run(prepared_search)[:]
         finally:
-            if run_manager.handlers:
-                events.report_stages(run_manager, prepared_search.trace)
+            events.report_stages(run_manager, prepared_search.trace)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
@@ -397,8 +384,7 @@ class ObservedRetriever(StreamingRetriever):
         try:
             return (await self._arun(prepared_search))[:]
         finally:
-            if run_manager.handlers:
-                await events.areport_stages(run_manager, prepared_search.trace)
+            await events.areport_stages(run_manager, prepared_search.trace)
 
 
 def _display_value(value: Any) -> Any:
@@ -410,12 +396,12 @@ def _display_value(value: Any) -> Any:
     return type(value).__name__ if text.startswith("<") else text
 
 
-def hits_of(hits: Iterable[Any]) -> list[tuple[str, float]]:
+def hits_of(hits: Sequence[Any]) -> list[tuple[str, float]]:
     """Return the ids and scores of hits."""
     return [(hit.id, hit.score) for hit in hits]
 
 
-def scores_of(documents: Iterable[Document], prefix: str = "") -> list[tuple[str, float]]:
+def scores_of(documents: Sequence[Document], prefix: str = "") -> list[tuple[str, float]]:
     """Return the ids and scores of Documents; the score is 0 if the metadata contain none."""
     scores_by_id = [(chunk_id(document), document.metadata.get(prefix + "relevance_score")) for document in documents]
     return [(id, float(score) if isinstance(score, int | float) else 0.0) for id, score in scores_by_id]
@@ -435,7 +421,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
 
     model_config = ConfigDict(extra="forbid", validate_default=True, validate_assignment=True)
 
-    _call_options: ClassVar[Set[str]] = OF_ALL
+    _call_options: ClassVar[frozenset[str]] = OF_ALL
 
     # -- what a kind of retriever decides -------------------------------------------------------------------
 
@@ -482,11 +468,9 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
     def _prepare(self, query: str | None, options: Options, callbacks: Any = None) -> PreparedSearch:
         hand_out = options.get(EARLY)
         options = {name: value for name, value in options.items() if value is not None and name != EARLY}
-        if not options.keys() <= self._call_options:
-            unknown = {name: value for name, value in sorted(options.items()) if name not in self._call_options}
+        if unknown := {name: options[name] for name in sorted(options.keys() - self._call_options)}:
             raise unknown_options(type(self), unknown, self._call_options)
-        if options:
-            check_values(type(self), options)
+        check_values(type(self), options)
         trace = Trace(raises=self.on_error == "raise")
         pipeline = self._pipeline(options, callbacks)
         level = chosen_level(options.get("annotate"), options.get("return_scores"), self.annotate)

@@ -1,6 +1,5 @@
 """GraphRetriever, a hybrid search that follows edges."""
 
-from collections.abc import Set
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -46,7 +45,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "graph")
-    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | GRAPH_ONLY
+    _call_options: ClassVar[frozenset[str]] = HybridRetriever._call_options | GRAPH_ONLY
 
     @staticmethod
     def _fill(store: HybridGraphStore, documents: list[Document]) -> None:

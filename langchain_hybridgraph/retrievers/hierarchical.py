@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Unpack
@@ -70,7 +70,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
-    _call_options: ClassVar[Set[str]] = HybridRetriever._call_options | TREE_ONLY
+    _call_options: ClassVar[frozenset[str]] = HybridRetriever._call_options | TREE_ONLY
 
     def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
         super()._set_up(documents, settings)

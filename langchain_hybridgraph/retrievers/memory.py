@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
@@ -89,7 +89,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     """
 
     _sections: ClassVar[tuple[str, ...]] = (*GraphRetriever._sections, "memory")
-    _call_options: ClassVar[Set[str]] = GraphRetriever._call_options | MEMORY_ONLY
+    _call_options: ClassVar[frozenset[str]] = GraphRetriever._call_options | MEMORY_ONLY
     _tool_arguments: ClassVar[type[BaseModel]] = MemorySearchArguments
     _embedded: TextsOfCalls[NDArray[np.float32]] = PrivateAttr(default_factory=TextsOfCalls)
 
