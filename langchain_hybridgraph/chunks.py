@@ -213,16 +213,10 @@ def is_valid(valid_from: float | None, valid_until: float | None, as_of: float |
     return (valid_from is None or valid_from <= as_of) and (valid_until is None or valid_until >= as_of)
 
 
-def begin_of(metadata: Mapping[str, Any]) -> float:
-    """Return the start of a chunk's validity, or −∞ if it has none."""
-    start = _read(metadata, "valid_from", parse_time)
-    return -math.inf if start is None else float(start)
-
-
-def end_of(metadata: Mapping[str, Any]) -> float:
-    """Return the end of a chunk's validity, or ∞ if it has none."""
-    end = _read(metadata, "valid_until", parse_end)
-    return math.inf if end is None else float(end)
+def validity_of(metadata: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the start of a chunk's validity, or −∞ if it has none, and the end, or ∞."""
+    start, end = _read(metadata, "valid_from", parse_time), _read(metadata, "valid_until", parse_end)
+    return -math.inf if start is None else start, math.inf if end is None else end
 
 
 # Metadata of chunks: known keys and storable values.

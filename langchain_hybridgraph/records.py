@@ -15,15 +15,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from langchain_hybridgraph.chunks import (
-    Chunk,
-    Serializable,
-    begin_of,
-    end_of,
-    is_valid,
-    not_storable,
-    replace_surrogates,
-)
+from langchain_hybridgraph.chunks import Chunk, Serializable, is_valid, not_storable, replace_surrogates, validity_of
 from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, TenantError, quote_value, setting, shorten
 from langchain_hybridgraph.times import parse_end, parse_time
 
@@ -369,7 +361,7 @@ def in_scope(chunk: Chunk, scope: Scope, *, filtered: bool = True) -> bool:
     """
     if scope.tenant is not None and chunk.metadata.get("tenant") != scope.tenant:
         return False
-    if scope.as_of is not None and not is_valid(begin_of(chunk.metadata), end_of(chunk.metadata), scope.as_of):
+    if scope.as_of is not None and not is_valid(*validity_of(chunk.metadata), scope.as_of):
         return False
     return not filtered or passes_filter(chunk, scope)
 

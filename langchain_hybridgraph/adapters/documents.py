@@ -13,7 +13,7 @@ import numpy as np
 from langchain_core import indexing
 from langchain_core.documents import Document
 
-from langchain_hybridgraph.chunks import Chunk, begin_of, end_of, labels_of, replace_surrogates
+from langchain_hybridgraph.chunks import Chunk, labels_of, replace_surrogates, validity_of
 from langchain_hybridgraph.errors import ConfigurationError, quote_value
 from langchain_hybridgraph.execution.threads import ForkSafeLock
 from langchain_hybridgraph.filters.expressions import compare
@@ -319,8 +319,8 @@ class ScopedRows(Mapping[str, Chunk]):
             outdated = [self.row_of[id] for id in {*remove, *ids} if id in self.row_of]
             for id in remove:
                 self.row_of.pop(id, None)
-            times = [[read(chunk.metadata) for chunk in chunks] for read in (begin_of, end_of)]
-            self._times = np.append(self._times, times, axis=1)
+            times = np.array([validity_of(chunk.metadata) for chunk in chunks]).reshape(-1, 2)
+            self._times = np.append(self._times, times.T, axis=1)
             self._chunks += chunks
             self.ids += ids
             self.row_of |= zip(ids, rows, strict=True)
