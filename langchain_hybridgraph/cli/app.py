@@ -497,16 +497,13 @@ def serve(
     limits = Limits(body=max_body, k=max_k, rate=rate, burst=max(1, int(2 * rate)), deadline=deadline)
     log_as_json()
     served = make_app(
-        index,
+        IndexLocation(index, config, embedding, tenant),
         host=host,
         tokens_file=tokens,
         watch=watch,
         read_only=read_only,
         limits=limits,
         grpc_port=grpc_port,
-        config=config,
-        embedding=embedding,
-        tenant=tenant,
     )
     run(served, host, port)
 

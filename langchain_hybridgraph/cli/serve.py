@@ -38,7 +38,7 @@ SHUTDOWN_SECONDS = 30
 
 
 def make_app(
-    index: Path,
+    index: IndexLocation,
     *,
     host: str,
     tokens_file: Path | None,
@@ -46,11 +46,8 @@ def make_app(
     read_only: bool,
     limits: Limits,
     grpc_port: int | None = None,
-    config: Path | None = None,
-    embedding: str | None = None,
-    tenant: str | None = None,
 ) -> FastAPI:
-    """Return the application for an index, which is opened with the ``config``, ``embedding`` and ``tenant``.
+    """Return the application for an index.
 
     Raises ConfigurationError if other machines could reach it without a token, and the errors of
     ``IndexLocation.open``.
@@ -59,18 +56,18 @@ def make_app(
     check_host(host, tokens)
     if read_only and watch is not None:
         raise ConfigurationError("--watch changes the index, and --read-only refuses changes: leave one of them out")
-    if read_only and milvus_uri(index) is not None:
+    if read_only and milvus_uri(index.path) is not None:
         raise ConfigurationError(
-            f"--read-only is for an index in a folder, got {index}: leave it out, and give tokens only the right read"
+            f"--read-only is for an index in a folder, got {index.path}: leave it out, and give tokens only the right "
+            "read"
         )
 
     def open_store(tenant: str | None) -> DocumentStore:
-        return IndexLocation(index, config, embedding, tenant).open(read_only=read_only)
+        return index._replace(tenant=tenant).open(read_only=read_only)
 
     def update(folder: Path) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
-        store = partial(IndexLocation(index, config, embedding or "auto", tenant).open_or_create, quiet=True)
-        report = ingest_files([folder], store, prune=True)
+        report = ingest_files([folder], partial(index.open_or_create, quiet=True), prune=True)
         LOGGER.info("indexed %s: %s", folder, report)
 
     background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []
@@ -84,8 +81,9 @@ def make_app(
         background.append(
             lambda service: serving_grpc(service, f"[{host}]:{grpc_port}" if ":" in host else f"{host}:{grpc_port}")
         )
+    settings = configured(index.config)
     app = create_app(
-        open_store, settings=configured(config), tokens=tokens, limits=limits, background=background, tenant=tenant
+        open_store, settings=settings, tokens=tokens, limits=limits, background=background, tenant=index.tenant
     )
     app.state.service.check()  # report an index that cannot be opened before serving
     if not tokens:  # otherwise, another website could reach the service by DNS rebinding

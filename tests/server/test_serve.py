@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from langchain_hybridgraph import HybridGraphStore
 from langchain_hybridgraph.cli import serve
 from langchain_hybridgraph.cli.app import app
+from langchain_hybridgraph.cli.settings import IndexLocation
 from langchain_hybridgraph.server.access import Limits
 from langchain_hybridgraph.server.app import create_app
 from langchain_hybridgraph.server.rpc import RetrieveEvent, RetrieveRequest
@@ -185,7 +186,8 @@ async def test_files_written_during_the_start_are_indexed(index, tmp_path):
     files = tmp_path / "files"
     files.mkdir()
     (files / "whale.md").write_text("Whales sing long songs.\n")
-    served = serve.make_app(index, host="localhost", tokens_file=None, watch=files, read_only=False, limits=Limits())
+    location = IndexLocation(index)
+    served = serve.make_app(location, host="localhost", tokens_file=None, watch=files, read_only=False, limits=Limits())
     (files / "owl.md").write_text("Owls hoot at night.\n")
     transport = httpx.ASGITransport(served)
     async with (
