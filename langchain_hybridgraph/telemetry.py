@@ -142,20 +142,18 @@ def _calls(manager: Any, trace: Trace) -> list[tuple[tuple[Any, ...], dict[str, 
         "took_ms": round(trace.took_ms, 3),
         "results": [{"id": id, "score": score} for id, score in trace.results()],
     }
-    events: list[tuple[str, dict[str, Any]]] = [
-        (
-            STAGE,
-            {
-                "stage": run.name,
-                "after_ms": round((run.started_at - trace.started_at) * 1e3, 3),
-                "took_ms": round(run.took_ms, 3),
-                "error": None if run.error is None else type(run.error).__name__,
-            },
-        )
+    stages = [
+        {
+            "stage": run.name,
+            "after_ms": round((run.started_at - trace.started_at) * 1e3, 3),
+            "took_ms": round(run.took_ms, 3),
+            "error": None if run.error is None else type(run.error).__name__,
+        }
         for run in trace.runs
     ]
+    events = [*((STAGE, stage) for stage in stages), (SEARCH, search)]
     run = {"run_id": manager.run_id, "tags": manager.tags, "metadata": manager.metadata}
-    return [(("on_custom_event", "ignore_custom_event", *event), run) for event in (*events, (SEARCH, search))]
+    return [(("on_custom_event", "ignore_custom_event", *event), run) for event in events]
 
 
 class RetrievalStatistics:
@@ -182,8 +180,7 @@ class RetrievalStatistics:
         with self._lock:
             self._answers += 1
             self._documents += documents
-            for reason in trace.reasons:
-                self._degraded[reason] += 1
+            self._degraded.update(trace.reasons)
             self._took_ms.append(trace.took_ms)
 
     def record_error(self, error: Exception) -> None:
