@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Unpack
@@ -72,8 +72,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
     _sections: ClassVar[tuple[str, ...]] = (*HybridRetriever._sections, "tree")
     _call_options: ClassVar[frozenset[str]] = HybridRetriever._call_options | TREE_ONLY
 
-    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
-        super()._set_up(documents, settings)
+    def _set_up(self, documents: Iterable[Document] | None) -> None:
+        super()._set_up(documents)
         if self.index.adapter is not None and self.index.adapter.texts is None:
             raise ConfigurationError(
                 f"the texts of {type(self.vector_store).__name__} cannot be listed, so there is no tree of "

@@ -77,12 +77,12 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         ) -> None:
             check_first(type(self), vector_store, VectorStore)
             super().__init__(**{**settings, "vector_store": vector_store})
-            self._set_up(documents, settings)
+            self._set_up(documents)
 
     _sections: ClassVar[tuple[str, ...]] = ("retriever", "selection", "index")
 
-    def _set_up(self, documents: Iterable[Document] | None, settings: Mapping[str, Any]) -> None:
-        """Build the keyword index of a new retriever. ``settings`` are the options passed to the constructor."""
+    def _set_up(self, documents: Iterable[Document] | None) -> None:
+        """Build the keyword index of a new retriever."""
         self._weights({})  # raises an error for contradictory weights
         vector_store, is_default = self.vector_store, self.index == models.IndexOptions()
         if isinstance(vector_store, protocols.SearchesVectors) and isinstance(vector_store, protocols.ReadsChunks):
@@ -151,10 +151,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     stacklevel=5,
                 )
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
-        is_given = documents is not None
-        build = partial(
-            DocumentIndex, engine=options.engine, language=options.language, id_key=options.id_key, is_given=is_given
-        )
+        index_options = options.model_dump(include={"engine", "language", "id_key"})
+        build: Callable[..., DocumentIndex] = partial(DocumentIndex, is_given=documents is not None, **index_options)
         contents = keyword_index.StoreContents()
         reading = contents.reading(adapter, merges_copies=merges_copies) if adapter.can_list else iter(())
         is_read = adapter.can_list
