@@ -726,9 +726,7 @@ def _turns(conversation: Any) -> Any:
 
 def _merged(options: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     filters = [part for source in (options, own) if (part := source.get("filter")) is not None]
-    return {**options, **own} | (
-        {"filter": filters[0] & filters[1]} if len(filters) > 1 else {"filter": filters[0]} if filters else {}
-    )
+    return {**options, **own, **({"filter": reduce(and_, filters)} if filters else {})}
 
 
 class RerankPostprocessor(BaseNodePostprocessor):
