@@ -21,7 +21,6 @@ from langchain_hybridgraph.errors import ConfigurationError, number_in_range, qu
 from langchain_hybridgraph.search.expansion import TRAVERSALS
 from langchain_hybridgraph.search.scores import GRAPH_SCORES
 
-T = TypeVar("T")
 G = TypeVar("G")
 
 
@@ -235,7 +234,23 @@ class OptionModel(BaseModel):
     model_config = ConfigDict(hide_input_in_errors=True, use_attribute_docstrings=True)
 
 
-class OptionGroup(OptionModel):
+class CheckedModel(BaseModel):
+    """Base class of models whose errors show the value passed and the accepted values of each option."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check_options(cls, options: Any, handler: Callable[[Any], Self]) -> Self:
+        try:
+            return handler(_without_conversions(cls, options) if isinstance(options, Mapping) else options)
+        except ValidationError as invalid:
+            problems = []
+            for loc, message, value in problems_in(cls, invalid, options):
+                error = PydanticCustomError(_EXPLAINED, "{message}", {"message": with_name(loc, message)})
+                problems.append(InitErrorDetails(type=error, loc=loc, input=value))
+            raise ValidationError.from_exception_data(invalid.title, problems) from None
+
+
+class OptionGroup(OptionModel, CheckedModel):
     """Options that are passed to a retriever together, as an object or as a mapping of names to values.
 
     A group is immutable: assign another one to the retriever. Raises ValueError (pydantic's ValidationError) for a name
@@ -243,11 +258,6 @@ class OptionGroup(OptionModel):
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", frozen=True, validate_default=True)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _check_options(cls, options: Any, handler: Callable[[Any], Self]) -> Self:
-        return check_options(cls, options, handler)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         return ((name, value) for name, value in super().__repr_args__() if name in self.model_fields_set)
@@ -308,21 +318,6 @@ def groups_of(kind: type[BaseModel]) -> dict[str, type[OptionGroup]]:
 # -- errors ---------------------------------------------------------------------------------------------------
 
 _EXPLAINED = "retriever_option"  # type of the pydantic errors whose messages are written by this package
-
-
-def check_options(kind: type[BaseModel], options: Any, handler: Callable[[Any], T]) -> T:
-    """Validate the options of ``kind`` with pydantic's ``handler``, as its wrap validator.
-
-    Raises pydantic's ValidationError, a ValueError, with the value passed and the accepted values of each option.
-    """
-    try:
-        return handler(_without_conversions(kind, options) if isinstance(options, Mapping) else options)
-    except ValidationError as invalid:
-        problems = []
-        for loc, message, value in problems_in(kind, invalid, options):
-            error = PydanticCustomError(_EXPLAINED, "{message}", {"message": with_name(loc, message)})
-            problems.append(InitErrorDetails(type=error, loc=loc, input=value))
-        raise ValidationError.from_exception_data(invalid.title, problems) from None
 
 
 def with_name(path: Sequence[int | str], message: str) -> str:
