@@ -1,30 +1,34 @@
 """Any LangChain retriever as a part of a search."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from langchain_core.callbacks import AsyncCallbackManager, AsyncCallbackManagerForRetrieverRun, CallbackManager
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStoreRetriever
 
+from langchain_hybridgraph import telemetry as events
 from langchain_hybridgraph.adapters.documents import chunk_id, content_key, to_document
 from langchain_hybridgraph.chunks import Chunk
-from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous
+from langchain_hybridgraph.execution.effects import Effect, Search, adrive, ask_or_raise, drive, is_asynchronous, within
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import unknown_options
 from langchain_hybridgraph.options.base import check_values
 from langchain_hybridgraph.records import Annotate, Query, Scope, SourceResult
 from langchain_hybridgraph.result import RetrievalResult
-from langchain_hybridgraph.retrievers.base import EARLY, Callbacks, PipelineRetriever, child_run
+from langchain_hybridgraph.retrievers.base import EARLY, PipelineRetriever
 from langchain_hybridgraph.search.sources import VectorSource
 from langchain_hybridgraph.stores.protocols import FindsContents, ReadsChunks, implements
 
 Result = RetrievalResult[Document]
+Callbacks = CallbackManager | AsyncCallbackManager
 
 
 class AnyRetriever(NamedTuple):
@@ -112,6 +116,50 @@ class AnyRetriever(NamedTuple):
         arun = partial(retriever.ainvoke, text, config, **arguments) if is_asynchronous(retriever) else None
         (documents,) = yield from ask_or_raise(Effect(name, run, arun, owner=retriever))
         return RetrievalResult(documents)
+
+
+def child_run(
+    retriever: PipelineRetriever, tag: str, query: str | None, options: Mapping[str, Any], callbacks: Callbacks | None
+) -> Search[Result]:
+    """Search with ``retriever`` as a part of another search, and return the complete answer.
+
+    The handlers of ``callbacks`` receive the events of a run with the tag ``tag``.
+    """
+    if callbacks is None:
+        prepared_search = retriever._prepare(query, cast(Any, options))
+        return (yield from within(retriever._search(prepared_search), prepared_search.deadline))
+    manager = type(callbacks).configure(
+        callbacks,
+        inheritable_tags=[tag],
+        local_tags=retriever.tags,
+        inheritable_metadata=dict(retriever._get_ls_params()),
+        local_metadata=retriever.metadata,
+    )
+    text: Any = query  # None if vector= is passed
+    run = yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name())
+    trace = None
+    report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
+    try:
+        prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
+        trace = prepared_search.trace
+        result = yield from within(retriever._search(prepared_search), prepared_search.deadline)
+    except Exception as error:
+        if trace is not None:
+            yield from _call_handler(report, run, trace)
+        yield from _call_handler(run.on_retriever_error, error)
+        raise
+    yield from _call_handler(report, run, trace)
+    yield from _call_handler(run.on_retriever_end, list(result))
+    return result
+
+
+def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
+    """Call a function that notifies callback handlers; an asynchronous one is awaited in the event loop."""
+    call = partial(handler, *arguments, **options)
+    if not asyncio.iscoroutinefunction(handler):
+        return call()
+    (result,) = yield from ask_or_raise(Effect("callbacks", lambda: asyncio.run(call()), call))
+    return result
 
 
 SCORE_KEYS = ("bm25_score", "score", "relevance_score")

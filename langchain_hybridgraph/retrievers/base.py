@@ -12,24 +12,19 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack
 
-from langchain_core.callbacks import (
-    AsyncCallbackManager,
-    AsyncCallbackManagerForRetrieverRun,
-    CallbackManager,
-    CallbackManagerForRetrieverRun,
-)
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from langchain_hybridgraph import telemetry as events
 from langchain_hybridgraph.adapters.documents import annotate, chosen_level, chunk_id, resolve_as_of
 from langchain_hybridgraph.adapters.tool import SearchArguments, arguments_schema, search_tool
 from langchain_hybridgraph.display import explain_result, fields_table
 from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_value
-from langchain_hybridgraph.execution.effects import Effect, Search, Trace, adrive, ask_or_raise, drive, within
+from langchain_hybridgraph.execution.effects import Search, Trace, adrive, drive
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
 from langchain_hybridgraph.filters.expressions import parse_filter
 from langchain_hybridgraph.options.arguments import (
@@ -40,7 +35,7 @@ from langchain_hybridgraph.options.arguments import (
     check_vector,
     unknown_options,
 )
-from langchain_hybridgraph.options.base import GroupOf, OptionGroup, check_options, check_values, group_field
+from langchain_hybridgraph.options.base import CheckedModel, GroupOf, OptionGroup, check_values, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.records import Annotate, Query, Scope
 from langchain_hybridgraph.registry import name_of
@@ -54,7 +49,6 @@ from langchain_hybridgraph.search.scores import GRAPH_SCORES
 from langchain_hybridgraph.search.sources import Source
 from langchain_hybridgraph.search.traversals import Traversal
 from langchain_hybridgraph.stores.protocols import ListsChunks, ReadsChunks, implements
-from langchain_hybridgraph.telemetry import Results, deliveries_for_search, delivery_for, report_search
 from langchain_hybridgraph.text.analyzer import bounded
 
 if TYPE_CHECKING:
@@ -73,13 +67,8 @@ HandOut = Callable[[Document], None]
 """Function that receives a Document before the answer is complete."""
 
 
-class StreamingRetriever(BaseRetriever):
+class StreamingRetriever(BaseRetriever, CheckedModel):
     """Retriever that streams its answer, one Document at a time."""
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _check_constructor(cls, options: Any, handler: Callable[[Any], Self]) -> Self:
-        return check_options(cls, options, handler)
 
     @property
     def _streams_early(self) -> bool:
@@ -323,21 +312,21 @@ class ObservedRetriever(StreamingRetriever):
         return search_tool(self, arguments_schema(args_schema, arg_types, self._tool_arguments), name, description)
 
     def _observed(
-        self, search: Search[Answer], trace: Trace, query: object, k: object, results: Results
+        self, search: Search[Answer], trace: Trace, query: object, k: object, results: events.Results
     ) -> Search[Answer]:
         """Run a search, count it, and report it to the sinks, if there are any.
 
         ``results`` is a function that returns the ids and scores of the answer.
         """
         listeners = self.telemetry
-        own = list(map(delivery_for, listeners.sinks))
+        own = list(map(events.delivery_for, listeners.sinks))
         if listeners.tracer is not None:
-            own.append(delivery_for(listeners.tracer, events.OpenTelemetrySink))
+            own.append(events.delivery_for(listeners.tracer, events.OpenTelemetrySink))
         if listeners.logger is not None:
-            own.append(delivery_for(listeners.logger, events.LogSink))
-        if deliveries := deliveries_for_search(own):
+            own.append(events.delivery_for(listeners.logger, events.LogSink))
+        if deliveries := events.deliveries_for_search(own):
             name = type(self).__name__
-            search = report_search(search, deliveries, trace, retriever=name, query=query, k=k, results=results)
+            search = events.report_search(search, deliveries, trace, retriever=name, query=query, k=k, results=results)
         try:
             answer = yield from search
         except Exception as error:
@@ -599,50 +588,3 @@ def _traversal_name(traversal: Traversal) -> str:
 def with_k(options: Mapping[str, Any], k: int | None) -> Options:
     """Return the options with k and a level of annotation."""
     return {**options, "k": k, "annotate": "all" if options.get("annotate") is None else options["annotate"]}
-
-
-Callbacks = CallbackManager | AsyncCallbackManager
-
-
-def child_run(
-    retriever: PipelineRetriever, tag: str, query: str | None, options: Mapping[str, Any], callbacks: Callbacks | None
-) -> Search[RetrievalResult[Document]]:
-    """Search with ``retriever`` as a part of another search, and return the complete answer.
-
-    The handlers of ``callbacks`` receive the events of a run with the tag ``tag``.
-    """
-    if callbacks is None:
-        prepared_search = retriever._prepare(query, cast(Any, options))
-        return (yield from within(retriever._search(prepared_search), prepared_search.deadline))
-    manager = type(callbacks).configure(
-        callbacks,
-        inheritable_tags=[tag],
-        local_tags=retriever.tags,
-        inheritable_metadata=dict(retriever._get_ls_params()),
-        local_metadata=retriever.metadata,
-    )
-    text: Any = query  # None if vector= is passed
-    run = yield from _call_handler(manager.on_retriever_start, None, text, name=retriever.get_name())
-    trace: Trace | None = None
-    report = events.areport_stages if isinstance(run, AsyncCallbackManagerForRetrieverRun) else events.report_stages
-    try:
-        prepared_search = retriever._prepare(query, cast(Any, options), run.get_child())
-        trace = prepared_search.trace
-        result = yield from within(retriever._search(prepared_search), prepared_search.deadline)
-    except Exception as error:
-        if trace is not None:
-            yield from _call_handler(report, run, trace)
-        yield from _call_handler(run.on_retriever_error, error)
-        raise
-    yield from _call_handler(report, run, trace)
-    yield from _call_handler(run.on_retriever_end, list(result))
-    return result
-
-
-def _call_handler(handler: Callable[..., Any], *arguments: Any, **options: Any) -> Search[Any]:
-    """Call a function that notifies callback handlers; an asynchronous one is awaited in the event loop."""
-    call = partial(handler, *arguments, **options)
-    if not asyncio.iscoroutinefunction(handler):
-        return call()
-    (result,) = yield from ask_or_raise(Effect("callbacks", lambda: asyncio.run(call()), call))
-    return result

@@ -20,7 +20,6 @@ from pydantic import Field
 from langchain_hybridgraph.adapters import keyword_index
 from langchain_hybridgraph.adapters.any_store import FreshKeywordSource, VectorStoreAdapter, adapter_of, pipeline_store
 from langchain_hybridgraph.adapters.documents import Identity, chunk_of
-from langchain_hybridgraph.adapters.keyword_index import DocumentIndex
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.embeddings.resolve import LSAEmbeddings
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError, NotAnIndexError, describe_error
@@ -151,8 +150,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     stacklevel=5,
                 )
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
-        index_options = options.model_dump(include={"engine", "language", "id_key"})
-        build: Callable[..., DocumentIndex] = partial(DocumentIndex, is_given=documents is not None, **index_options)
+        own_options = options.model_dump(include={"engine", "language", "id_key"})
+        build: Callable[..., Any] = partial(keyword_index.DocumentIndex, is_given=documents is not None, **own_options)
         contents = keyword_index.StoreContents()
         reading = contents.reading(adapter, merges_copies=merges_copies) if adapter.can_list else iter(())
         is_read = adapter.can_list

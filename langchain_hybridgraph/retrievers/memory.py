@@ -136,9 +136,7 @@ class MemoryRetriever(GraphRetriever, MemoryFields):
     def _scoring(self, options: Options, session: SessionTurns | None, weight: float) -> Scoring:
         store: Any = self._store
         memory, has_memory = self._memory(options), protocols.implements(store, protocols.HasMemory)
-        similarity = None
-        if session is not None:
-            similarity = partial(_similarity_to_session, store, session, reads=not weight)
+        similarity = None if session is None else partial(_similarity_to_session, store, session, reads=not weight)
         return Scoring(
             composite=self._mode(options),
             states=store.memory.states if has_memory else lambda ids, scope: {},
