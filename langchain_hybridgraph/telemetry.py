@@ -237,7 +237,7 @@ class Delivery:
             if self._waiting.qsize() >= MAX_WAITING:
                 self.dropped += len(events)
                 return
-            self._waiting.put((context, events))
+            self._waiting.put(lambda: self._deliver(context, events))
             if self._is_running:
                 return
             try:
@@ -256,7 +256,7 @@ class Delivery:
         mark = threading.Event()
         with self._lock:
             if self._is_running:
-                self._waiting.put(mark)
+                self._waiting.put(mark.set)
             else:  # the thread ends only when the queue is empty
                 mark.set()
         return mark
@@ -264,24 +264,20 @@ class Delivery:
     def _reset(self) -> None:
         """Create an empty queue and a new lock, also in a forked process, in which the thread does not run."""
         self._lock = threading.Lock()
-        self._waiting: SimpleQueue[tuple[Context, Sequence[Event]] | threading.Event] = SimpleQueue()
+        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._is_running = False
 
     def _work(self) -> None:
         while True:
             with suppress(Empty):
-                self._deliver(self._waiting.get(timeout=_IDLE_SECONDS))
+                self._waiting.get(timeout=_IDLE_SECONDS)()
                 continue
             with self._lock:
                 if self._waiting.empty():
                     self._is_running = False
                     return
 
-    def _deliver(self, batch: tuple[Context, Sequence[Event]] | threading.Event) -> None:
-        if isinstance(batch, threading.Event):
-            batch.set()
-            return
-        context, events = batch
+    def _deliver(self, context: Context, events: Sequence[Event]) -> None:
         for event in events:
             try:
                 context.run(self.sink, event)
