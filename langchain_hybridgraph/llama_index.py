@@ -121,9 +121,7 @@ def _to_node(document: Document, notes: Iterable[str] = ()) -> BaseNode:
     if CONTENT in metadata:
         node = metadata_dict_to_node(metadata, text=document.page_content)
         noted |= metadata.keys() - node.metadata.keys() - _RESERVED_KEYS - {"source"}
-        node.metadata = node.metadata | {
-            key: metadata[key] for key in metadata if key in noted and key not in _RESERVED_KEYS
-        }
+        node.metadata |= {key: value for key, value in metadata.items() if key in noted and key not in _RESERVED_KEYS}
     else:
         node = schema.TextNode(text=document.page_content, metadata=dict(metadata))
     if document.id is not None:
@@ -298,12 +296,12 @@ def ingest_nodes(
 
 
 def _cut_documents(nodes: Sequence[BaseNode]) -> Iterator[CutDocument]:
-    ids = {_node_id(node) for node in nodes}
+    by_id = {_node_id(node): node for node in nodes}
     part_of = (edge for node in nodes for edge in _relationship_edges(node) if edge.relation == PART_OF)
-    parent_ids = {edge.target for edge in part_of if edge.source in ids and edge.target in ids}
+    parent_ids = {edge.target for edge in part_of if edge.source in by_id and edge.target in by_id}
     chunks: dict[str, list[Chunk]] = {}
     parents: dict[str, list[Chunk]] = {}
-    for id, node in {_node_id(node): node for node in nodes}.items():
+    for id, node in by_id.items():
         parent = node.relationships.get(NodeRelationship.PARENT)
         parent_id = None if parent is None or isinstance(parent, list) else parent.node_id
         chunk = _to_chunk(node, parent_id if parent_id in parent_ids else None)
@@ -682,12 +680,9 @@ class LlamaIndexRetriever(BaseRetriever):
             if isinstance(node, IndexNode) and isinstance(node.obj, BaseNode) and isinstance(inner, PipelineRetriever):
                 scope = inner._scope({name: value for name, value in options.items() if value is not None})
                 node.obj = node.obj if in_scope(_to_chunk(node.obj), replace(scope, tenant=None)) else None
-        dispatcher.event(
-            RetrievalReportEvent(degraded=list(result.degraded), took_ms=result.took_ms, plan=dict(result.plan))
-        )
-        return RetrievalResult(
-            nodes, hits=result.hits, degraded=result.degraded, took_ms=result.took_ms, plan=result.plan
-        )
+        degraded, took_ms, plan = result.degraded, result.took_ms, result.plan
+        dispatcher.event(RetrievalReportEvent(degraded=list(degraded), took_ms=took_ms, plan=dict(plan)))
+        return RetrievalResult(nodes, hits=result.hits, degraded=degraded, took_ms=took_ms, plan=plan)
 
 
 def _call_options(retriever: Any) -> set[str] | None:
