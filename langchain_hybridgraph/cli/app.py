@@ -138,19 +138,18 @@ def search(
     from langchain_hybridgraph.retrievers.graph import GraphRetriever
     from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 
-    filter = _parse_filter(where)
+    query, filter = replace_surrogates(query), _parse_filter(where)
     messages = conversation(history).get("messages")
     with IndexLocation(index, config, embedding, tenant).open(read_only=True) as store:
         settings = options.configured(config)
-        arguments: dict[str, Any] = {"k": k} | ({} if min_score is None else {"min_score": min_score})
-        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, **arguments)
+        retriever = (GraphRetriever if graph else HybridRetriever).from_settings(settings, store=store, k=k)
         if messages:
             advanced_arguments = settings.arguments("advanced")
             advanced_arguments.pop("retriever", None)  # --graph selects the retriever
             advanced = AdvancedRetriever(retriever, **advanced_arguments)
-            result = advanced.retrieve_with_context(replace_surrogates(query), messages, filter=filter)
+            result = advanced.retrieve_with_context(query, messages, filter=filter, min_score=min_score)
         else:
-            result = retriever.retrieve(replace_surrogates(query), filter=filter)
+            result = retriever.retrieve(query, filter=filter, min_score=min_score)
     print_result(result, as_json, explain=explain, language=store.language)
 
 
@@ -180,15 +179,15 @@ def find(
     from langchain_hybridgraph.cli.output import print_contexts
     from langchain_hybridgraph.retrievers.hierarchical import HierarchicalRetriever
 
-    filter = _parse_filter(where)
+    query, filter = replace_surrogates(query), _parse_filter(where)
     session = conversation(history) or None
     with IndexLocation(index, config, embedding, tenant).open(read_only=True) as store:
         targets = None if under is None else [replace_surrogates(uri) for uri in under]
         retriever = HierarchicalRetriever.from_settings(options.configured(config), store=store, k=k)
         if session is None:
-            result = retriever.find(replace_surrogates(query), targets, filter=filter)
+            result = retriever.find(query, targets, filter=filter)
         else:
-            result = retriever.search(replace_surrogates(query), session, targets, filter=filter)
+            result = retriever.search(query, session, targets, filter=filter)
     print_contexts(result, as_json, explain=explain)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -34,7 +34,7 @@ def print_result(
 
     The JSON object is :meth:`RetrievalResult.to_dict`.
     """
-    query, lines = result.plan["query"] or "", []
+    query, remarks, lines = result.plan["query"] or "", result.plan.get("remarks", {}), []
     for rank, hit in enumerate(result.hits, start=1):
         title = headings(hit) or hit.id
         places = (hit.chunk.metadata.get(key) for key in ("source", "uri"))
@@ -42,7 +42,7 @@ def print_result(
         pieces = excerpt(printable(_HEADINGS.sub("", hit.chunk.text)), query, language, PASSAGE)
         passage = "".join(typer.style(piece, bold=is_match) if is_match else piece for piece, is_match in pieces)
         lines += [_heading(rank, hit.score, title, place if place != title else ""), f"    {passage}"]
-    lines = [printable(explain_result(result))] if explain else _with_reasons(lines, result)
+    lines = [printable(explain_result(result))] if explain else _with_reasons(lines, result.degraded, remarks)
     print_answer(result.to_dict(), "\n".join(lines), as_json)
 
 
@@ -57,7 +57,7 @@ def print_contexts(result: FindResult, as_json: bool = False, *, explain: bool =
         lines += [_heading(rank, each.score, each.uri, kind), f"    {printable(' '.join(each.abstract.split()))}"]
         lines += [f"    {printable(f'{relation.relation}: {relation.uri}')}" for relation in each.relations]
         lines += [f"    {each.hit.explain()}"] if explain and each.hit is not None else []
-    lines = _with_reasons(lines, result, result.remarks)
+    lines = _with_reasons(lines, result.degraded, result.remarks)
     for answer in result.query_results if explain else ():
         searched = f"{answer.opened:,} directories opened, {answer.scored:,} of {answer.nodes:,} nodes scored"
         lines.append(printable(f"{answer.query.query!r}: {searched}"))
@@ -69,11 +69,10 @@ def _heading(rank: int, score: float, title: str, place: str) -> str:
     return f"{rank:>2}  {number}  {typer.style(printable(title), bold=True)}  {printable(place)}".rstrip()
 
 
-def _with_reasons(lines: list[str], result: Any, remarks: Mapping[str, str] | None = None) -> list[str]:
+def _with_reasons(lines: list[str], degraded: Sequence[str], remarks: Mapping[str, str]) -> list[str]:
     """Return the lines, followed by the degradation reasons: warnings in yellow, normal outcomes dimmed."""
-    remarks = result.plan.get("remarks", {}) if remarks is None else remarks
     lines = lines or ["nothing found"]
-    for reason in result.degraded:
+    for reason in degraded:
         entry = degradation(reason)
         text = f"{reason}: {printable(remarks.get(reason, entry.plain_meaning))}"
         lines.append(typer.style(text, fg="yellow") if entry.level == "warning" else typer.style(text, dim=True))
