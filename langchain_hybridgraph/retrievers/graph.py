@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options
-from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphPreset, own_score
+from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
 from langchain_hybridgraph.records import check_texts
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.context import Pipeline, TokenBudget
@@ -99,7 +99,8 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._preset.budget
 
     def _weights(self, options: Options) -> tuple[float, float]:
-        seed_weight = options.get("graph", self.graph).seed_keyword_weight
+        graph = options.get("graph")  # a mapping if an AdvancedRetriever asks for the sources of a call
+        seed_weight = (graph if isinstance(graph, GraphOptions) else self.graph.changed(graph)).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
         of_call = (options.get("semantic_weight"), options.get("keyword_weight"))
         if words is None or (*of_call, self.semantic_weight, self.keyword_weight) != (None, None, None, None):

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from langchain_hybridgraph import HybridGraphStore, HybridRetriever, MemoryRetriever
+from langchain_hybridgraph import GraphRetriever, HybridGraphStore, HybridRetriever, MemoryRetriever
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.conversation import AppendHistory, HistoryTerms, LLMRewrite
@@ -152,6 +152,14 @@ def test_options_of_a_call_reach_the_retriever(hybrid):
         result = retriever.invoke({"input": "and its price?", "chat_history": HISTORY}, filter={"n": {"$gt": 2}})
         assert result
         assert all(document.metadata["n"] > 2 for document in result)
+
+
+@pytest.mark.parametrize("graph", [{"seed_k": 3}, None])
+def test_options_of_a_graph_search_reach_the_retriever(store, graph):
+    """A follow-up question may be searched for with options of the graph, as a mapping."""
+    retriever = AdvancedRetriever(GraphRetriever(store), k=1)
+    result = retriever.retrieve_with_context("and its price?", HISTORY, graph=graph)
+    assert (ids(result), result.plan["searched"]) == (["roadster"], "mixed")
 
 
 def test_a_misspelt_option_is_an_error_with_a_suggestion(hybrid):
