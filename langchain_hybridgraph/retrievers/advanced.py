@@ -28,7 +28,7 @@ from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
 from langchain_hybridgraph.execution import effects
 from langchain_hybridgraph.execution.threads import lane_of
 from langchain_hybridgraph.options.arguments import HISTORY, check_first, check_vector
-from langchain_hybridgraph.options.base import check_value
+from langchain_hybridgraph.options.base import check_values
 from langchain_hybridgraph.options.models import ConversationFields, MemoryFields
 from langchain_hybridgraph.options.objects import Input, read
 from langchain_hybridgraph.records import Annotate, FusedCandidate, Hit, Ranking, check_name, query_error
@@ -226,9 +226,8 @@ class AdvancedRetriever(base.ObservedRetriever, ConversationFields):
         if not isinstance(query, str) and (query is not None or "vector" not in others):
             raise query_error(query)
         k: Any = self.k if own["k"] is None else own["k"]
-        check_value(type(self), "k", k)
-        check_value(type(self), "annotate", own["annotate"])
-        check_value(MemoryFields, "session_id", own["session_id"])
+        check_values(type(self), {"k": k, "annotate": own["annotate"]})
+        check_values(MemoryFields, {"session_id": own["session_id"]})
         inner = AnyRetriever(self.retriever)
         inner.check(others, type(self).__name__, (HISTORY, "session_id"))
         session_id = own["session_id"]

@@ -52,7 +52,7 @@ class AnyRetriever(NamedTuple):
     def takes(self, option: str) -> bool:
         """Return whether calls take this option; LangChain silently drops options that a retriever does not declare."""
         if self.pipeline is not None:
-            return option in {*self.pipeline._call_options, "k"}
+            return option in self.pipeline._call_options
         if isinstance(self.retriever, VectorStoreRetriever):
             kind = type(self.retriever.vectorstore)
             methods = [getattr(kind, name) for name in dir(kind) if "search" in name]  # they pass options to each other
@@ -67,7 +67,7 @@ class AnyRetriever(NamedTuple):
         Raises ConfigurationError for an invalid value of a plain option.
         """
         if unknown := {name: value for name, value in options.items() if not self.takes(name)}:
-            options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, "k", *own}
+            options_of_calls = () if self.pipeline is None else {*self.pipeline._call_options, *own}
             kind = type(self.retriever)
             raise unknown_options(kind, unknown, options_of_calls, called=f"{wrapper}({kind.__name__})")
         if self.pipeline is not None:

@@ -27,14 +27,8 @@ from langchain_hybridgraph.errors import ConfigurationError, TenantError, quote_
 from langchain_hybridgraph.execution.effects import Search, Trace, adrive, drive
 from langchain_hybridgraph.execution.threads import Job, lane_of, submit
 from langchain_hybridgraph.filters.expressions import parse_filter
-from langchain_hybridgraph.options.arguments import (
-    OF_ALL,
-    CallSettings,
-    Options,
-    check_positions,
-    check_vector,
-    unknown_options,
-)
+from langchain_hybridgraph.options import arguments
+from langchain_hybridgraph.options.arguments import OF_ALL, CallSettings, Options
 from langchain_hybridgraph.options.base import CheckedModel, GroupOf, OptionGroup, check_values, group_field
 from langchain_hybridgraph.options.models import PipelineFields, TelemetryOptions
 from langchain_hybridgraph.records import Annotate, Query, Scope
@@ -144,11 +138,8 @@ class StreamingRetriever(BaseRetriever, CheckedModel):
             for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
                 yield part
             return
-
-        def search(hand_out: HandOut) -> Coroutine[Any, Any, Sequence[Document]]:
-            return self.ainvoke(input, config, **kwargs, **{EARLY: hand_out})
-
-        async with aclosing(stream_documents(search)) as parts:
+        search = partial(self.ainvoke, input, config, **kwargs)
+        async with aclosing(stream_documents(lambda hand_out: search(**{EARLY: hand_out}))) as parts:
             async for part in parts:
                 yield part
 
@@ -267,9 +258,9 @@ class ObservedRetriever(StreamingRetriever):
 
     if not TYPE_CHECKING:  # type checkers check the arguments of __init__
 
-        def __new__(cls, *arguments: Any, **settings: Any) -> Self:
+        def __new__(cls, *positional: Any, **settings: Any) -> Self:
             """Raise TypeError for too many positional arguments, with the call to write."""
-            check_positions(cls, arguments, settings)
+            arguments.check_positions(cls, positional, settings)
             return super().__new__(cls)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
@@ -458,7 +449,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
         hand_out = options.get(EARLY)
         options = {name: value for name, value in options.items() if value is not None and name != EARLY}
         if unknown := {name: options[name] for name in sorted(options.keys() - self._call_options)}:
-            raise unknown_options(type(self), unknown, self._call_options)
+            raise arguments.unknown_options(type(self), unknown, self._call_options)
         check_values(type(self), options)
         trace = Trace(raises=self.on_error == "raise")
         pipeline = self._pipeline(options, callbacks)
@@ -468,7 +459,7 @@ class PipelineRetriever(ObservedRetriever, PipelineFields):
             early = EarlyDocuments(hand_out)
             pipeline = replace(pipeline, announce=partial(self._announce, early, trace, level))
         vector, k = options.get("vector"), int(options.get("k", self.k))
-        vector = None if vector is None else check_vector(vector)
+        vector = None if vector is None else arguments.check_vector(vector)
         pipeline_query = Query(bounded(query, trace.degrade), k, self._scope(options), vector)
         deadline_ms = options.get("deadline_ms", self.deadline_ms)
         deadline = None if deadline_ms is None else time.monotonic() + deadline_ms / 1e3

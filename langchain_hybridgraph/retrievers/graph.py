@@ -78,12 +78,9 @@ class GraphRetriever(HybridRetriever, GraphFields):
             if not seed_ids:
                 raise ConfigurationError("seed_ids must not be empty: leave it out to start from the best hits")
         traversal = graph.traversal or self._preset.traversal
-        settings = graph.shared_with(Expansion) | {
-            "traversal": traversal,
-            "score": self._requested_score(options) or own_score(traversal),
-            "seed_ids": seed_ids,
-        }
-        return Expansion(**settings)
+        score = self._requested_score(options) or own_score(traversal)
+        settings = {"traversal": traversal, "score": score, "seed_ids": seed_ids}
+        return Expansion(**graph.shared_with(Expansion) | settings)
 
     def _pipeline(self, options: Options, callbacks: Any) -> Pipeline:
         graph = self.graph.changed(options.get("graph"))

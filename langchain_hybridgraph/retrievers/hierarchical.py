@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, cast
 
 from langchain_core.documents import Document
 
@@ -21,6 +21,7 @@ from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search import hierarchy
 from langchain_hybridgraph.search.context import SearchContext
 from langchain_hybridgraph.search.planner import RulePlanner, as_session
+from langchain_hybridgraph.stores.protocols import HasTree
 from langchain_hybridgraph.stores.tree import Tree
 
 Targets = str | Sequence[str] | None
@@ -163,9 +164,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
         index = self.index
         if index.adapter is not None and index.adapter.freshness is not None:
             index.adapter.freshness.bring_up_to_date(index.refresh)
-        store: Any = self._store
-        tree: Tree = store.scoped_tree(scope)
-        return tree
+        return cast(HasTree, self._store).scoped_tree(scope)
 
     @property
     def _streams_early(self) -> bool:
@@ -184,9 +183,8 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             raise query_error(query)
         prepared_search = super()._prepare(query, options, callbacks)
         options = {name: value for name, value in options.items() if value is not None}
-        mode, threshold = options.get("mode", self.mode), options.get("score_threshold", self.score_threshold)
         pipeline, tree = prepared_search.pipeline, self.tree.changed(options.get("tree"))
-        if mode != "thinking":
+        if options.get("mode", self.mode) != "thinking":
             pipeline = replace(pipeline, reranker=None)
         call = hierarchy.HierarchicalCall(
             context=SearchContext(prepared_search.query, pipeline, prepared_search.trace),
@@ -200,7 +198,7 @@ class HierarchicalRetriever(HybridRetriever, HierarchicalFields):
             directories=contexts if tree.include_directories is None else tree.include_directories,
             relate=contexts,
             per_type=per_type,
-            threshold=threshold,
+            threshold=options.get("score_threshold", self.score_threshold),
         )
         return replace(prepared_search, tree_call=call)
 

@@ -119,8 +119,7 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
         shared = _SharedAdapters.of(self.vector_store)
         with shared.lock:
             adapter = shared.adapters.get(key)
-            freshness = None if adapter is None else adapter.freshness
-            if adapter is not None and freshness is not None:
+            if adapter is not None and (freshness := adapter.freshness) is not None:
                 try:
                     freshness.renew()
                     if not getattr(freshness.texts, "has_left_folder", False):
@@ -152,9 +151,8 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
         own_options = options.model_dump(include={"engine", "language", "id_key"})
         build: Callable[..., Any] = partial(keyword_index.DocumentIndex, is_given=documents is not None, **own_options)
-        contents = keyword_index.StoreContents()
-        reading = contents.reading(adapter, merges_copies=merges_copies) if adapter.can_list else iter(())
-        is_read = adapter.can_list
+        contents, is_read = keyword_index.StoreContents(), adapter.can_list
+        reading = contents.reading(adapter, merges_copies=merges_copies) if is_read else iter(())
         if documents is None:
             try:
                 # ``contents`` grows while the index is built.
