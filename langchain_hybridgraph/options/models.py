@@ -122,6 +122,8 @@ def mode_from(form: str | Mapping[str, Any] | Mode) -> Mode:
     >>> mode_from({"type": "procedural", "recency": 0.3}).recency
     0.3
     """
+    if isinstance(form, str) and form in MODES:  # creating a mode takes 0.1 ms of each search
+        return MODES[form]
     return from_config("mode", form, CHANGES, lambda value: isinstance(value, Mode))
 
 
