@@ -235,7 +235,10 @@ class OptionModel(BaseModel):
 
 
 class CheckedModel(BaseModel):
-    """Base class of models whose errors show the value passed and the accepted values of each option."""
+    """Base class of models whose errors show the value passed and the accepted values of each option.
+
+    These are pydantic's ValidationError, a ValueError.
+    """
 
     @model_validator(mode="wrap")
     @classmethod

@@ -96,7 +96,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._preset.budget
 
     def _weights(self, options: Options) -> tuple[float, float]:
-        graph = options.get("graph")  # a mapping if an AdvancedRetriever asks for the sources of a call
+        graph = options.get("graph")  # a mapping when an AdvancedRetriever reads the sources of a call
         seed_weight = (graph if isinstance(graph, GraphOptions) else self.graph.changed(graph)).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
         of_call = (options.get("semantic_weight"), options.get("keyword_weight"))
