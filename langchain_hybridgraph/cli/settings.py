@@ -376,9 +376,7 @@ def show(file: File = None, *, as_json: Json = False) -> None:
     settings = [each._replace(value=_masked(each.value, each.key)) for each in HybridGraphSettings.effective(file)]
     rows = [(each.key, json.dumps(each.value, ensure_ascii=False), each.origin) for each in settings]
     text = "\n".join(f"{key:{max(len(row[0]) for row in rows)}}  {value:40}  {origin}" for key, value, origin in rows)
-    fields = [
-        {"key": each.key, "value": each.value, "default": each.default, **_origin(each.origin)} for each in settings
-    ]
+    fields = [each._asdict() | _origin(each.origin) for each in settings]
     print_answer({"file": settings_path(file), "settings": fields}, text, as_json)
 
 
