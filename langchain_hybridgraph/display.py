@@ -290,9 +290,8 @@ def result_table(result: Any) -> str:
     names = dict.fromkeys(chain.from_iterable(hit.parts for hit in visible_hits))
     colours = dict(zip(names, cycle(COLOURS), strict=False))
     titles = {path_end(hit): title(hit) for hit in hits}
-    rows = (
-        _row(rank, hit, result.plan.get("query") or "", colours, titles) for rank, hit in enumerate(visible_hits, 1)
-    )
+    query = result.plan.get("query") or ""
+    rows = (_row(rank, hit, query, colours, titles) for rank, hit in enumerate(visible_hits, 1))
     head = '<tr><th class="rank"></th><th class="score">Score</th><th>Found</th></tr>'
     return _page(f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{below}")
 

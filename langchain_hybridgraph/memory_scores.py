@@ -55,9 +55,8 @@ class MemoryColumns(NamedTuple):
             )
             for state in states
         ]
-        kind = [
-            -1 if state.memory_type is None else kinds.setdefault(state.memory_type, len(kinds)) for state in states
-        ]
+        types = [state.memory_type for state in states]
+        kind = [-1 if each is None else kinds.setdefault(each, len(kinds)) for each in types]
         columns = np.array(rows, np.float64).reshape(-1, 8).T  # None becomes NaN
         return cls._make([*columns, np.array(kind, np.int64), list(kinds)])
 

@@ -139,9 +139,8 @@ def read_settings_file(path: Path) -> tuple[dict[str, Value], list[Problem]]:
         elif isinstance(value, Mapping):
             values |= {f"{name}_{inner}": from_file(f"{name}_{inner}", each) for inner, each in value.items()}
         elif value is not None:
-            problems.append(
-                from_file(name, value).problem(name, f"is {value!r}; expected a section of settings below it")
-            )
+            conflict = f"is {value!r}; expected a section of settings below it"
+            problems.append(from_file(name, value).problem(name, conflict))
     for key in ("store_path", "index_path"):
         if key in values and isinstance(values[key].value, str):
             values[key] = values[key]._replace(value=path.parent / os.path.expanduser(values[key].value))
