@@ -649,8 +649,9 @@ class PrometheusSink:
         key = REGISTRY if registry is None else registry
         with _lock:
             if key not in _by_registry:
-                _by_registry[key] = sink = super().__new__(cls)
+                sink = super().__new__(cls)
                 sink._create_metrics(registry=key)
+                _by_registry[key] = sink
             return _by_registry[key]
 
     def _create_metrics(self, **options: Any) -> None:
