@@ -9,6 +9,7 @@ import signal
 import threading
 from datetime import datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from langchain_chroma import Chroma
@@ -272,15 +273,8 @@ def test_an_index_that_was_replaced_by_another_one_is_stale(folder_index):
     assert (ask(first, "code4"), ask(first, "part1")) == (["p4"], [])
 
 
-def no_space(*arguments):
-    raise OSError(28, "No space left on device")
-
-
-def write_protected(*arguments):
-    raise ReadOnlyError("the folder cannot be written to")
-
-
-FAILURES = [("os.fsync", no_space), (LOCK, write_protected)]
+ERRORS = {"os.fsync": OSError(28, "No space left on device"), LOCK: ReadOnlyError("the folder cannot be written to")}
+FAILURES = [(place, Mock(side_effect=error)) for place, error in ERRORS.items()]
 
 
 @pytest.mark.parametrize("is_built", [False, True])

@@ -31,16 +31,13 @@ def ingested(folder, **options):
     return ingest(read_files([folder], skipped=lambda message: None), store, **options), set(store.document_ids())
 
 
-def nested_directives(depth):
-    opening = [f"{'`' * (depth + 3 - level)}{{note}}\n" for level in range(depth)]
-    return "".join([*opening, "The innermost text.\n", *(f"{'`' * (4 + level)}\n" for level in range(depth))])
-
-
 @pytest.mark.parametrize("suffix", ["md", "rst"])
 @pytest.mark.parametrize("depth", [600, pytest.param(3_000, marks=pytest.mark.faults)])
 def test_nested_directives_take_little_memory(tmp_path, suffix, depth):
     """Deeply nested directives are read with less than 600 MB of memory."""
-    (tmp_path / f"deep.{suffix}").write_text(nested_directives(depth))
+    opening = [f"{'`' * (depth + 3 - level)}{{note}}\n" for level in range(depth)]
+    text = "".join([*opening, "The innermost text.\n", *(f"{'`' * (4 + level)}\n" for level in range(depth))])
+    (tmp_path / f"deep.{suffix}").write_text(text)
     script = (
         "import pathlib, sys; from langchain_hybridgraph.ingestion.files import read_files\n"
         "from langchain_hybridgraph.ingestion.splitting import as_splitter\n"

@@ -83,10 +83,7 @@ def rst_text(source):
         (".. code-block:: python\n   :linenos:\n\n   x = 1\n\nend", "```\nx = 1\n```\n\nend"),
         (".. note:: Mind this.\n\n   And that.\n", "Mind this.\n\nAnd that."),
         (".. py:function:: run(x)\n   :async:\n\n   Runs ``x``.\n", "run(x)\n\nRuns ``x``."),
-        (
-            ".. py:class:: A\n\n   Is.\n\n   .. py:method:: b()\n\n      Do.\n\nEnd.",
-            "A\n\nIs.\n\nb()\n\nDo.\n\nEnd.",
-        ),
+        (".. py:class:: A\n\n   Is.\n\n   .. py:method:: b()\n\n      Do.\n\nEnd.", "A\n\nIs.\n\nb()\n\nDo.\n\nEnd."),
         (
             ".. rst:directive:option:: order\n   :type: a,\n      or b\n   :no-index:\n\n   Choose it.",
             "order\n\ntype: a, or b\n\nChoose it.",

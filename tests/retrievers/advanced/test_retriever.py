@@ -154,11 +154,10 @@ def test_options_of_a_call_reach_the_retriever(hybrid):
         assert all(document.metadata["n"] > 2 for document in result)
 
 
-@pytest.mark.parametrize("graph", [{"seed_k": 3}, None])
-def test_options_of_a_graph_search_reach_the_retriever(store, graph):
+def test_options_of_a_graph_search_reach_the_retriever(store):
     """A follow-up question may be searched for with options of the graph, as a mapping."""
     retriever = AdvancedRetriever(GraphRetriever(store), k=1)
-    result = retriever.retrieve_with_context("and its price?", HISTORY, graph=graph)
+    result = retriever.retrieve_with_context("and its price?", HISTORY, graph={"seed_k": 3})
     assert (ids(result), result.plan["searched"]) == (["roadster"], "mixed")
 
 

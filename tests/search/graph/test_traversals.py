@@ -58,11 +58,7 @@ def test_an_entity_does_not_count_as_a_hop(traversal):
 
 @pytest.mark.parametrize(
     ("kind", "wrong"),
-    [
-        (BFS, {"direction": "up"}),
-        (PersonalizedPageRank, {"damping": 1}),
-        (PersonalizedPageRank, {"tolerance": 0}),
-    ],
+    [(BFS, {"direction": "up"}), (PersonalizedPageRank, {"damping": 1}), (PersonalizedPageRank, {"tolerance": 0})],
 )
 def test_unusable_parameters_are_refused(kind, wrong):
     """The error for an invalid parameter of a traversal contains the value."""

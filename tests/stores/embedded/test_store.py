@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -354,10 +354,6 @@ def test_a_closed_store_raises_an_error(store):
 # -- engines in step ------------------------------------------------------------------------------------------------
 
 
-def full_disk(*_):
-    raise StoreError("no space left on device")
-
-
 def test_a_reader_of_an_index_left_behind_reports_it(opened, folder, monkeypatch):
     """If a writer died before indexing its last text, readers report "keyword-behind" until a writer opens."""
     store = opened()
@@ -389,7 +385,7 @@ def test_a_failing_engine_loses_nothing(opened, monkeypatch, caplog):
     """If an engine fails, the error states that nothing is lost, stores can be opened, and a later flush repairs it."""
     store = opened()
     fill(store, chunk("a"))
-    monkeypatch.setattr(TantivyIndex, "apply", full_disk)
+    monkeypatch.setattr(TantivyIndex, "apply", Mock(side_effect=StoreError("no space left on device")))
     store.upsert([chunk("b")])
     with pytest.raises(StoreError, match=r"in the catalog, but.*no space left"):
         store.flush()
