@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import orjson
 from langchain_core.documents import Document
@@ -27,11 +27,9 @@ from langchain_hybridgraph.adapters.documents import Identity, ScopedRows, chunk
 from langchain_hybridgraph.adapters.vector_stores import StoreAdapter, in_pages
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution.threads import ForkSafeLock
+from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 from langchain_hybridgraph.stores.keyword_engine import Engine, keyword_index
 from langchain_hybridgraph.text.analyzer import Analyzer
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
 
 Refresh = Literal["auto", "never"] | float
 UNREAD = -1

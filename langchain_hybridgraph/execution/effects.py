@@ -11,14 +11,11 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, 
 from contextvars import Context, copy_context
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
 from langchain_hybridgraph.execution.threads import Job, Lane, OverloadedError, lane_of, submit, submit_soon
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.records import Answerability
-
+from langchain_hybridgraph.records import Answerability
 
 # Stages, errors and degradation reasons of a search.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from langchain_hybridgraph.chunks import is_valid
-from langchain_hybridgraph.records import FAN, MENTIONS, Edge, checked_edges
+from langchain_hybridgraph.records import FAN, MENTIONS, Edge, EdgeFilter, Scope, checked_edges
 from langchain_hybridgraph.stores.protocols import NeighborEdges
 from langchain_hybridgraph.stores.row_table import RowNumbers
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import EdgeFilter, Scope
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
     Integers = NDArray[np.integer]
+
 
 Visible = Callable[[Sequence[str], "Scope"], Collection[str]]
 Cosines = Callable[["Vector", Sequence[str]], "dict[str, float]"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from langchain_hybridgraph.errors import check_number, check_whole_number
-from langchain_hybridgraph.records import MENTIONS, Edge
+from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import EDGE
 from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask, Vector
-    from langchain_hybridgraph.records import EdgeFilter, Scope
     from langchain_hybridgraph.stores.protocols import Nodes, Weights
 
 

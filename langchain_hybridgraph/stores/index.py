@@ -21,7 +21,7 @@ import numpy as np
 from langchain_hybridgraph import errors
 from langchain_hybridgraph.execution.processes import in_slices
 from langchain_hybridgraph.execution.threads import at_fork, keep_alive_forever
-from langchain_hybridgraph.records import check_name, filterable
+from langchain_hybridgraph.records import Scope, check_name, filterable
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import CallGate, Catalog, gate, hold_connections
 from langchain_hybridgraph.stores.generations import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langchain_hybridgraph.chunks import Mask
-    from langchain_hybridgraph.records import Scope
+
 
 Mirror = TypeVar("Mirror")
 

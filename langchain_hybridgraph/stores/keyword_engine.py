@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from langchain_hybridgraph.errors import StoreError, StoreLockedError
 from langchain_hybridgraph.execution.processes import reporting
-from langchain_hybridgraph.stores.bm25 import RankBM25Index
+from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex, RankBM25Index
 
 if TYPE_CHECKING:
-    from langchain_hybridgraph.stores.bm25 import IndexedText, KeywordIndex
     from langchain_hybridgraph.stores.catalog import Catalog
     from langchain_hybridgraph.stores.chunk_rows import StoredChunk
 

@@ -11,26 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from langchain_hybridgraph.chunks import Chunk, ParsedMetadata, reference
 from langchain_hybridgraph.errors import StoreError, check_mapping, check_number
-from langchain_hybridgraph.records import SESSION, FileRecord, check_name
+from langchain_hybridgraph.records import SESSION, EdgeFilter, FileRecord, Scope, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
 from langchain_hybridgraph.stores.chunk_rows import chunk_in
+from langchain_hybridgraph.stores.generations import Embedding
+from langchain_hybridgraph.stores.graph import ScopedGraph
 from langchain_hybridgraph.stores.graph_view import DirectoryTree, GraphView
-from langchain_hybridgraph.stores.index import IndexFolder
+from langchain_hybridgraph.stores.index import IndexFolder, IndexSettings
 from langchain_hybridgraph.stores.memory import EmbeddedMemory
 from langchain_hybridgraph.stores.summaries import Summaries
+from langchain_hybridgraph.stores.tree import Tree
 from langchain_hybridgraph.times import iso_time, parse_time
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.records import EdgeFilter, Scope
-    from langchain_hybridgraph.stores.generations import Embedding
-    from langchain_hybridgraph.stores.graph import ScopedGraph
-    from langchain_hybridgraph.stores.index import IndexSettings
-    from langchain_hybridgraph.stores.tree import Tree
 
 MEMORY_TYPE = "episodic"
 LONGEST_TTL = 100 * 365 * 86_400.0

@@ -9,21 +9,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.errors import NotAnIndexError, StoreError
 from langchain_hybridgraph.records import Scope
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.catalog import Catalog
 from langchain_hybridgraph.stores.check import Maintenance
+from langchain_hybridgraph.stores.generations import Generation
 from langchain_hybridgraph.stores.graph_view import DirectoryTree
 from langchain_hybridgraph.stores.index import CATALOG, IndexFolder, IndexSettings, read_facts
+from langchain_hybridgraph.stores.tree import Tree
 from langchain_hybridgraph.stores.writer_lock import WRITE_TIMEOUT
-
-if TYPE_CHECKING:
-    from langchain_hybridgraph.chunks import Chunk
-    from langchain_hybridgraph.stores.generations import Generation
-    from langchain_hybridgraph.stores.tree import Tree
 
 logger = logging.getLogger(__name__)
 
