@@ -160,7 +160,10 @@ Test = Callable[[Any], bool]
 
 
 class Ordering(NamedTuple):
-    """Operator that compares two numbers, times or strings by order, and its opposite (``negation``)."""
+    """Operator that compares two numbers, times or strings by order, and its opposite (``negation``).
+
+    ``holds`` also compares each number in an array with a number.
+    """
 
     symbol: str
     negation: str

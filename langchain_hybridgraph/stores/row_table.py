@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
@@ -15,6 +14,7 @@ import numpy as np
 from langchain_hybridgraph.filters.expressions import And, Comparison, Filter, Not, Or
 from langchain_hybridgraph.filters.operators import (
     NEGATIONS,
+    ORDERINGS,
     CanonicalTime,
     Path,
     canonical,
@@ -267,12 +267,6 @@ class Rows:
 
 _CACHED_MASKS = 16  # number of cached masks, with one byte per row each
 _EXACT = 2**53  # every integer up to this one can be represented exactly as a float
-_ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "$lt": operator.lt,
-    "$lte": operator.le,
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-}
 _NAN = object()  # the key of NaN, which equals no value
 
 
@@ -421,14 +415,14 @@ class _Column:
             is_accepted[self._accepting(tuple, comparison)] = True
         elif type(operand) in (int, float):
             if _is_exact(operand):
-                is_accepted = _ORDERS[name](self._as_numbers()[:, 0], operand)
+                is_accepted[:] = ORDERINGS[name].holds(self._as_numbers()[:, 0], operand)
             else:
                 is_accepted[self._accepting(float, comparison)] = True
             is_accepted[self._accepting(int, comparison)] = True
         elif (seconds := canonical_to_seconds(operand)) is None:
             is_accepted[self._accepting(str, comparison)] = True
         else:
-            is_accepted = _ORDERS[name](self._as_numbers()[:, 1], seconds)
+            is_accepted[:] = ORDERINGS[name].holds(self._as_numbers()[:, 1], seconds)
         return is_accepted
 
     def _accepting(self, kind: type, comparison: Comparison) -> list[int]:
