@@ -44,10 +44,6 @@ INVALID_EDGES = (
 )
 
 
-# Source, target, relation, weight, valid from, valid until, learned at; nodes are given by their numbers.
-Arc = tuple[int, int, str, float, float, float, float]
-
-
 class ChunkRow(NamedTuple):
     """A chunk or parent in the form that the catalog writes. A parent has no ``row``."""
 
@@ -122,19 +118,6 @@ def chunk_in(entry: StoredChunk, scope: Scope) -> Chunk | None:
 # Columns of several chunks: their rows, ids, and the times between which they are valid and known (valid from, valid
 # until, learned at and retracted at), ±infinity if missing.
 RowStates = tuple[list[int], list[str], list[list[float]]]
-
-
-class TreePosition(NamedTuple):
-    """Position of a chunk in the directory tree, and its context type."""
-
-    row: int
-    uri: str
-    context_type: str | None
-
-    @classmethod
-    def of(cls, row: int, chunk: Chunk) -> TreePosition:
-        """Return the tree position of ``chunk``, which is stored in this row."""
-        return cls(row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
 
 
 def parse_metadata(metadata: str) -> dict[str, Any] | None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from langchain_hybridgraph.chunks import directory_of, plain_uri, reference
-from langchain_hybridgraph.stores.chunk_rows import TreePosition
+from langchain_hybridgraph.chunks import chunk_uri, context_type_of, directory_of, plain_uri, reference
 from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class UriNumbers:
         self.number: dict[str, int] = {}
 
     def grow(self, end: int, entries: Iterable[tuple[int, str, str | None]]) -> None:
-        """Add the rows up to ``end``. ``entries`` contains the tree positions of the rows whose chunks still exist."""
+        """Add the rows up to ``end``. ``entries`` has the row, uri and context type of each chunk that still exists."""
         self.of_row += [-1] * (end - len(self.of_row))
         number, of_row, chunks = self.number, self.of_row, self.chunks
         for row, uri, context_type in entries:
@@ -144,7 +143,11 @@ def tree_of_chunks(chunks: Mapping[int, Chunk], size: int, nearest: Nearest) -> 
     at least the n nearest of the ids, nearest first.
     """
     places, living_rows = UriNumbers(), np.zeros(size, np.bool_)
-    places.grow(size, (TreePosition.of(row, chunks[row]) for row in sorted(chunks)))
+    entries = [
+        (row, chunk_uri(chunk.id, chunk.document, chunk.metadata), context_type_of(chunk.metadata))
+        for row, chunk in sorted(chunks.items())
+    ]
+    places.grow(size, entries)
     living_rows[list(chunks)] = True
     row_of = {chunk.id: row for row, chunk in chunks.items()}
     tree_rows = TreeRows(
