@@ -161,7 +161,7 @@ class GraphView:
 
     @property
     def _mirror(self) -> _GraphMirror:
-        return self._index.mirror(_GraphMirror, _GraphMirror)
+        return self._index.mirror(_GraphMirror)
 
     def _latest(self) -> tuple[Snapshot, GraphState]:
         mirror, catalog = self._mirror, self._index.catalog
@@ -272,7 +272,7 @@ class DirectoryTree:
             return Tree(state, _tree_rows(snapshot), self._index.allowed_rows(snapshot.rows, scope))
 
     def _latest(self) -> tuple[Snapshot, TreeState]:
-        mirror = self._index.mirror(_TreeMirror, _TreeMirror)
+        mirror = self._index.mirror(_TreeMirror)
         present = mirror.state
         if present is not None and present[0].rows.version == self._index.snapshot().rows.version:
             return present

@@ -330,11 +330,11 @@ class IndexFolder:
         """Vectors of the last :meth:`snapshot`."""
         return self._state.snapshot.generation
 
-    def mirror(self, kind: type[Mirror], make: Callable[[], Mirror]) -> Mirror:
+    def mirror(self, kind: type[Mirror]) -> Mirror:
         """Return the object of class ``kind`` that mirrors a part of the folder until it is closed."""
         mirrors = self._state.mirrors
         mirror: Mirror | None = mirrors.get(kind)
-        return mirror or mirrors.setdefault(kind, make())
+        return mirror or mirrors.setdefault(kind, kind())
 
     # -- opening and closing --------------------------------------------------------------------------------
 

@@ -53,8 +53,7 @@ class MemoryMirror:
     Later changes are read from a log. The states of 150 chunks take 0.03 ms; from the catalog, 1 ms.
     """
 
-    def __init__(self, catalog: Catalog, tenant: str) -> None:
-        self._catalog, self._tenant = catalog, tenant
+    def __init__(self) -> None:
         self._numbers = UNPACKED
         self._lock = Lock()
         self._position = -1
@@ -71,16 +70,16 @@ class MemoryMirror:
                 values = self._values[: self._end][rows.numbers.still_present(self._numbers, self._end)]
                 self._values, self._end, self._numbers = values, len(values), rows.numbers
                 self._grow(1)
-            self._follow(int(places.max(initial=-1)) + 1)
+            self._follow(int(places.max(initial=-1)) + 1, index.catalog, rows.tenant)
             values = self._values[places]
             kinds = list(self._kinds)
         values[places < 0] = _UNSET
         columns = values.T
         return MemoryColumns._make([*columns[:-1], columns[-1].astype(np.int64), kinds])
 
-    def _follow(self, end: int) -> None:
+    def _follow(self, end: int, catalog: Catalog, tenant: str) -> None:
         """Bring the states up to date with the catalog and make sure that they cover all rows below ``end``."""
-        catalog, log = self._catalog, "SELECT min(number), ifnull(max(number), 0) FROM learned_changes"
+        log = "SELECT min(number), ifnull(max(number), 0) FROM learned_changes"
         [(_, position)] = catalog.query(log)
         if position == self._position and end <= self._end:
             return
@@ -89,12 +88,12 @@ class MemoryMirror:
             if self._position < 0 or (first is not None and first > self._position + 1):  # changes have left the log
                 self._end = 0
             elif position > self._position:
-                self._take(catalog.query(catalog_writes.CHANGED, (self._tenant, self._position)))
+                self._take(catalog.query(catalog_writes.CHANGED, (tenant, self._position)))
             next_number = int(catalog.facts()["next_row"])
             stop = self._numbers.count(next_number)
             first_number, _ = self._numbers.span(self._end, stop)
             for start in range(first_number, next_number, _AT_ONCE):
-                self._take(catalog.query(catalog_writes.FROM_ROW, (self._tenant, start, start + _AT_ONCE)))
+                self._take(catalog.query(catalog_writes.FROM_ROW, (tenant, start, start + _AT_ONCE)))
             self._grow(max(stop, 1))  # unknown ids are looked up at position -1
             self._end, self._position = stop, position
 
@@ -149,10 +148,7 @@ class EmbeddedMemory:
             memories = self.states(ids, scope)
             return MemoryColumns.of([memories.get(id, _NOTHING) for id in ids])
         with self._index.guard:
-            mirror = self._index.mirror(
-                MemoryMirror, lambda: MemoryMirror(self._index.catalog, self._index.rows.tenant)
-            )
-            return mirror.of(ids, self._index)
+            return self._index.mirror(MemoryMirror).of(ids, self._index)
 
     # -- feedback --------------------------------------------------------------------------------------------
 
@@ -212,17 +208,14 @@ class EmbeddedMemory:
     @property
     def mode(self) -> Any:
         """Search mode (name or mapping) for this tenant's memories, or None; a retriever's or call's has priority."""
-        results = self._index.query("SELECT value FROM about WHERE name = ?2", self._mode_name)
+        name = chunk_rows.mode_name(self._index.rows.tenant)
+        results = self._index.query("SELECT value FROM about WHERE name = ?2", name)
         return json.loads(results[0][0]) if results else None
 
     def set_mode(self, mode: str | Mapping[str, Any] | None) -> None:
         """Set the :attr:`mode`; None deletes it."""
         with self._index.writer(), self._index.catalog.writing() as connection:
-            catalog_writes.set_facts(connection, **{self._mode_name: json.dumps(mode)})
-
-    @property
-    def _mode_name(self) -> str:
-        return chunk_rows.mode_name(self._index.rows.tenant)
+            catalog_writes.set_facts(connection, **{chunk_rows.mode_name(self._index.rows.tenant): json.dumps(mode)})
 
     # -- validity and knowledge over time -------------------------------------------------------------------------
 

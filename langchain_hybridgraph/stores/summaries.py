@@ -194,7 +194,7 @@ class Summaries:
 
     @property
     def _mirror(self) -> _SummaryMirror:
-        return self._index.mirror(_SummaryMirror, _SummaryMirror)
+        return self._index.mirror(_SummaryMirror)
 
     def _place(self, number: int) -> _Place | None:
         """Return the place of the summaries of a generation, or None if there are none."""
