@@ -222,9 +222,7 @@ class _Splitter:
         return terms
 
 
-@functools.cache
-def _splitter(language: str) -> _Splitter:
-    return _Splitter(language)
+_splitter = functools.cache(_Splitter)
 
 
 # Heap sizes in bytes. One thread indexes while Python analyses texts; more threads are not faster. With the large heap,
