@@ -315,10 +315,6 @@ def repair(
 
 # -- memories -----------------------------------------------------------------------------------------------------
 
-_NAMES = (
-    "valid_from, valid_until, learned_at, retracted_at, expires_at, confidence, utility, active_count, used_at, "
-    "updated_at, created_at, memory_type, provenance_depth"
-)
 MEMORY_TABLES = ("learned", "past_validity", "past_trust")
 STATELESS = "kind <> 'graph' AND node NOT IN (SELECT node FROM learned)"
 OWNERLESS = "node NOT IN (SELECT node FROM nodes WHERE kind <> 'graph')"
@@ -358,6 +354,9 @@ class MemoryValues(NamedTuple):
     created_at: float | None
     memory_type: str | None
     provenance_depth: int
+
+
+_NAMES = ", ".join(MemoryValues._fields)
 
 
 class StoredMemory(NamedTuple):
