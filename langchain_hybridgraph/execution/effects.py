@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from langchain_hybridgraph.errors import HybridGraphError, RetrievalError, describe_error
@@ -103,9 +102,7 @@ class _Stage(NamedTuple):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         took_ms = (time.perf_counter() - self.started_at) * 1e3
         self.runs.append(StageRun(self.name, self.started_at, took_ms, error if isinstance(error, Exception) else None))
 

@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from contextvars import Context
-from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -41,9 +40,7 @@ class ForkSafeLock:
     def __enter__(self) -> bool:
         return self._lock.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
 
