@@ -36,12 +36,7 @@ from langchain_hybridgraph.stores.chunk_rows import (
     json_list,
     text_hash,
 )
-from langchain_hybridgraph.stores.generations import (
-    FittedEmbedding,
-    Generation,
-    TransformsFitted,
-    probe_facts,
-)
+from langchain_hybridgraph.stores.generations import FittedEmbedding, Generation, TransformsFitted, probe_facts
 from langchain_hybridgraph.stores.index import BEHIND_SECONDS, IndexFolder
 from langchain_hybridgraph.stores.vectors import background, unit
 
@@ -81,19 +76,20 @@ class Reader:
         scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             stored_rows = self._stored(ids, scope.known_at)
-        is_damaged = self._index.catalog.has_undecodable_texts
-        chunks: dict[str, Chunk] = {}
-        for entry in stored_rows:
-            chunk = None if is_damaged and entry.has_replacements else chunk_in(entry, scope)
-            if chunk is not None:
-                chunks[entry.id] = chunk
-        return chunks
+        readable = self._readable(stored_rows)
+        return {entry.id: chunk for entry in readable if (chunk := chunk_in(entry, scope)) is not None}
 
     @property
     def damage(self) -> tuple[str, ...]:
         """Reasons for degradation that apply to all searches (see ``stores.protocols.KnowsDamage``)."""
         reasons = () if self._index.loss is None else ("commits-lost",)
         return (*reasons, "texts-damaged") if self._index.catalog.has_undecodable_texts else reasons
+
+    def _readable(self, entries: Sequence[StoredChunk]) -> Sequence[StoredChunk]:
+        """Return the entries that contain no damaged text."""
+        if not self._index.catalog.has_undecodable_texts:
+            return entries
+        return [entry for entry in entries if not entry.has_replacements]
 
     def _stored(self, ids: Sequence[str], known_at: float | None) -> list[StoredChunk]:
         numbers = self._index.rows.numbers_of(ids)
@@ -112,9 +108,8 @@ class Reader:
         scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             stored_rows = self._index.catalog.read_ids(self._index.rows.tenant, ids, scope.known_at)
-        is_damaged = self._index.catalog.has_undecodable_texts
-        entries = [entry for entry in stored_rows if not (is_damaged and entry.has_replacements)]
-        return {entry.id: entry.chunk() for entry in entries if entry.valid(scope.as_of, scope.known_at)}
+        readable = self._readable(stored_rows)
+        return {entry.id: entry.chunk() for entry in readable if entry.valid(scope.as_of, scope.known_at)}
 
     @property
     def has_parents(self) -> bool:

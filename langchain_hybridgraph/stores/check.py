@@ -323,7 +323,7 @@ class Maintenance:
             **counts,
             "dimension": facts.get("dimension"),
             "embedding": facts.get("embedding"),
-            "language": self._index.language,
+            "language": self._index.shared.language,
             "tenant": self._index.settings.tenant,
             "version": facts["version"],
             "generation": facts["generation"],

@@ -167,7 +167,11 @@ class Generation:
         self.numbers, self.has_numbers = UNPACKED, True
         if packing is not None:
             self.numbers, self.has_numbers = _read_numbers(self.matrix_file, packing, living)
-        self.matrix = None if dimension is None else self._open_matrix(dimension)
+        self.matrix: VectorMatrix | None = None
+        if dimension is not None:
+            self.matrix = VectorMatrix(self.matrix_file, dimension, 0 if self.has_numbers else self.numbers.size)
+            if self.matrix_file is not None and not (self.matrix_file.exists() and self.has_numbers):
+                self.unusable_files += ("vectors",)
         self._sample: tuple[int, NDArray[np.float32] | None] | None = None
 
     def load(self, model: Callable[[BinaryIO], Embedding]) -> None:
@@ -307,13 +311,6 @@ class Generation:
                 matrix.write(rows[start], vectors[start:stop], texts=texts[start:stop], sync=False)
         if matrix is not None:
             matrix.sync()
-
-    def _open_matrix(self, dimension: int) -> VectorMatrix:
-        file = self.matrix_file
-        matrix = VectorMatrix(file, dimension, 0 if self.has_numbers else self.numbers.size)
-        if file is not None and not (file.exists() and self.has_numbers):
-            self.unusable_files += ("vectors",)
-        return matrix
 
 
 def packed_numbers(path: Path) -> Path:

@@ -260,8 +260,7 @@ class ScopedGraph(ABC):
 
     def is_chunk(self, nodes: Nodes) -> Mask:
         """Return a mask of the nodes that are chunks."""
-        is_chunk: Mask = self.state.row[nodes] >= 0
-        return is_chunk
+        return self.state.row[nodes] >= 0
 
     def is_open(self, nodes: Integers) -> Mask:
         """Return a mask of the nodes that a traversal may visit: chunks in scope, and all entities."""
@@ -574,8 +573,7 @@ class _ListedGraph(ScopedGraph):
             ids = self.ids(unknown.astype(np.int64))
             visible_ids = self.graph.visible(ids, self.scope)
             self.known_visible[unknown], self.is_unknown[unknown] = [id in visible_ids for id in ids], False
-        is_visible: Mask = self.known_visible[nodes]
-        return is_visible
+        return self.known_visible[nodes]
 
     def cosines(self, vector: Vector, nodes: Nodes) -> Weights:
         ids = self.ids(nodes)

@@ -13,14 +13,7 @@ from langchain_hybridgraph.records import MENTIONS, Edge, EdgeFilter, Scope
 from langchain_hybridgraph.stores import catalog_writes
 from langchain_hybridgraph.stores.catalog import EDGE
 from langchain_hybridgraph.stores.chunk_rows import GRAPH, IS_MENTIONED, PARENT, json_list
-from langchain_hybridgraph.stores.graph import (
-    MENTIONS_CODE,
-    EdgeColumns,
-    GraphState,
-    Pair,
-    ScopedGraph,
-    concatenate,
-)
+from langchain_hybridgraph.stores.graph import MENTIONS_CODE, EdgeColumns, GraphState, Pair, ScopedGraph, concatenate
 from langchain_hybridgraph.stores.index import IndexFolder, Snapshot
 from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.stores.tree import Tree, TreeRows, TreeState, UriNumbers

@@ -209,6 +209,7 @@ class OpenFolder:
         self.path = path
         self.catalog = catalog
         self.language = str(catalog.facts()["language"])
+        """Language of the keyword index."""
         self.lock = WriterLock(path and path / LOCK)
         self.keywords = KeywordEngine(path and path / KEYWORDS, self.language, catalog)
         self.flushed_version = -1
@@ -309,11 +310,6 @@ class IndexFolder:
     def refresh_lock(self) -> threading.RLock:
         """Lock to hold while a mirror in memory is being updated."""
         return self._state.refresh_lock
-
-    @property
-    def language(self) -> str:
-        """Language of the keyword index."""
-        return self._state.folder.language
 
     @property
     def present(self) -> Snapshot:

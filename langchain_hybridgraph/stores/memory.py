@@ -380,7 +380,7 @@ class MemoryIntake(Reader):
         A fitted model cannot distinguish "lives in Rome" from "lives in Paris" before it has seen "Rome".
         """
         with self._index.guard:
-            words_of = Analyzer(self._index.language).words
+            words_of = Analyzer(self._index.shared.language).words
             words = set(words_of(text))
             others = sorted(words.difference(words_of(other)))
             if self.has_pretrained_model() or not others:

@@ -219,7 +219,7 @@ class EmbeddedStore(Writer):
     @property
     def language(self) -> str:
         """Language of the keyword index."""
-        return self._index.language
+        return self._index.shared.language
 
     @property
     def embedding(self) -> Embedding:

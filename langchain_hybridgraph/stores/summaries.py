@@ -228,7 +228,7 @@ class Summaries:
                 embedding=_BorrowedEmbedding(index.generation),
                 load=None,
                 tenant=tenant,
-                language=index.language,
+                language=index.shared.language,
                 write_timeout=WRITE_TIMEOUT,
                 check_embedding=False,  # the index of the texts has already checked it
             )

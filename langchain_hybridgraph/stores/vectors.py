@@ -420,8 +420,7 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
     norms[np.abs(norms - 1.0) < ROUNDING] = 1.0
     if (norms == 1.0).all():
         return matrix.copy()
-    units: NDArray[np.float32] = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
-    return units
+    return np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
 
 
 def checksums(path: Path) -> Path:
