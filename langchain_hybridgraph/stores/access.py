@@ -460,20 +460,17 @@ class Writer(Reader):
         if not changed and not edges and also is None:
             return
         row_of = dict(zip((entry.id for entry in changed if entry.kind == CHUNK), rows, strict=True))
-        dead = [
-            row for entry in changed if entry.id in stored_hashes and (row := stored_hashes[entry.id].row) is not None
-        ]
+        replaced = [stored_hashes[entry.id].row for entry in changed if entry.id in stored_hashes]
         now = self._index.clock()
         with self._index.catalog.writing() as connection:
-            catalog_writes.insert_or_replace(
-                connection, [entry._replace(row=row_of.get(entry.id)) for entry in changed], now
-            )
+            numbered = [entry._replace(row=row_of.get(entry.id)) for entry in changed]
+            catalog_writes.insert_or_replace(connection, numbered, now)
             catalog_writes.put_edges(connection, self._index.rows.tenant, edges, now)
             if rows:
                 catalog_writes.set_facts(connection, next_row=rows[-1] + 1, **facts)
             touched = [] if also is None else list(also(connection))
             if changed or touched:
-                catalog_writes.log_changes(connection, [*rows, *dead, *touched])
+                catalog_writes.log_changes(connection, [*rows, *(row for row in replaced if row is not None), *touched])
         if facts:
             self._index.confirm_embedding()
         self._index.snapshot()
@@ -515,7 +512,7 @@ class Writer(Reader):
         try:
             fresh = index.generation.packed(int(catalog.facts()["next_row"]), catalog.row_numbers())
             try:
-                self._switch_to(fresh, packing=json.dumps(fresh.packing))
+                self._switch_to(fresh)
             except StoreError:
                 fresh.clear()
                 raise
@@ -526,13 +523,14 @@ class Writer(Reader):
         index.tidy()
 
     def _switch_to(self, fresh: Generation, **facts: Any) -> None:
-        """Make another generation the current one, in a single commit."""
+        """Make another generation the current one, and record ``facts`` about it, in a single commit."""
         index = self._index
+        packing = {} if fresh.packing is None else {"packing": json.dumps(fresh.packing)}
         # With the lock, the commit and the new generation become visible to other threads at the same moment.
         with index.refresh_lock:
             with index.catalog.writing() as connection:
                 catalog_writes.delete_facts(connection, "packing")
-                catalog_writes.set_facts(connection, **facts)
+                catalog_writes.set_facts(connection, generation=fresh.number, **packing, **facts)
                 catalog_writes.log_changes(connection, [])
             index.use_generation(fresh)
 
@@ -592,14 +590,8 @@ class Writer(Reader):
             fitted.save(fresh.model_file)
         fresh.fill(self._embedded_pages(fitted, chunks, vectors))
         first = next(catalog.iterate())
-        self._switch_to(
-            fresh,
-            generation=fresh.number,
-            fitted_row=end,
-            fitted_texts=chunks,
-            **probe_facts(index.settings.name, fresh, first.row or 0, first.text),
-            **({} if fresh.packing is None else {"packing": json.dumps(fresh.packing)}),
-        )
+        probe = probe_facts(index.settings.name, fresh, first.row or 0, first.text)
+        self._switch_to(fresh, fitted_row=end, fitted_texts=chunks, **probe)
         index.snapshot()
         index.tidy()
         return chunks
@@ -625,11 +617,9 @@ def _vectors_of_same_texts(
 ) -> dict[str, Vector]:
     matrix = generation.matrix
     numbers = {
-        entry.text: (row, entry.text_hash)
+        entry.text: (old.row, entry.text_hash)
         for entry in changed
-        if entry.id in stored
-        and (row := stored[entry.id].row) is not None
-        and stored[entry.id].text_hash == entry.text_hash
+        if (old := stored.get(entry.id)) and old.row is not None and old.text_hash == entry.text_hash
     }
     if matrix is None or not numbers:
         return {}

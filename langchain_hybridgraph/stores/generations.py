@@ -262,9 +262,8 @@ class Generation:
         """Return generation ``number`` without vectors, with only these of the rows with numbers below ``end``."""
         each = np.array(numbers, "<i8")
         fresh = Generation(self.folder, number, None, embedding)
-        fresh.packing = Packing(
-            self.packing.number + 1 if self.packing else 1, end, len(each), zlib.crc32(each.tobytes())
-        )
+        packings = self.packing.number if self.packing else 0
+        fresh.packing = Packing(packings + 1, end, len(each), zlib.crc32(each.tobytes()))
         fresh.numbers = RowNumbers(each.astype(np.int64), len(each), end)
         return fresh
 

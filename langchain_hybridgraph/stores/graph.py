@@ -132,11 +132,8 @@ class GraphState:
         """Return the same graph after a packing of the rows."""
         is_present = numbers.still_present(earlier, len(self.node_of_row) - 1)
         row_of = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
-        return replace(
-            self,
-            row=row_of[self.row].astype(np.int32),
-            node_of_row=np.append(self.node_of_row[:-1][is_present], _NO_NODE),
-        )
+        node_of_row = np.append(self.node_of_row[:-1][is_present], _NO_NODE)
+        return replace(self, row=row_of[self.row].astype(np.int32), node_of_row=node_of_row)
 
     def updated(
         self,

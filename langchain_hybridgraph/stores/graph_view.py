@@ -200,13 +200,9 @@ class GraphView:
         not_entities = np.concatenate([rows[:, 1], np.array(parents, np.int64).ravel()])
         entities = np.setdiff1d(targets[edges.relation == MENTIONS_CODE], not_entities)
         is_entity = np.ones_like(entities)
-        nodes = np.concatenate(
-            [
-                np.column_stack([rows[:, 1], rows[:, 0], np.zeros_like(rows[:, 0])]),
-                np.column_stack([entities, -is_entity, is_entity]),
-            ]
-        )
-        return GraphState.of(nodes, edges, codes)
+        chunk_nodes = np.column_stack([rows[:, 1], rows[:, 0], np.zeros_like(rows[:, 0])])
+        entity_nodes = np.column_stack([entities, -is_entity, is_entity])
+        return GraphState.of(np.concatenate([chunk_nodes, entity_nodes]), edges, codes)
 
     def _follow(self, last: GraphState, position: int, numbers: RowNumbers) -> GraphState:
         """Return the graph after the changes since ``position``; a changed node is logged as a pair with itself."""
@@ -219,8 +215,7 @@ class GraphView:
             position,
         )
         pairs = "(SELECT DISTINCT source, target FROM graph_changes WHERE number > ?2)"
-        touched = np.array(index.query(f"SELECT source, target FROM {pairs}", position), np.int64)
-        touched = touched.reshape(-1, 2)
+        touched = np.array(index.query(f"SELECT source, target FROM {pairs}", position), np.int64).reshape(-1, 2)
         changed_arcs = index.query(
             f"SELECT {_ARC} FROM {pairs} c CROSS JOIN edges e ON e.target = c.target AND e.source = c.source "
             "CROSS JOIN nodes ON node = e.source WHERE tenant = ?1",
@@ -230,13 +225,8 @@ class GraphView:
         nodes = np.array(changed_nodes, np.int64).reshape(-1, 3)
         is_chunk = nodes[:, 1] >= 0
         nodes[is_chunk, 1] = numbers.rows(nodes[is_chunk, 1])
-        return last.updated(
-            np.unique(touched),
-            nodes,
-            edge_ends[:, 0] << 32 | edge_ends[:, 1],
-            EdgeColumns.of(changed_arcs, codes),
-            codes,
-        )
+        keys = edge_ends[:, 0] << 32 | edge_ends[:, 1]
+        return last.updated(np.unique(touched), nodes, keys, EdgeColumns.of(changed_arcs, codes), codes)
 
 
 @dataclass

@@ -362,12 +362,8 @@ class IndexFolder:
     def _open(self) -> _OpenParts:
         with _openings.use():
             folder, settings = self._open_folder(), self.settings
-            parts = self._opened = _OpenParts(
-                folder,
-                self._empty_snapshot(folder),
-                weakref.finalize(self, folder.release),
-                is_known_embedding=not settings.check_embedding,
-            )
+            release = weakref.finalize(self, folder.release)
+            parts = self._opened = _OpenParts(folder, self._empty_snapshot(folder), release)
             try:
                 self.snapshot()
                 self._catch_up()
@@ -419,7 +415,7 @@ class IndexFolder:
             return catalog.query(sql, (tenant, *values))
 
     def _check_embedding(self, facts: Mapping[str, Any]) -> None:
-        if "embedding" not in facts or self._state.is_known_embedding:
+        if "embedding" not in facts or self._state.is_known_embedding or not self.settings.check_embedding:
             return
         if not is_embedding_of(facts, self.settings.name, self.settings.embedding):
             raise errors.EmbeddingMismatchError(

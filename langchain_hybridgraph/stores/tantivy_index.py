@@ -326,11 +326,8 @@ class TantivyIndex(KeywordIndex):
 
         with tantivy_errors("the search for identifiers failed"):
             searcher = self._open_searcher()
+            few = [term for term in dict.fromkeys(terms) if 0 < self._frequency(*term) <= _MOST_POSTINGS]
             postings: dict[Term, list[int]] = {}
-            for term in terms:
-                if 0 < self._frequency(*term) <= _MOST_POSTINGS:
-                    postings[term] = []
-            few = list(postings)
             for start in range(0, len(few), _TERMS_PER_SEARCH):
                 batch = few[start : start + _TERMS_PER_SEARCH]
                 bits = [

@@ -209,13 +209,9 @@ def admit(
         _Plan(candidates, store, judge, near_duplicate)  # calls the model and caches its answers
     with store.exclusive():
         plan = _Plan(candidates, store, judge, near_duplicate)
-        vectors = [each.vector for each in plan.added.values() if each.vector is not None]
-        store.insert(
-            [each.chunk for each in plan.added.values()],
-            np.stack(vectors) if vectors else None,
-            plan.edges,
-            list(plan.changes.values()),
-        )
+        new, changes = list(plan.added.values()), list(plan.changes.values())
+        vectors = [each.vector for each in new if each.vector is not None]
+        store.insert([each.chunk for each in new], np.stack(vectors) if vectors else None, plan.edges, changes)
     return plan.outcomes
 
 
