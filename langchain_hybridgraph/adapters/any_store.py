@@ -110,8 +110,7 @@ class VectorStoreAdapter:
 
     def read(self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
         """Return the chunks with these ids that are in the scope, from the results, the texts or the vector store."""
-        chunks = self._read(ids, result_chunks)
-        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope)}
+        return self._read(ids, scope, result_chunks)
 
     @property
     def has_parents(self) -> bool:
@@ -120,8 +119,7 @@ class VectorStoreAdapter:
 
     def read_parents(self, ids: Sequence[str], scope: Scope) -> dict[str, Chunk]:
         """Return the parents with these ids that belong to the scope's tenant and are valid at its time."""
-        chunks = self._read(ids, {})
-        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=False)}
+        return self._read(ids, scope, {}, filtered=False)
 
     def ids_of_contents(self, contents: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the ids of the chunks in ``extra_chunks`` that have these texts and sources, by (text, source)."""
@@ -147,16 +145,16 @@ class VectorStoreAdapter:
             self._filtered.note(there.values())
         return {id: self._completed(now, id) if (now := there.get(theirs)) else None for theirs, id in stored.items()}
 
-    def _read(self, ids: Sequence[str], result_chunks: Mapping[str, Chunk]) -> dict[str, Chunk]:
+    def _read(
+        self, ids: Sequence[str], scope: Scope, result_chunks: Mapping[str, Chunk], *, filtered: bool = True
+    ) -> dict[str, Chunk]:
         texts = self.texts.chunks if self.texts else self._extra_chunks
         chunks = {id: chunk for id in ids if (chunk := result_chunks.get(id) or texts.get(id)) is not None}
         if missing := [id for id in ids if id not in chunks]:
-            try:
+            with suppress(NotImplementedError):  # the store cannot look up ids
                 documents = self._adapter.get([self._stored_id(id) for id in missing])
-            except NotImplementedError:
-                return chunks
-            chunks |= {chunk.id: chunk for chunk in map(self._chunk, reversed(documents))}
-        return chunks
+                chunks |= {chunk.id: chunk for chunk in map(self._chunk, reversed(documents))}
+        return {id: chunks[id] for id in ids if id in chunks and in_scope(chunks[id], scope, filtered=filtered)}
 
     def vector_search(self, query: Query, n: int) -> SourceResult:
         """Return at most n Documents in the query's scope, nearest first, ties by id."""
