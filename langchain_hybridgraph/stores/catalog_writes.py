@@ -115,12 +115,8 @@ def put_edges(
     connection.executemany(
         "INSERT OR IGNORE INTO nodes (tenant, id, kind) VALUES (?, ?, ?)", ((tenant, end, GRAPH) for end in ends)
     )
-    nodes = dict(
-        connection.execute(
-            "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-            (tenant, json_list(ends)),
-        )
-    )
+    sql = "SELECT id, node FROM nodes WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))"
+    nodes = dict(connection.execute(sql, (tenant, json_list(ends))))
     connection.executemany(
         "INSERT INTO edges (source, relation, target, weight, description, valid_from, valid_until, learned_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET weight = excluded.weight, "
@@ -164,13 +160,10 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
     """
     count = "SELECT count(*) FROM edges"
     before = connection.execute(count).fetchone()[0]
-    mentioned = connection.execute(
-        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}", (tenant,)
-    ).fetchall()
-    connection.execute(
-        "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)",
-        (min_weight, tenant),
-    )
+    sql = f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}"
+    mentioned = [node for (node,) in connection.execute(sql, (tenant,))]
+    light = "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)"
+    connection.execute(light, (min_weight, tenant))
     if max_per_source:
         connection.execute(
             "DELETE FROM edges WHERE (source, relation, target) IN (SELECT source, relation, target FROM "
@@ -179,18 +172,15 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
             "FROM edges e JOIN nodes t ON t.node = e.target WHERE t.tenant = ?) WHERE place > ?)",
             (tenant, max_per_source),
         )
-    delete_unmentioned(connection, [node for (node,) in mentioned])
+    delete_unmentioned(connection, mentioned)
     return int(before - connection.execute(count).fetchone()[0])
 
 
 def graph_ends(connection: sqlite3.Connection, tenant: str, edges: Iterable[Edge]) -> list[int]:
     """Return the nodes of the entities that these edges mention."""
     targets = json_list({edge.target for edge in edges if edge.relation == MENTIONS})
-    results = connection.execute(
-        f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))",
-        (tenant, targets),
-    )
-    return [node for (node,) in results]
+    sql = f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND id IN (SELECT value FROM json_each(?))"
+    return [node for (node,) in connection.execute(sql, (tenant, targets))]
 
 
 def delete_unmentioned(connection: sqlite3.Connection, entities: Iterable[int]) -> None:
@@ -415,6 +405,7 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     """
     ids = [entry.id for entry in entries]
     existing = read_states(connection, entries[0].tenant, ids) if entries else {}
+    new = [entry for entry in entries if entry.id not in existing]
     names = ChunkRow._fields[:-1]
     updates = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
     connection.executemany(
@@ -425,11 +416,7 @@ def insert_or_replace(connection: sqlite3.Connection, entries: Sequence[ChunkRow
     connection.executemany(
         f"INSERT INTO learned (node, {_NAMES}) VALUES "
         f"((SELECT node FROM nodes WHERE tenant = ? AND id = ?){', ?' * len(MemoryValues._fields)})",
-        (
-            (entry.tenant, entry.id, *_initial(entry.metadata_values, now))
-            for entry in entries
-            if entry.id not in existing
-        ),
+        ((entry.tenant, entry.id, *_initial(entry.metadata_values, now)) for entry in new),
     )
     for entry in entries:
         if (before := existing.get(entry.id)) is not None:

@@ -525,18 +525,12 @@ class InMemoryGraph:
 
     def _latest_state(self) -> GraphState:
         codes, infinity = {MENTIONS: MENTIONS_CODE}, np.inf
-        arcs = [
-            (
-                *pair,
-                edge.relation,
-                edge.weight,
-                -infinity if edge.valid_from is None else edge.valid_from,
-                infinity if edge.valid_until is None else edge.valid_until,
-                -infinity,
-            )
-            for pair, by_relation in self.edges.items()
-            for edge in by_relation.values()
-        ]
+        arcs: list[Arc] = []
+        for pair, by_relation in self.edges.items():
+            for edge in by_relation.values():
+                start = -infinity if edge.valid_from is None else edge.valid_from
+                stop = infinity if edge.valid_until is None else edge.valid_until
+                arcs.append((*pair, edge.relation, edge.weight, start, stop, -infinity))
         nodes = {node for pair in self.edges for node in pair}
         mentioned = {target for (_, target), by_relation in self.edges.items() if MENTIONS in by_relation}
         entities = mentioned - {source for source, _ in self.edges}

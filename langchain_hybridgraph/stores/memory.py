@@ -307,11 +307,8 @@ class EmbeddedMemory:
         A fact that ended by being superseded is kept.
         """
         with self._index.writer():
-            expired = self._index.query(
-                "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE tenant = ? AND expires_at < ?",
-                self._index.clock(),
-            )
-            return self._writer.remove([id for (id,) in expired])
+            sql = "SELECT id FROM learned CROSS JOIN nodes USING (node) WHERE tenant = ? AND expires_at < ?"
+            return self._writer.remove([id for (id,) in self._index.query(sql, self._index.clock())])
 
     # -- look-up ----------------------------------------------------------------------------------------------
 

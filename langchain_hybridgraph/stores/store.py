@@ -151,10 +151,8 @@ class FileRecords:
             for record in records:
                 key, documents = (tenant, record.source), enumerate(map(reference, record.documents))
                 connection.execute("DELETE FROM file_documents WHERE tenant = ? AND source = ?", key)
-                connection.executemany(
-                    "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)",
-                    ((*key, place, document) for place, document in documents),
-                )
+                sql = "INSERT INTO file_documents (tenant, source, place, document) VALUES (?, ?, ?, ?)"
+                connection.executemany(sql, ((*key, place, document) for place, document in documents))
                 if record.digest:
                     connection.execute(
                         "INSERT OR REPLACE INTO files (tenant, source, stamp, digest, made_by, chunks, parents) "
@@ -162,10 +160,8 @@ class FileRecords:
                         (tenant, *record[:-2]),
                     )
                 if record.path:
-                    connection.execute(
-                        "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)",
-                        (*key, record.path),
-                    )
+                    sql = "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)"
+                    connection.execute(sql, (*key, record.path))
 
 
 class EmbeddedStore(Writer):

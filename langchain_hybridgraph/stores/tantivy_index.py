@@ -330,16 +330,11 @@ class TantivyIndex(KeywordIndex):
             postings: dict[Term, list[int]] = {}
             for start in range(0, len(few), _TERMS_PER_SEARCH):
                 batch = few[start : start + _TERMS_PER_SEARCH]
-                bits = [
-                    (
-                        tantivy.Occur.Should,
-                        tantivy.Query.const_score_query(
-                            tantivy.Query.term_query(self._schema, field, term, "freq" if field == "text" else "basic"),
-                            float(1 << place),
-                        ),
-                    )
-                    for place, (field, term) in enumerate(batch)
-                ]
+                bits = []
+                for place, (field, word) in enumerate(batch):
+                    option = "freq" if field == "text" else "basic"
+                    query = tantivy.Query.term_query(self._schema, field, word, option)
+                    bits.append((tantivy.Occur.Should, tantivy.Query.const_score_query(query, float(1 << place))))
                 most = sum(self._frequency(*term) for term in batch)
                 rows, scores = ranked_rows(searcher, tantivy.Query.boolean_query(bits), most)
                 for place, term in enumerate(batch):
@@ -392,13 +387,8 @@ class TantivyIndex(KeywordIndex):
             texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
             # Each document frequency is looked up once per commit.
             self._frequency = frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
-            statistics: dict[str, Any] = {
-                "analyzer": self.analyzer,
-                "texts": texts,
-                "frequency": frequency,
-                "idf": partial(idf, texts),
-            }
-            self._question = functools.lru_cache(_MOST_QUESTIONS)(partial(Question, **statistics))
+            of = partial(Question, analyzer=self.analyzer, texts=texts, frequency=frequency, idf=partial(idf, texts))
+            self._question = functools.lru_cache(_MOST_QUESTIONS)(of)
             self._searcher = searcher
 
     @override
