@@ -174,13 +174,6 @@ class KeywordIndex(ABC):
         """Return the names of the files whose checksums are wrong; without a folder, there are none."""
         return []
 
-    def query_words(self, text: str, hits: Sequence[tuple[int, float]]) -> QuestionWords:
-        """Return :meth:`Question.words` for ``text`` and these results of :meth:`search`."""
-        question, scores = self.question(text), dict(hits)
-        if hits and question.information["headings"]:
-            scores = self.scores(text, list(scores), headings=False)
-        return question.words(max(scores.values(), default=0.0), len(self))
-
     def exact_matches(
         self, text: str, allowed_rows: Mask | None = None, numbers: RowNumbers = UNPACKED
     ) -> dict[int, float]:
@@ -225,12 +218,15 @@ class KeywordIndex(ABC):
         exact = self.exact_matches(text, allowed_rows, numbers)
         ids = ids_of(numbers.rows([*(number for number, _ in hits), *exact]).tolist())
         best = best_first(zip(ids, [score for _, score in hits], strict=False))
+        scores = dict(hits[:BEST_HITS])
+        if scores and question.information["headings"]:
+            scores = self.scores(text, list(scores), headings=False)
         return SourceResult.of(
             best,
             bound=question.bound,
             reason=reason,
             exact=dict(zip(ids[len(hits) :], exact.values(), strict=True)),
-            words=self.query_words(text, hits[:BEST_HITS]),
+            words=question.words(max(scores.values(), default=0.0), len(self)),
             is_complete=len(hits) < n,
         )
 
