@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -243,7 +242,7 @@ def _run(calls: Sequence[Effect], deadline: float | None) -> list[Any]:
     results: list[Any] = [None] * len(calls)
     has_slow = False
     for place, call in enumerate(calls):
-        until = deadline if call.deadline is None else deadline_of(call, deadline)
+        until = deadline_of(call, deadline)
         if call.quick or (until is None and not has_slow):
             inline.append(place)
             has_slow = has_slow or not call.quick
@@ -492,7 +491,7 @@ def within(search: Search[T], deadline: float | None) -> Search[T]:
     try:
         while True:
             calls = search.send(results)
-            results = yield [call._replace(deadline=min(deadline, call.deadline or math.inf)) for call in calls]
+            results = yield [call._replace(deadline=deadline_of(call, deadline)) for call in calls]
     except StopIteration as stop:
         return cast("T", stop.value)
     finally:
