@@ -17,7 +17,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from langchain_hybridgraph.adapters.documents import metadata_id
+from langchain_hybridgraph.adapters.documents import ID_KEYS, metadata_id
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.filters.expressions import Comparison, Condition, Dialect, Filter, parts_of, superset
 from langchain_hybridgraph.filters.operators import ORDERINGS, CanonicalBool, CanonicalTime, Path, canonical_to_seconds
@@ -119,7 +119,7 @@ class StoreAdapter:
     Every Document that an adapter returns has the store's id, if the store provides it.
     """
 
-    id_keys: ClassVar[Sequence[str]] = ("_id", "pk", "id")
+    id_keys: ClassVar[Sequence[str]] = ID_KEYS
     """Metadata keys that may contain the store's id if ``Document.id`` is None."""
 
     searches_by_vector: bool = False
