@@ -112,7 +112,7 @@ class GraphView:
 
     def has_edges(self) -> bool:
         """Return whether the index currently has any edges."""
-        mirror, catalog = self._mirror, self._index.catalog
+        mirror, catalog = self._index.mirror(_GraphMirror), self._index.catalog
         with self._index.guard:
             _, position = catalog.graph_position()
             if mirror.has_edges[0] != position:
@@ -152,12 +152,8 @@ class GraphView:
             catalog_writes.forget_files(connection, self._index.rows.tenant)
             return catalog_writes.delete_weak_edges(connection, self._index.rows.tenant, min_weight, max_per_source)
 
-    @property
-    def _mirror(self) -> _GraphMirror:
-        return self._index.mirror(_GraphMirror)
-
     def _latest(self) -> tuple[Snapshot, GraphState]:
-        mirror, catalog = self._mirror, self._index.catalog
+        mirror, catalog = self._index.mirror(_GraphMirror), self._index.catalog
         state = mirror.state
         if state is None or catalog.graph_position() != (state[0].rows.version, state[2]):
             with self._index.refresh_lock:
