@@ -239,11 +239,7 @@ def test_tenants(tmp_path):
             ConfigurationError,
             "ttl has no key 'defalt_ttl'; did you mean 'default_ttl'",
         ),
-        (
-            lambda _: HybridGraphMemory(ttl={"default_ttl": -1}),
-            ValueError,
-            r"'default_ttl'\] .* a number ≥ 0, got -1",
-        ),
+        (lambda _: HybridGraphMemory(ttl={"default_ttl": -1}), ValueError, r"'default_ttl'\] .* a number ≥ 0, got -1"),
         (lambda _: HybridGraphMemory(ttl="60"), ConfigurationError, "ttl must be a mapping, got '60'"),
         (lambda memory: memory.put(NOTES, "b", {}, ttl=-4), ValueError, "the ttl of 'b' in .* must be .* ≥ 0, got -4"),
         (lambda _: HybridGraphMemory(index={"dims": 3}), ConfigurationError, "is 3, .* as many numbers as its"),

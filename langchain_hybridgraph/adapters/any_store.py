@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -168,8 +167,8 @@ class VectorStoreAdapter:
         fetched = n if is_applied else 2 * n
         while True:
             nearest = self._adapter.search(query.text, vector, fetched, where)
-            matches = self._select(nearest.documents, query.scope)
-            result = self._result(matches, n, query, vector, are_cosines=nearest.are_cosines)
+            scores, chunks = self._select(nearest.documents, query.scope)
+            result = self._result(scores, chunks, n, query, vector, are_cosines=nearest.are_cosines)
             if len(result.ids) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(reason=None if is_applied else "filter-post-applied")
             fetched *= 4
@@ -190,7 +189,7 @@ class VectorStoreAdapter:
                 cosines = self._filtered.ids(vector, fetched, scope)
             if cosines is None:
                 return None
-            result = self._result(SourceResult.of(self._without_texts(cosines)), n, query, vector)
+            result = self._result(self._without_texts(cosines), {}, n, query, vector)
             if 2 * len(result.ids) >= n or len(cosines) < fetched or fetched >= MOST_FETCHED:
                 return result
             fetched *= 4
@@ -211,10 +210,17 @@ class VectorStoreAdapter:
         return {id: cosine for id, cosine in pairs if id is not None}
 
     def _result(
-        self, matches: SourceResult, n: int, query: Query, vector: Vector | None, *, are_cosines: bool = True
+        self,
+        scores: Mapping[str, float],
+        chunks: Mapping[str, Chunk],
+        n: int,
+        query: Query,
+        vector: Vector | None,
+        *,
+        are_cosines: bool = True,
     ) -> SourceResult:
-        best = best_first(matches.scores.items(), n)
-        chunks = {id: matches.chunks[id] for id in best} if matches.chunks else {}
+        best = best_first(scores.items(), n)
+        chunks = {id: chunks[id] for id in best} if chunks else {}
         background = None if vector is None else self._adapter.background(vector)
         coverage = coverage_of(getattr(self.vector_store, "embeddings", None), query)
         return SourceResult.of(
@@ -282,7 +288,8 @@ class VectorStoreAdapter:
         if self.texts is None or self.freshness is None:
             if not self._adapter.can_list:
                 return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
-            return self._select(((document, 1.0) for document in self._adapter.documents()), scope, n)
+            scores, chunks = self._select(((document, 1.0) for document in self._adapter.documents()), scope, n)
+            return SourceResult.of(scores, chunks=chunks)
         reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.chunks.mask(scope)
         rows = sorted(self.texts.chunks.row_of.values())
@@ -317,16 +324,21 @@ class VectorStoreAdapter:
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id_of.get(id) or id
 
-    def _select(self, documents: Iterable[tuple[Document, float]], scope: Scope, n: float = math.inf) -> SourceResult:
-        """Return the first n Documents in the scope, in their order."""
+    def _select(
+        self, documents: Iterable[tuple[Document, float]], scope: Scope, n: int | None = None
+    ) -> tuple[dict[str, float], dict[str, Chunk]]:
+        """Return the scores and chunks of the first n Documents in the scope (None: all), in their order."""
         scores, chunks = dict[str, float](), dict[str, Chunk]()
-        for document, score in documents:
-            if len(chunks) >= n:
-                break
-            chunk = self._chunk(document)
-            if chunk.id not in chunks and in_scope(chunk, scope):
-                scores[chunk.id], chunks[chunk.id] = score, chunk
-        return SourceResult.of(scores, chunks=chunks)
+
+        def matches() -> Iterator[tuple[Chunk, float]]:
+            for document, score in documents:
+                chunk = self._chunk(document)
+                if chunk.id not in chunks and in_scope(chunk, scope):
+                    yield chunk, score
+
+        for chunk, score in islice(matches(), n):
+            scores[chunk.id], chunks[chunk.id] = score, chunk
+        return scores, chunks
 
     def _chunk(self, document: Document) -> Chunk:
         return self._completed(document, self.identity.of_stored(document))

@@ -67,7 +67,8 @@ def make_app(
 
     def update(folder: Path) -> None:
         """Index what has changed, and delete documents whose files no longer exist."""
-        report = ingest_files([folder], partial(index.open_or_create, quiet=True), prune=True)
+        location = index._replace(embedding=index.embedding or "auto")
+        report = ingest_files([folder], partial(location.open_or_create, quiet=True), prune=True)
         LOGGER.info("indexed %s: %s", folder, report)
 
     background: list[Callable[[Service], AbstractAsyncContextManager[None]]] = []

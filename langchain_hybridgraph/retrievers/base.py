@@ -138,8 +138,11 @@ class StreamingRetriever(BaseRetriever, CheckedModel):
             for part in _one_by_one(await self.ainvoke(input, config, **kwargs), ()):
                 yield part
             return
-        search = partial(self.ainvoke, input, config, **kwargs)
-        async with aclosing(stream_documents(lambda hand_out: search(**{EARLY: hand_out}))) as parts:
+
+        def search(hand_out: HandOut) -> Coroutine[Any, Any, Sequence[Document]]:
+            return self.ainvoke(input, config, **kwargs, **{EARLY: hand_out})
+
+        async with aclosing(stream_documents(search)) as parts:
             async for part in parts:
                 yield part
 

@@ -8,7 +8,7 @@ from langchain_core.documents import Document
 from langchain_hybridgraph.errors import ConfigurationError
 from langchain_hybridgraph.ingestion import ingest
 from langchain_hybridgraph.options.arguments import GRAPH_ONLY, Options
-from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphOptions, GraphPreset, own_score
+from langchain_hybridgraph.options.models import PRESETS, GraphFields, GraphPreset, own_score
 from langchain_hybridgraph.records import check_texts
 from langchain_hybridgraph.retrievers.hybrid import HybridRetriever
 from langchain_hybridgraph.search.context import Pipeline, TokenBudget
@@ -96,8 +96,7 @@ class GraphRetriever(HybridRetriever, GraphFields):
         return self._preset.budget
 
     def _weights(self, options: Options) -> tuple[float, float]:
-        graph = options.get("graph")  # a mapping when an AdvancedRetriever reads the sources of a call
-        seed_weight = (graph if isinstance(graph, GraphOptions) else self.graph.changed(graph)).seed_keyword_weight
+        seed_weight = self.graph.changed(options.get("graph")).seed_keyword_weight
         words = self._preset.keyword_weight if seed_weight is None else seed_weight
         of_call = (options.get("semantic_weight"), options.get("keyword_weight"))
         if words is None or (*of_call, self.semantic_weight, self.keyword_weight) != (None, None, None, None):

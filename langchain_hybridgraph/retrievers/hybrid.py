@@ -149,8 +149,10 @@ class HybridRetriever(PipelineRetriever, models.HybridFields):
                     stacklevel=5,
                 )
             return pipeline_store(self.vector_store, identity=Identity([], id_key=options.id_key))
-        own_options = options.model_dump(include={"engine", "language", "id_key"})
-        build: Callable[..., Any] = partial(keyword_index.DocumentIndex, is_given=documents is not None, **own_options)
+        is_given, engine, language = documents is not None, options.engine, options.language
+        build = partial(
+            keyword_index.DocumentIndex, is_given=is_given, engine=engine, language=language, id_key=options.id_key
+        )
         contents, is_read = keyword_index.StoreContents(), adapter.can_list
         reading = contents.reading(adapter, merges_copies=merges_copies) if is_read else iter(())
         if documents is None:

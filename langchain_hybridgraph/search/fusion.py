@@ -70,7 +70,7 @@ class ReciprocalRankFusion(HybridFusion):
     Cormack, Clarke and Büttcher, Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning Methods,
     SIGIR 2009.
 
-    >>> lists = [Ranking(*one, {}) for one in (("vector", 0.7, "abc"), ("keyword", 0.3, "cda"))]
+    >>> lists = [Ranking("vector", 0.7, ["a", "b", "c"], {}), Ranking("keyword", 0.3, ["c", "d", "a"], {})]
     >>> [(one.id, round(one.score, 6)) for one in ReciprocalRankFusion()(lists)]
     [('a', 0.990476), ('c', 0.977778), ('b', 0.68871), ('d', 0.295161)]
     """
@@ -129,7 +129,7 @@ class ConvexCombination(HybridFusion):
     measures its effect.
 
     >>> cosines, bm25 = {"a": 0.69, "b": 0.552}, {"b": 9.0, "a": 4.5}
-    >>> lists = [Ranking("vector", 0.7, "ab", cosines), Ranking("keyword", 0.3, "ba", bm25)]
+    >>> lists = [Ranking("vector", 0.7, ["a", "b"], cosines), Ranking("keyword", 0.3, ["b", "a"], bm25)]
     >>> [(one.id, round(one.score, 6)) for one in ConvexCombination()(lists)]
     [('b', 0.58), ('a', 0.5)]
     """
@@ -191,7 +191,7 @@ class DistributionBased(HybridFusion):
         total = math.fsum(weight for _, weight in weighed)
         parts: dict[str, dict[str, float]] = {id: {} for id in _candidates(rankings)}
         for ranking, weight in weighed:
-            scores = [ranking.scores[id] for id in ranking.ids]
+            scores = [ranking.scores[id] for id in _ranks(ranking)]
             mean = math.fsum(scores) / len(scores)
             deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
             reach = 3 * deviation or 0.5
@@ -226,7 +226,7 @@ class Interleave:
 
     Candidate i of n (counted from 0) scores 1 − i/n. A source of weight 0 is left out; other weights have no effect.
 
-    >>> lists = [Ranking("vector", 0.5, "abc", {}), Ranking("keyword", 0.5, "xb", {})]
+    >>> lists = [Ranking("vector", 0.5, ["a", "b", "c"], {}), Ranking("keyword", 0.5, ["x", "b"], {})]
     >>> "".join(one.id for one in Interleave()(lists))
     'axbc'
     """

@@ -55,8 +55,8 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
     if vector is not None and vector.ids and vector.are_cosines:
-        cosine, *others = map(vector.scores.__getitem__, vector.ids)
-        coverage = vector.coverage
+        cosines, coverage = [vector.scores[id] for id in vector.ids], vector.coverage
+        cosine, others = cosines[0], cosines[1:]
         if vector.background is not None:
             mean, deviation = vector.background
         elif len(others) + 1 < _ALL:

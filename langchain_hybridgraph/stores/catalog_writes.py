@@ -162,8 +162,8 @@ def delete_weak_edges(connection: sqlite3.Connection, tenant: str, min_weight: f
     before = connection.execute(count).fetchone()[0]
     sql = f"SELECT node FROM nodes WHERE tenant = ? AND kind = '{GRAPH}' AND {IS_MENTIONED}"
     mentioned = [node for (node,) in connection.execute(sql, (tenant,))]
-    light = "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)"
-    connection.execute(light, (min_weight, tenant))
+    sql = "DELETE FROM edges WHERE weight < ? AND source IN (SELECT node FROM nodes WHERE tenant = ?)"
+    connection.execute(sql, (min_weight, tenant))
     if max_per_source:
         connection.execute(
             "DELETE FROM edges WHERE (source, relation, target) IN (SELECT source, relation, target FROM "

@@ -240,6 +240,9 @@ class FileRecords(Protocol):
     def write(self, records: Sequence[FileRecord]) -> None:
         """Insert or replace the records of files."""
 
+    def forget(self, documents: Iterable[str]) -> None:
+        """Delete the records of the files that contain these documents, so that an ingest reads them again."""
+
 
 @runtime_checkable
 class RecordsFiles(Protocol):

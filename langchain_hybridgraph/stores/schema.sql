@@ -183,15 +183,6 @@ CREATE TRIGGER chunk_deleted AFTER DELETE ON nodes WHEN old.document NOT NULL BE
         SELECT tenant, source FROM file_documents WHERE tenant = old.tenant AND document = old.document
     );
 END;
--- A link to a missing document is an edge to a node without text. When the document is added, the link has to be read
--- again, because it may lead to another of its chunks.
-CREATE TRIGGER pending_target_added AFTER UPDATE OF kind ON nodes WHEN old.kind = 'graph' BEGIN
-    DELETE FROM files WHERE (tenant, source) IN (
-        SELECT f.tenant, f.source FROM edges CROSS JOIN nodes n ON n.node = edges.source
-        CROSS JOIN file_documents f ON f.tenant = n.tenant AND f.document = n.document
-        WHERE edges.target = new.node
-    );
-END;
 
 -- Absolute path of each file, so that another file with the same source is noticed. It is kept when the file's record
 -- is deleted.

@@ -7,7 +7,7 @@ the commit leaves unused vectors, one after it engines that are updated later; c
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from langchain_hybridgraph.errors import StoreError, check_mapping, check_number
 from langchain_hybridgraph.records import SESSION, EdgeFilter, FileRecord, Scope, check_name
 from langchain_hybridgraph.stores.access import Writer
 from langchain_hybridgraph.stores.check import Maintenance
-from langchain_hybridgraph.stores.chunk_rows import chunk_in
+from langchain_hybridgraph.stores.chunk_rows import chunk_in, json_list
 from langchain_hybridgraph.stores.generations import Embedding
 from langchain_hybridgraph.stores.graph import ScopedGraph
 from langchain_hybridgraph.stores.graph_view import DirectoryTree, GraphView
@@ -162,6 +162,15 @@ class FileRecords:
                 if record.path:
                     sql = "INSERT OR REPLACE INTO file_paths (tenant, source, path) VALUES (?, ?, ?)"
                     connection.execute(sql, (*key, record.path))
+
+    def forget(self, documents: Iterable[str]) -> None:
+        """Delete the records of the files that contain these documents, so that an ingest reads them again."""
+        sql = (
+            "DELETE FROM files WHERE tenant = ?1 AND source IN (SELECT source FROM file_documents "
+            "WHERE tenant = ?1 AND document IN (SELECT value FROM json_each(?2)))"
+        )
+        with self._index.writer(), self._index.catalog.writing() as connection:
+            connection.execute(sql, (self._index.rows.tenant, json_list(map(reference, documents))))
 
 
 class EmbeddedStore(Writer):

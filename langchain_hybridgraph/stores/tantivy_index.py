@@ -387,8 +387,8 @@ class TantivyIndex(KeywordIndex):
             texts = searcher.doc_freq("mark", False) + searcher.doc_freq("mark", True)
             # Each document frequency is looked up once per commit.
             self._frequency = frequency = functools.lru_cache(_MOST_FREQUENCIES)(searcher.doc_freq)
-            of = partial(Question, analyzer=self.analyzer, texts=texts, frequency=frequency, idf=partial(idf, texts))
-            self._question = functools.lru_cache(_MOST_QUESTIONS)(of)
+            read = partial(Question, analyzer=self.analyzer, texts=texts, frequency=frequency, idf=partial(idf, texts))
+            self._question = functools.lru_cache(_MOST_QUESTIONS)(read)
             self._searcher = searcher
 
     @override

@@ -82,14 +82,15 @@ class Watcher:
     def _look_by_vector(self):
         result = self.store.vector_search(Query("all red word", 60), 60)
         ids = [id for id in result.ids if id in IDS]
-        self.note(len(set(ids)) == len(ids), "by vector: an id twice")
+        scores = list(result.scores.values())
+        self.note(scores == sorted(scores, reverse=True), "by vector: not best first")
         self.note(result.reason is None, f"by vector: {result.reason}")
         self.note(len(ids) == len(IDS), f"by vector: {len(IDS) - len(ids)} missing")
 
     def _look_by_word(self):
         result = self.store.keyword_search(Query("all red", 60), 60)
-        ids = list(result.ids)
-        self.note(len(set(ids)) == len(ids), "by word: an id twice")
+        scores = list(result.scores.values())
+        self.note(scores == sorted(scores, reverse=True), "by word: not best first")
         self.note(
             result.reason in (None, "keyword-fallback", "no-keyword-index", "keyword-behind"),
             f"by word: {result.reason}",

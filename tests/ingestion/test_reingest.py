@@ -73,6 +73,8 @@ changes = st.dictionaries(st.sampled_from(NAMES), st.none() | contents, max_size
 @example(changes=[{"cats.md": (0, [4, 0]), "dogs.md": (1, [0])}, {"cats.md": (0, [0, 4])}])
 @example(changes=[{"cats.md": (0, [4]), "dogs.md": (3, [0])}, {"dogs.md": (5, [0])}])
 @example(changes=[{"cats.md": (0, [9])}, {"dogs.md": (3, [6])}])
+@example(changes=[{"cats.md": (0, [9]), "dogs.md": (2, [6])}, {"dogs.md": (4, [6])}])
+@example(changes=[{"cats.md": (0, [9]), "dogs.md": (3, [0])}, {"dogs.md": (3, [0, 6])}])
 @given(changes=st.lists(changes, min_size=1, max_size=4))
 def test_any_changes_give_what_a_first_ingest_gives(changes):
     """After any changes between ingests, chunks and edges equal those of one ingest of the final files."""

@@ -269,11 +269,10 @@ def test_a_new_model_keeps_the_summaries_of_all_tenants(tmp_path):
     assert [folder.name for folder in tmp_path.glob("layers-*")] == [f"layers-{generation}"]
 
 
-def change_text(store):
-    store.upsert([Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")])
+HISS = Chunk("pets/cats.md", "Cats hiss.", {"uri": "pets/cats.md"}, "pets/cats.md")
 
 
-@pytest.mark.parametrize("change", [change_text, lambda store: store.remove(["pets/dogs.md"])])
+@pytest.mark.parametrize("change", [lambda store: store.upsert([HISS]), lambda store: store.remove(["pets/dogs.md"])])
 def test_a_change_hides_a_summary_at_once(tmp_path, change):
     """Changing or deleting a chunk hides its directory's summary in every process until it is made again."""
     embedding = DeterministicFakeEmbedding(size=8)

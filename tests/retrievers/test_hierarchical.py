@@ -581,11 +581,12 @@ def _below(directory):
 # -- stale summaries -----------------------------------------------------------------------
 
 
-def _changed(store):
-    ingest([Document("Hounds.", metadata={"uri": "lib/pets/dogs.md"}, id="lib/pets/dogs.md")], store)
+HOUNDS = Document("Hounds.", metadata={"uri": "lib/pets/dogs.md"}, id="lib/pets/dogs.md")
 
 
-@pytest.mark.parametrize("change", [_changed, lambda store: store.delete(document="lib/pets/dogs.md")])
+@pytest.mark.parametrize(
+    "change", [lambda store: ingest([HOUNDS], store), lambda store: store.delete(document=HOUNDS.id)]
+)
 def test_no_summary_repeats_an_old_text(change, store):
     """After a document is changed or deleted, no hit or abstract contains its old text, and layers-stale is
     reported.

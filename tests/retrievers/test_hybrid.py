@@ -284,6 +284,14 @@ def test_another_retrievers_documents_without_ids_merge(store):
         assert result[0].metadata["retrieval_source"] == "fused"
 
 
+def test_an_id_that_a_keyword_retriever_returns_twice():
+    """The first of two Documents with the same id counts, with its score and its text."""
+    twice = [Document(text, id="x", metadata={"score": score}) for text, score in (("first", 0.9), ("second", 0.3))]
+    both = FunctionRetriever(find=lambda query: twice)
+    [hit] = HybridRetriever(InMemoryVectorStore(embedding()), keyword_retriever=both).retrieve("water").hits
+    assert (hit.chunk.text, hit.bm25_score) == ("first", 0.9)
+
+
 # -- reranking and k -----------------------------------------------------------------------------------------------
 
 

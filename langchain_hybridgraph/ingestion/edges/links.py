@@ -16,7 +16,7 @@ from langchain_hybridgraph.ingestion.edges.base import EdgeBuilder, EdgeSet, sli
 from langchain_hybridgraph.ingestion.markdown import NAME, PATH, WIKI, Link
 from langchain_hybridgraph.ingestion.splitting import CutDocument, anchors_of, first_chunk_id, position
 from langchain_hybridgraph.records import CITES, REFERENCES, Edge, Scope
-from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, implements
+from langchain_hybridgraph.stores.protocols import AcceptsChunks, HasDocuments, ReadsIndex, RecordsFiles, implements
 
 _INDEX_NAMES = frozenset({"index", "readme"})
 # Suffixes by which a link may differ from the name of the document that it points to.
@@ -109,6 +109,10 @@ class LinkEdges(EdgeBuilder):
             self._sources.update(edge.source for edge in self.incoming(self._earlier, list(self._new_names)))
             for batch in slices(sorted(self._sources)):
                 yield self._resolved(list(self._stored_links(self._earlier, batch)))
+                # A link in a chunk that begins inside a block of code can only be found in the file.
+                documents = {chunk.document for chunk in self._earlier.get(batch)} - self._targets.ingested
+                if documents and implements(self._earlier, RecordsFiles):
+                    self._earlier.files.forget(documents)
 
     def _resolved(self, links: Sequence[_ChunkLink]) -> EdgeSet:
         self._targets.look_up(links)

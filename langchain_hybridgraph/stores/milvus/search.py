@@ -383,7 +383,8 @@ def _search(index: MilvusIndex, query: Query, text: str, n: int, vector: Vector 
     if vector is not None:
         cosines = ((row.chunk.id, float(row.vector @ vector)) for row in rows if row.vector is not None)
         sample = statistics.vectors
-        best, mean = best_first(cosines, n), background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
+        best = best_first(cosines, n)
+        mean = background(sample, vector) if len(sample) >= FEWEST_SAMPLED else None
         coverage = coverage_of(index.embedding, query)
         vector_result = SourceResult.of(best, vector=vector, background=mean, coverage=coverage)
     if not words:

@@ -12,15 +12,12 @@ from langchain_hybridgraph.search.pipeline import search
 ROOT = Path(langchain_hybridgraph.__file__).parent
 
 
-def takes_context(function):
-    """Return whether a function is public and takes the context and candidates or hits, as stages do."""
-    return not function.__name__.startswith("_") and next(iter(inspect.signature(function).parameters), "") == "context"
-
-
+# Public functions that take the context, as stages do.
+FUNCTIONS = {name: each for name, each in vars(pipeline).items() if inspect.isfunction(each) and name[0] != "_"}
 STAGES = {
     name
-    for name, function in vars(pipeline).items()
-    if inspect.isfunction(function) and function.__module__ == pipeline.__name__ and takes_context(function)
+    for name, function in FUNCTIONS.items()
+    if function.__module__ == pipeline.__name__ and next(iter(inspect.signature(function).parameters), "") == "context"
 } & set(search.__code__.co_names)
 
 
