@@ -151,11 +151,12 @@ class DeletedFiles:
         if (inside := _inside(source, base)) is None:
             return False
         file = path / inside if inside else path
-        if _is_there(file):
+        if _is_there(file) and not file.is_dir():
             return file.suffix.lower() in LINES and str(file) not in self._unread
-        former_path = self._former_paths.get(source)
-        if former_path is not None and _is_there(Path(os.fsdecode(former_path))):
-            return False
+        if (recorded := self._former_paths.get(source)) is not None:
+            former_path = Path(os.fsdecode(recorded))
+            if _is_there(former_path) and not former_path.is_dir():
+                return False
         # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
         return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
 

@@ -202,6 +202,8 @@ def fuse(context: SearchContext, candidates: Candidates) -> Search[Candidates]:
 
     def call_fusion() -> Sequence[FusedCandidate]:
         fused = (fusion if for_k is None else for_k(context.query.k))(rankings)
+        if not is_fast and len({one.id for one in fused}) < len(fused):
+            raise ValueError("the fusion returned an id twice")
         if not all(map(math.isfinite, map(attrgetter("score"), fused))):
             raise ValueError("a score is not a finite number")
         return fused

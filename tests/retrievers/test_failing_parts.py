@@ -16,7 +16,7 @@ from langchain_hybridgraph import (
 )
 from langchain_hybridgraph.chunks import Chunk
 from langchain_hybridgraph.execution import effects
-from langchain_hybridgraph.records import Edge
+from langchain_hybridgraph.records import Edge, FusedCandidate
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.traversals import BFS
 from tests.support.models.function_retriever import FunctionRetriever
@@ -27,7 +27,7 @@ HISTORY = ["User: Which car is red?", "Assistant: The roadster."]
 DEADLINE_MS = 1_000 * PATIENCE  # only the sources of make_late are late
 KEY = "sk-live-0123456789abcdef"
 BOTH_WAYS = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-RUBBISH = (None, "rubbish", float("nan"), [["a"], None], object())
+RUBBISH = (None, "rubbish", float("nan"), [["a"], None], object(), 2 * [FusedCandidate("c0", 1.0, {"rank": 1.0})])
 CHUNKS = [
     Chunk(f"c{n}", f"The {color} car number {n} is fast.", {"source": f"cars/{n}.md"}, parent_id="p")
     for n, color in enumerate(["red", "blue", "green", "grey"])
