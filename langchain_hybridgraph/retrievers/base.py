@@ -358,7 +358,8 @@ class ObservedRetriever(StreamingRetriever):
         try:
             return self._run(prepared_search)[:]
         finally:
-            events.report_stages(run_manager, prepared_search.trace)
+            if run_manager.handlers:
+                events.report_stages(run_manager, prepared_search.trace)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
@@ -367,7 +368,8 @@ class ObservedRetriever(StreamingRetriever):
         try:
             return (await self._arun(prepared_search))[:]
         finally:
-            await events.areport_stages(run_manager, prepared_search.trace)
+            if run_manager.handlers:
+                await events.areport_stages(run_manager, prepared_search.trace)
 
 
 def _display_value(value: Any) -> Any:

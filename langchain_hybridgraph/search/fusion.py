@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, setting
-from langchain_hybridgraph.records import FusedCandidate, Ranking, sort_best_first
+from langchain_hybridgraph.records import FusedCandidate, Ranking, best_first
 from langchain_hybridgraph.registry import from_config
 
 # Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
@@ -360,9 +360,8 @@ def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: 
 def _best_first(parts: dict[str, dict[str, float]]) -> list[FusedCandidate]:
     # fsum returns the same sum in any order of the sources, so equal candidates stay equal; the sum may round to just
     # above 1.
-    fused = [FusedCandidate(id, min(math.fsum(part.values()), 1.0), part) for id, part in parts.items()]
-    sort_best_first(fused)
-    return fused
+    best = best_first([(id, min(math.fsum(part.values()), 1.0)) for id, part in parts.items()])
+    return [FusedCandidate(id, score, parts[id]) for id, score in best.items()]
 
 
 def _by_position(turns: Iterable[tuple[str, str]]) -> list[FusedCandidate]:

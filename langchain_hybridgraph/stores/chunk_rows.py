@@ -103,7 +103,8 @@ class StoredChunk(NamedTuple):
             is_known = self.retracted_at is None
         else:
             is_known = self.learned_at <= known_at and (self.retracted_at is None or self.retracted_at > known_at)
-        return is_known and is_valid(self.valid_from, self.valid_until, as_of)
+        is_timed = self.valid_from is not None or self.valid_until is not None
+        return is_known and (not is_timed or is_valid(self.valid_from, self.valid_until, as_of))
 
 
 def chunk_in(entry: StoredChunk, scope: Scope) -> Chunk | None:
