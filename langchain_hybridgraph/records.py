@@ -393,11 +393,8 @@ def best_first(scores: Iterable[tuple[str, float]], n: int | None = None) -> dic
     >>> best_first([("b", 0.5), ("c", 0.9), ("a", 0.5), ("c", 0.1)])
     {'c': 0.9, 'a': 0.5, 'b': 0.5}
     """
-    pairs = sorted(scores, key=itemgetter(1), reverse=True)
-    # Lists of engines are already sorted by score, which takes a tenth of the time of sorting them by id.
-    if len(set(map(itemgetter(1), pairs))) < len(pairs):
-        pairs.sort(key=itemgetter(0))
-        pairs.sort(key=itemgetter(1), reverse=True)  # a stable sort
+    pairs = sorted(scores, key=itemgetter(0))
+    pairs.sort(key=itemgetter(1), reverse=True)  # a stable sort
     best: dict[str, float] = {}
     for id, score in pairs[:n]:
         best.setdefault(id, score)

@@ -167,7 +167,8 @@ class VectorStoreAdapter:
         fetched = n if is_applied else 2 * n
         while True:
             nearest = self._adapter.search(query.text, vector, fetched, where)
-            scores, chunks = self._select(nearest.documents, query.scope)
+            hits = list(self._in_scope(nearest.documents, query.scope))
+            scores, chunks = {chunk.id: score for chunk, score in hits}, {chunk.id: chunk for chunk, _ in hits}
             result = self._result(scores, chunks, n, query, vector, are_cosines=nearest.are_cosines)
             if len(result.ids) >= n or len(nearest.documents) < fetched or fetched >= MOST_FETCHED:
                 return result._replace(reason=None if is_applied else "filter-post-applied")
@@ -288,8 +289,9 @@ class VectorStoreAdapter:
         if self.texts is None or self.freshness is None:
             if not self._adapter.can_list:
                 return self.vector_search(Query("", min(n, MOST_FETCHED), scope), min(n, MOST_FETCHED))
-            scores, chunks = self._select(((document, 1.0) for document in self._adapter.documents()), scope, n)
-            return SourceResult.of(scores, chunks=chunks)
+            documents = ((document, 1.0) for document in self._adapter.documents())
+            chunks = {chunk.id: chunk for chunk, _ in islice(self._in_scope(documents, scope), n)}
+            return SourceResult.of(dict.fromkeys(chunks, 1.0), chunks=chunks)
         reason, remark = self.freshness.bring_up_to_date(refresh)
         mask = self.texts.chunks.mask(scope)
         rows = sorted(self.texts.chunks.row_of.values())
@@ -324,21 +326,14 @@ class VectorStoreAdapter:
     def _stored_id(self, id: str) -> str:
         return self.identity.stored_id_of.get(id) or id
 
-    def _select(
-        self, documents: Iterable[tuple[Document, float]], scope: Scope, n: int | None = None
-    ) -> tuple[dict[str, float], dict[str, Chunk]]:
-        """Return the scores and chunks of the first n Documents in the scope (None: all), in their order."""
-        scores, chunks = dict[str, float](), dict[str, Chunk]()
-
-        def matches() -> Iterator[tuple[Chunk, float]]:
-            for document, score in documents:
-                chunk = self._chunk(document)
-                if chunk.id not in chunks and in_scope(chunk, scope):
-                    yield chunk, score
-
-        for chunk, score in islice(matches(), n):
-            scores[chunk.id], chunks[chunk.id] = score, chunk
-        return scores, chunks
+    def _in_scope(self, documents: Iterable[tuple[Document, float]], scope: Scope) -> Iterator[tuple[Chunk, float]]:
+        """Yield the chunks and scores of the Documents in the scope, each id once."""
+        ids: set[str] = set()
+        for document, score in documents:
+            chunk = self._chunk(document)
+            if chunk.id not in ids and in_scope(chunk, scope):
+                ids.add(chunk.id)
+                yield chunk, score
 
     def _chunk(self, document: Document) -> Chunk:
         return self._completed(document, self.identity.of_stored(document))

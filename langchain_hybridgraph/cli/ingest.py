@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import stat
 from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -151,14 +152,13 @@ class DeletedFiles:
         if (inside := _inside(source, base)) is None:
             return False
         file = path / inside if inside else path
-        if _is_there(file) and not file.is_dir():
+        if _is_there(file):
             return file.suffix.lower() in LINES and str(file) not in self._unread
-        if (recorded := self._former_paths.get(source)) is not None:
-            former_path = Path(os.fsdecode(recorded))
-            if _is_there(former_path) and not former_path.is_dir():
-                return False
+        former_path = self._former_paths.get(source)
+        if former_path is not None and _is_there(Path(os.fsdecode(former_path))):
+            return False
         # Every relative source seems to be below ".". If its folder exists here, assume that it was read from here.
-        return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0])
+        return base != "." or "/" not in inside or _is_there(path / inside.partition("/")[0], may_be_folder=True)
 
     @cached_property
     def _sources(self) -> dict[str, str]:
@@ -182,12 +182,12 @@ def _inside(source: str, base: str) -> str | None:
     return source.removeprefix(f"{base}/") if source.startswith(f"{base}/") else None
 
 
-def _is_there(file: Path) -> bool:
+def _is_there(file: Path, *, may_be_folder: bool = False) -> bool:
     try:
-        file.lstat()
+        mode = file.lstat().st_mode
     except OSError as error:  # another error: it cannot be checked
         return not isinstance(error, FileNotFoundError | NotADirectoryError)
-    return True
+    return may_be_folder or not stat.S_ISDIR(mode)
 
 
 QUESTIONS = (

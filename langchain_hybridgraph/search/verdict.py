@@ -55,15 +55,14 @@ def assess(context: SearchContext, hits: Sequence[Hit], candidates: Candidates) 
     texts = math.inf if words is None or words.texts is None else float(words.texts)
     cosine, mean, deviation, coverage = None, 0.0, None, None
     if vector is not None and vector.ids and vector.are_cosines:
-        cosines, coverage = [vector.scores[id] for id in vector.ids], vector.coverage
-        cosine, others = cosines[0], cosines[1:]
+        cosine, coverage, others = vector.scores[vector.ids[0]], vector.coverage, vector.ids[1:]
         if vector.background is not None:
             mean, deviation = vector.background
         elif len(others) + 1 < _ALL:
             texts = len(others) + 1
             # With LSA, a text that has nothing in common with the question already has the cosine 0.
             if others and coverage is None:
-                mean = math.fsum(others) / len(others)
+                mean = math.fsum(vector.scores[id] for id in others) / len(others)
     # Each value is the probability that the question refers to this text, so with two codes each text has at most .5.
     exact = 0.0 if keyword is None else min(MOST, math.fsum(keyword.exact.values()))
     estimate = answerability(cosine, mean, words, exact, deviation=deviation, texts=texts, coverage=coverage)

@@ -108,9 +108,9 @@ class LinkEdges(EdgeBuilder):
         if self._earlier is not None:
             self._sources.update(edge.source for edge in self.incoming(self._earlier, list(self._new_names)))
             for batch in slices(sorted(self._sources)):
-                yield self._resolved(list(self._stored_links(self._earlier, batch)))
-                # A link in a chunk that begins inside a block of code can only be found in the file.
                 documents = {chunk.document for chunk in self._earlier.get(batch)} - self._targets.ingested
+                yield self._resolved(list(self._stored_links(self._earlier, sorted(documents), set(batch))))
+                # A link in a chunk that begins inside a block of code can only be found in the file.
                 if documents and implements(self._earlier, RecordsFiles):
                     self._earlier.files.forget(documents)
 
@@ -124,12 +124,9 @@ class LinkEdges(EdgeBuilder):
                 edges[link.source, target] = Edge(link.source, target, self.relations[0], 1.0, text)
         return EdgeSet(list(edges.values()), list(dict.fromkeys(link.source for link in links)))
 
-    def _stored_links(self, store: Any, sources: Sequence[str]) -> Iterator[_ChunkLink]:
-        """Yield the links of these chunks, without chunks of documents of this ingest."""
-        ids = set(sources)
-        for document in dict.fromkeys(chunk.document for chunk in store.get(sources)):
-            if document in self._targets.ingested:
-                continue
+    def _stored_links(self, store: Any, documents: Sequence[str], sources: Set[str]) -> Iterator[_ChunkLink]:
+        """Yield the links of the chunks ``sources`` in these stored documents."""
+        for document in documents:
             chunks = store.get(sorted(store.document_chunks([document])[document]))
             parents = {chunk.parent for chunk in chunks}
             # As ingested, chunks with generated ids belong to one CutDocument. A chunk whose id the user chose is a
@@ -140,7 +137,7 @@ class LinkEdges(EdgeBuilder):
                     groups.setdefault("" if chunk.id.startswith(f"{document}#") else chunk.id, []).append(chunk)
             for group in groups.values():
                 cut = CutDocument(document, group[0].metadata, tuple(group))
-                yield from (link for link in _chunk_links(cut, self._links_of(cut)) if link.source in ids)
+                yield from (link for link in _chunk_links(cut, self._links_of(cut)) if link.source in sources)
 
     def _links_of(self, document: CutDocument) -> dict[str, list[Link]]:
         """Return the links of each chunk that has links; those in the metadata belong to the first chunk."""
