@@ -118,7 +118,7 @@ async def test_errors_have_grpc_statuses(retrieve, monkeypatch):
     assert (caught.value.code().name, caught.value.details()) == ("INTERNAL", "internal error")
 
 
-async def test_a_cancelled_call_is_logged_as_cancelled(tenants_app, retrieve, monkeypatch, caplog):
+async def test_a_cancelled_call_is_logged_as_cancelled(tenants_app, monkeypatch, caplog):
     """A call that the client cancels has the status 499 in the log; one that ends has 200."""
     caplog.set_level(logging.INFO)
     started = asyncio.Event()
@@ -127,16 +127,17 @@ async def test_a_cancelled_call_is_logged_as_cancelled(tenants_app, retrieve, mo
         started.set()
         await asyncio.sleep(60)
 
-    await retrieve({"query": QUESTION})
-    monkeypatch.setattr(HybridRetriever, "aretrieve", never)
-    call = asyncio.create_task(retrieve({"query": QUESTION}))
-    await started.wait()
-    call.cancel()
-    for _ in range(100):
-        statuses = [record.status for record in caplog.records if record.message == "rpc"]
-        if len(statuses) == 2:
-            break
-        await asyncio.sleep(0.05)
+    async with serving(tenants_app.state.service) as call:
+        assert [event async for event in call({"query": QUESTION})]
+        monkeypatch.setattr(HybridRetriever, "aretrieve", never)
+        running = call({"query": QUESTION})
+        await started.wait()
+        running.cancel()
+        for _ in range(100):
+            statuses = [record.status for record in caplog.records if record.message == "rpc"]
+            if len(statuses) == 2:
+                break
+            await asyncio.sleep(0.05)
     assert statuses == [200, 499]
 
 
