@@ -20,6 +20,9 @@ from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, Te
 from langchain_hybridgraph.times import parse_end, parse_time
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from langchain_hybridgraph.chunks import Time, Vector
     from langchain_hybridgraph.filters.expressions import Filter
 
@@ -331,7 +334,8 @@ class Scope:
 class Query:
     """One search: its text (None: no keyword search), its vector (None: that of the text), k and scope.
 
-    ``weight`` is the priority of this query among several planned queries.
+    ``weight`` is the priority of this query among several planned queries. ``by_row`` allows a store to return row
+    numbers (``SourceResult.rows``) instead of ids.
     """
 
     text: str | None
@@ -339,6 +343,7 @@ class Query:
     scope: Scope = field(default_factory=Scope)
     vector: Vector | None = None
     weight: float = 1.0
+    by_row: bool = False
 
 
 def query_error(value: object) -> ConfigurationError:
@@ -420,6 +425,22 @@ class QuestionWords:
     texts: int | None = None
 
 
+class RowResult(NamedTuple):
+    """Chunks that a search found, by row number: looking up hundreds of ids would take longer than the search.
+
+    - ``numbers`` are distinct and best first, and ``scores`` has an entry for each of them.
+    - ``ids_of`` returns the ids of row numbers. Results with the same function use the same table of rows.
+    - ``score`` returns the scores of any rows, NaN if it is unknown; set for a query with ``by_row``.
+    - ``exact`` is that of :class:`Ranking`, by row number.
+    """
+
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.floating[Any]]
+    ids_of: Callable[[Sequence[int] | NDArray[np.int64]], list[str]]
+    score: Callable[[NDArray[np.int64]], NDArray[np.floating[Any]]] | None = None
+    exact: Mapping[int, float] = MappingProxyType({})
+
+
 class SourceResult(NamedTuple):
     """The result of one search of a store.
 
@@ -432,6 +453,7 @@ class SourceResult(NamedTuple):
     - ``are_cosines`` is False if only the order of a vector search's scores is meaningful.
     - ``coverage`` is that of :func:`coverage_of`.
     - ``is_complete`` is True if the search would give no other chunk in its scope a score above 0.
+    - ``rows`` replaces ``ids``, ``scores`` and ``exact``, which are then empty; see :meth:`with_ids`.
     """
 
     ids: Sequence[str]
@@ -447,6 +469,17 @@ class SourceResult(NamedTuple):
     words: QuestionWords | None = None
     coverage: float | None = None
     is_complete: bool = False
+    rows: RowResult | None = None
+
+    def with_ids(self) -> SourceResult:
+        """Return the result without ``rows``, with the ids of all rows."""
+        rows = self.rows
+        if rows is None:
+            return self
+        ids = rows.ids_of([*rows.numbers.tolist(), *rows.exact])
+        best = best_first(zip(ids, rows.scores.tolist(), strict=False))
+        exact = dict(zip(ids[len(rows.numbers) :], rows.exact.values(), strict=True))
+        return self._replace(ids=list(best), scores=best, exact=exact, rows=None)
 
     @classmethod
     def of(cls, scores: Mapping[str, float], **facts: Any) -> SourceResult:

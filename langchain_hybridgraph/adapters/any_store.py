@@ -268,7 +268,7 @@ class VectorStoreAdapter:
             query.text, n, allowed_texts, lambda rows: [ids[row] for row in rows], self.texts.reason
         )
         # The vector store may have other metadata than the index, so its hits may be texts that this mask leaves out.
-        return result._replace(is_complete=result.is_complete and allowed_texts is None)
+        return result.with_ids()._replace(is_complete=result.is_complete and allowed_texts is None)
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 scores of these chunks by id, leaving out chunks that contain no word of the text."""

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
 
 from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, setting
 from langchain_hybridgraph.records import FusedCandidate, Ranking, best_first
 from langchain_hybridgraph.registry import from_config
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
 # own. With all-MiniLM-L6-v2, they are .02 to .25 and .09 to .13 (benchmarks/README.md). A mean of 0 keeps the order of
@@ -144,36 +149,45 @@ class ConvexCombination(HybridFusion):
         for ranking in rankings if self.adaptive else ():
             if ranking.weight > 0:
                 exact |= ranking.exact
-        weighed = []
-        for ranking, weight in _weighed(rankings):
-            scale = self._scale(ranking)
-            weighed.append((ranking, scale, weight * scale.trust))
-        total = math.fsum(weight for _, _, weight in weighed)
-        similar = 1 - max(exact.values(), default=0.0)
         every = _candidates(rankings) | dict.fromkeys(exact) if ids is None else ids
         parts: dict[str, dict[str, float]] = {id: {} for id in every}
-        for ranking, scale, weight in weighed:
-            _add_scaled(parts, ranking, scale, (weight / total if total else 1 / len(weighed)) * similar)
+        for ranking, scale, share in self.shares(rankings, max(exact.values(), default=0.0)):
+            _add_scaled(parts, ranking, scale, share)
         for id in exact.keys() & parts.keys():
             parts[id]["exact"] = exact[id]
         return _best_first(parts)
 
     __call__ = others
 
-    def _scale(self, ranking: Ranking) -> _Scale:
+    def shares(self, rankings: Sequence[Ranking], exact: float) -> list[tuple[Ranking, Scale, float]]:
+        """Return, for each ranking with entries, the conversion of its scores and the factor of the converted scores.
+
+        ``exact`` is the largest probability of an exact match. Of the scores, only the best one of a ranking is used.
+        """
+        weighed = []
+        for ranking, weight in _weighed(rankings):
+            scale = self._scale(ranking)
+            weighed.append((ranking, scale, weight * scale.trust))
+        total = math.fsum(weight for _, _, weight in weighed)
+        equal = 1 / max(1, len(weighed))
+        return [
+            (ranking, scale, (weight / total if total else equal) * (1 - exact)) for ranking, scale, weight in weighed
+        ]
+
+    def _scale(self, ranking: Ranking) -> Scale:
         if self.normalize == "bound":
             bound = 1.0 if ranking.bound is None and ranking.source in _COSINES else ranking.bound
             if bound is not None:
-                return _Scale(0.0, bound if bound > 0 else math.inf)
+                return Scale(0.0, bound if bound > 0 else math.inf)
         background = ranking.background or _COSINES.get(ranking.source)
         if self.normalize == "standard" and background is not None:
             mean, deviation = background
-            return _Scale(mean, DEVIATIONS * deviation or math.inf)
+            return Scale(mean, DEVIATIONS * deviation or math.inf)
         best = ranking.scores[ranking.ids[0]]
         width = best if best > 0 else math.inf
         if self.adaptive and ranking.bound is not None:
-            return _Scale(0.0, width, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
-        return _Scale(0.0, width)
+            return Scale(0.0, width, trust=math.sqrt(max(best, 0.0) / EVIDENCE), power=1.5)
+        return Scale(0.0, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +209,7 @@ class DistributionBased(HybridFusion):
             mean = math.fsum(scores) / len(scores)
             deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
             reach = 3 * deviation or 0.5
-            _add_scaled(parts, ranking, _Scale(mean - reach, 2 * reach), weight / total)
+            _add_scaled(parts, ranking, Scale(mean - reach, 2 * reach), weight / total)
         return _best_first(parts)
 
 
@@ -334,7 +348,7 @@ def _clipped(value: float) -> float:
     return min(max(value, 0.0), 1.0)  # with this order of min and max NaN stays NaN, which the pipeline checks for
 
 
-class _Scale(NamedTuple):
+class Scale(NamedTuple):
     """Conversion of a source's scores: ``zero`` becomes 0 and ``zero + width`` becomes 1, raised to ``power``.
 
     ``trust`` is a factor for the weight of the source.
@@ -345,8 +359,13 @@ class _Scale(NamedTuple):
     trust: float = 1.0
     power: float = 1.0
 
+    def convert(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the converted scores; NaN stays NaN."""
+        values = np.minimum(np.maximum((scores - self.zero) / self.width, 0.0), 1.0)
+        return values if self.power == 1 else values**self.power
 
-def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: _Scale, share: float) -> None:
+
+def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: Scale, share: float) -> None:
     """Add a source's converted scores, multiplied by ``share``, to the parts of every candidate that it scored."""
     source = ranking.source
     zero, width, power = scale.zero, scale.width, scale.power

@@ -32,6 +32,7 @@ from langchain_hybridgraph.search.context import ALL, Candidates, Pipeline, Sear
 from langchain_hybridgraph.search.expansion import Expansion, steps, with_context
 from langchain_hybridgraph.search.fusion import ConvexCombination, Interleave
 from langchain_hybridgraph.search.rerankers import apply_scores, rerank_call
+from langchain_hybridgraph.search.row_fusion import can_fuse_rows, fuse_rows, have_rows
 from langchain_hybridgraph.search.sources import ListedSource, Source, merge_copies, unify_ids
 from langchain_hybridgraph.search.traversals import TraversalResult
 from langchain_hybridgraph.search.verdict import FILTER_MATCHES_NOTHING, assess, report_emptiness
@@ -63,9 +64,13 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
         candidates = yield from list_matches(context)
     else:
         results = yield from gather(context)
-        candidates = yield from rank(context, results)
-        candidates = yield from fuse(context, candidates)
-        candidates = yield from expand(context, candidates)
+        if have_rows(results):
+            candidates = yield from fuse_rows(context, results)
+            candidates = candidates._replace(complete=partial(_all_candidates, context, results))
+        else:
+            candidates = yield from rank(context, results)
+            candidates = yield from fuse(context, candidates)
+            candidates = yield from expand(context, candidates)
     candidates = yield from score_candidates(context, candidates)
     hits = yield from admit(context, candidates)
     hits = yield from parents(context, hits)
@@ -97,6 +102,12 @@ def plan(query: Query) -> Query:
     return replace(query, text=text if text.strip() else None)
 
 
+def _all_candidates(context: SearchContext, results: Mapping[Source, SourceResult]) -> Search[Candidates]:
+    """Return all candidates of a search of which :func:`fuse_rows` has returned the best ones."""
+    candidates = yield from rank(context, results)
+    return (yield from fuse(context, candidates))
+
+
 def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     """Search all sources at the same time; raise RetrievalError if all fail, unless ``on_error`` is "empty"."""
     query, pipeline, trace = context.query, context.pipeline, context.trace
@@ -105,6 +116,8 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     n = max(query.k * pipeline.overfetch, MIN_CANDIDATES)
     if pipeline.source_filter is not None:
         query = replace(query, scope=query.scope.narrowed(pipeline.source_filter))
+    if can_fuse_rows(context):
+        query = replace(query, by_row=True)
     results: dict[Source, SourceResult] = {}
     unified: dict[Source, SourceResult] = {}
     sources: Sequence[Source] = pipeline.sources
@@ -168,6 +181,7 @@ def listed_candidates(result: SourceResult) -> Candidates:
 
 def rank(context: SearchContext, results: Mapping[Source, SourceResult]) -> Search[Candidates]:
     """Return the candidates of all sources, scored by every source that can score them."""
+    results = {source: result if result.rows is None else result.with_ids() for source, result in results.items()}
     rankings = [
         Ranking(source.name, source.weight, each.ids, each.scores, each.bound, each.background, each.exact)
         for source, each in results.items()

@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from langchain_hybridgraph.execution.processes import report
 from langchain_hybridgraph.records import (
     TITLE,
     Edge,
+    RowResult,
     SourceResult,
-    best_first,
     check_texts,
     checked_edges,
     coverage_of,
@@ -203,14 +204,17 @@ class Reader:
             assert matrix is not None, "chunks with vectors have a matrix"
             allowed_rows = self._index.allowed_rows(snapshot.rows, query.scope)
             rows, scores = matrix.search(vector, n, allowed_rows, approximate=True)
-            best = best_first(zip(snapshot.rows.ids(rows.tolist()), scores.tolist(), strict=True))
             version = None if snapshot.rows.restricts(query.scope) else snapshot.rows.version
             sample = snapshot.generation.sample(allowed_rows, version)
             mean = None if sample is None else background(sample, vector)
-            damage = "vectors-damaged" if best else "no-vector-index"
+            damage = "vectors-damaged" if len(rows) else "no-vector-index"
             reason = damage if matrix.lacks(allowed_rows) else None
             coverage = coverage_of(embedding, query)
-            return SourceResult.of(best, vector=vector, background=mean, reason=reason, coverage=coverage)
+            numbers, score = snapshot.rows.numbers.of(rows), partial(self._cosines, vector)
+            row_result = RowResult(numbers, scores, snapshot.rows.ids_of, score)
+            result = SourceResult([], rows=row_result, vector=vector, background=mean, reason=reason, coverage=coverage)
+            # Without a background, the verdict needs the cosines of all candidates.
+            return result if query.by_row and mean is not None else result.with_ids()
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
@@ -221,6 +225,15 @@ class Reader:
             rows = table.rows(ids)
             present = ids if len(rows) == len(ids) else table.ids(rows)
             return dict(zip(present, matrix.scores(vector, rows).tolist(), strict=True))
+
+    def _cosines(self, vector: Vector, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+        with self._index.guard:
+            table, generation = self._index.present
+            rows = table.numbers.rows(numbers)
+            cosines = np.full(len(numbers), np.nan, np.float32)
+            if generation.matrix is not None:
+                cosines[rows >= 0] = generation.matrix.scores(vector, rows[rows >= 0])
+            return cosines
 
     def vectors(self, ids: Sequence[str]) -> NDArray[np.float32]:
         """Return the unit vectors of these chunks, len(ids) × dimension; the row of an id without a vector is zero."""
@@ -260,9 +273,18 @@ class Reader:
                     reason = "no-keyword-index"
                 elif reason is None and index.applied_version < rows.version:
                     reason = "keyword-behind" if self._index.catalog.age() > BEHIND_SECONDS else None
-                return index.result(text, n, allowed_rows, rows.ids, reason, numbers=rows.numbers)
+                return index.result(text, n, allowed_rows, rows.ids_of, reason, numbers=rows.numbers)
 
-            return self._index.keywords.query(search)
+            result = self._index.keywords.query(search)
+        if query.by_row and result.rows is not None:
+            return result._replace(rows=result.rows._replace(score=partial(self._bm25, text)))
+        return result.with_ids()
+
+    def _bm25(self, text: str, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        rows = numbers.tolist()
+        with self._index.guard:
+            scores = self._index.keywords.query(lambda index: index.scores(text, rows))
+        return np.array([scores.get(row, np.nan) for row in rows])
 
     def keyword_scores(self, text: str, ids: Sequence[str]) -> dict[str, float]:
         """Return the BM25 score of each of these chunks; chunks that share no word with ``text`` are left out."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from typing_extensions import override
 
-from langchain_hybridgraph.records import BEST_HITS, QuestionWords, SourceResult, best_first
+from langchain_hybridgraph.records import BEST_HITS, QuestionWords, RowResult, SourceResult
 from langchain_hybridgraph.stores.row_table import UNPACKED, RowNumbers
 from langchain_hybridgraph.text.analyzer import LONGEST_QUERY, MOST_WORDS, Analyzer, telling_terms
 from langchain_hybridgraph.text.identifiers import FEW, MOST_FORMS, RowsWith, compounds, exact_matches, forms, name_of
@@ -205,27 +205,26 @@ class KeywordIndex(ABC):
         text: str,
         n: int,
         allowed_rows: Mask | None,
-        ids_of: Callable[[Iterable[int]], Sequence[str]],
+        ids_of: Callable[[Sequence[int] | NDArray[np.int64]], list[str]],
         reason: str | None,
         *,
         numbers: RowNumbers = UNPACKED,
     ) -> SourceResult:
-        """Return the result of :meth:`search`, with ties by id, and everything else that the pipeline needs.
+        """Return the result of :meth:`search` by row number, and everything else that the pipeline needs.
 
-        ``ids_of`` returns the ids of rows of ``allowed_rows``.
+        ``ids_of`` is that of :class:`~langchain_hybridgraph.records.RowResult`.
         """
         question, hits = self.question(text), self.search(text, n, allowed_rows, numbers)
         exact = self.exact_matches(text, allowed_rows, numbers)
-        ids = ids_of(numbers.rows([*(number for number, _ in hits), *exact]).tolist())
-        best = best_first(zip(ids, [score for _, score in hits], strict=False))
+        rows = np.array([number for number, _ in hits], np.int64), np.array([score for _, score in hits])
         scores = dict(hits[:BEST_HITS])
         if scores and question.information["headings"]:
             scores = self.scores(text, list(scores), headings=False)
-        return SourceResult.of(
-            best,
+        return SourceResult(
+            [],
+            rows=RowResult(*rows, ids_of, exact=exact),
             bound=question.bound,
             reason=reason,
-            exact=dict(zip(ids[len(hits) :], exact.values(), strict=True)),
             words=question.words(max(scores.values(), default=0.0), len(self)),
             is_complete=len(hits) < n,
         )

@@ -231,6 +231,10 @@ class Rows:
         """Return the ids of these rows."""
         return list(map(self._ids.__getitem__, rows))
 
+    def ids_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> list[str]:
+        """Return the ids of the rows with these numbers."""
+        return self.ids(self.numbers.rows(numbers).tolist())
+
     def numbers_of(self, ids: Iterable[str]) -> list[int]:
         """Return the numbers of the rows that :meth:`rows` returns."""
         rows = self.rows(ids)

@@ -218,7 +218,9 @@ class VectorMatrix:
             return np.zeros((len(rows), self.dimension), np.float32)
         # mode="clip" takes a quarter less time than the default mode, which checks each row number.
         vectors = matrix.take(rows, axis=0, mode="clip")
-        vectors[rows >= len(matrix)] = 0
+        is_missing = rows >= len(matrix)
+        if is_missing.any():
+            vectors[is_missing] = 0
         if len(self._damaged):
             vectors[np.isin(rows, self._damaged)] = 0
         return vectors
@@ -280,7 +282,7 @@ class VectorMatrix:
             is_sound = self._verify(sample[places], SAMPLED)
         is_sound = is_sound and self._verify(rows)
         # A NaN among the cosines, caused by a damaged row, can exclude other rows from the result.
-        if not is_sound or len(rows) < min(n, int(np.count_nonzero(readable))):
+        if not is_sound or (len(rows) < n and len(rows) < np.count_nonzero(readable)):
             self._verify_all(len(allowed_rows))
             rows, scores = find(vector, n, self._readable(allowed_rows))
         return rows, scores
@@ -414,12 +416,14 @@ def unit(vectors: Sequence[Sequence[float]] | Sequence[float] | NDArray[Any]) ->
         matrix = np.array(np.inf, np.float32)
     except (TypeError, ValueError):
         raise ValueError("vectors must be lists of numbers of equal length") from None
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.add.reduce(matrix * matrix, axis=-1, keepdims=True))
+    is_unit = np.abs(norms - 1.0) < ROUNDING
+    if is_unit.all():
+        return matrix.copy()
     if not np.isfinite(matrix).all():
         raise ValueError("the embedding returned a vector with NaN or infinite numbers; every number must be finite")
-    norms = np.sqrt(np.add.reduce(matrix * matrix, axis=-1, keepdims=True))
-    norms[np.abs(norms - 1.0) < ROUNDING] = 1.0
-    if (norms == 1.0).all():
-        return matrix.copy()
+    norms[is_unit] = 1.0
     return np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
 
 

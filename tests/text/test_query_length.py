@@ -61,7 +61,7 @@ def test_a_keyword_search_reads_a_bounded_part_of_the_query(store):
     """A search of the keyword index itself uses the first 10,000 characters, too."""
     words = "Charles " + "x " * LONGEST_QUERY
     assert len(store.keyword_search(Query(words, 10), 10).ids) == 10
-    assert store.keyword_search(Query("x " * LONGEST_QUERY + "Charles", 10), 10).ids == []
+    assert not store.keyword_search(Query("x " * LONGEST_QUERY + "Charles", 10), 10).ids
 
 
 def test_a_long_question_keeps_its_most_informative_words():

@@ -188,6 +188,6 @@ def test_a_score_depends_on_other_tenants_only_by_the_frequency_of_the_word(tmp_
             other.upsert([chunk(f"b{n}", text) for n in range(8)])
             other.flush()
             result = ada.keyword_search(Query("merger", 10), 10)
-        assert result.ids == ["probe"]
+        assert list(result.ids) == ["probe"]
         scores.append(result.scores["probe"])
     assert scores[0] < scores[1]

@@ -1,0 +1,85 @@
+"""Fusion by row number gives the same answers as the fusion of all candidates."""
+
+import random
+
+import pytest
+
+from langchain_hybridgraph import HybridRetriever
+from langchain_hybridgraph.search import pipeline
+from langchain_hybridgraph.search.fusion import ConvexCombination
+from langchain_hybridgraph.stores.access import Reader
+from tests.support.stores.words import open_words
+
+WORDS = [*(f"word{n}" for n in range(12)), "E-4711", "getUserName", "boiler"]
+FUSIONS = [ConvexCombination(), ConvexCombination(normalize="max"), ConvexCombination(normalize="bound")]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Store with 500 texts: some are equal, some have a code of their own, some were replaced or deleted."""
+    rng = random.Random(3)
+    texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 9))) for _ in range(460)]
+    texts += [f"X-{n} {rng.choice(WORDS)}" for n in range(40)]
+    metadata = [{"year": rng.randint(2015, 2025)} for _ in texts]
+    ids = [f"t{n:03}" for n in rng.sample(range(500), 500)]
+    with open_words(tmp_path_factory.mktemp("rows") / "index") as store:
+        store.add_texts(texts, metadata, ids=ids)
+        store.add_texts(texts[:20], metadata[:20], ids=ids[20:40])
+        store.delete(ids[40:50])
+        yield store
+
+
+def rounded(parts):
+    return [(name, round(part, 9)) for name, part in parts.items()]
+
+
+def answer(retriever, question, options):
+    """Return everything that a caller sees, apart from the times, with rounded scores."""
+    result = retriever.retrieve(question, **options)
+    hits = [
+        (hit.id, hit.source, hit.found_by, hit.bm25_score, hit.vector_score, round(hit.score, 9), rounded(hit.parts))
+        for hit in result.hits
+    ]
+    return hits, result.answerability.explain(), result.degraded, [document.page_content for document in result]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_answers_are_those_of_all_candidates(store, monkeypatch, seed):
+    """For random questions, weights, filters and numbers of hits, also if the best hits are not admitted."""
+    rng = random.Random(seed)
+    retriever = HybridRetriever(store, fusion=rng.choice(FUSIONS), min_score=rng.choice([0.0, 0.0, 0.4]))
+    options = {"k": rng.choice([1, 10, 40, 80, 150])}
+    if rng.random() < 0.4:
+        options["filter"] = {"year": {"$gte": rng.randint(2015, 2020)}}
+    if rng.random() < 0.7:
+        options["semantic_weight"] = rng.choice([0.1, 0.3, 0.5, 1.0, 0.0])
+    question = " ".join([*rng.choices(WORDS, k=rng.randint(1, 6)), *rng.choices(["X-7", "unknown", "X-23"], k=1)])
+    if rng.random() < 0.3:
+        read, missing = Reader.read, {hit.id for hit in retriever.retrieve(question, k=5).hits}
+        monkeypatch.setattr(
+            Reader, "read", lambda self, ids, *rest: read(self, [id for id in ids if id not in missing], *rest)
+        )
+    by_row = []
+    fuse_rows = pipeline.fuse_rows
+    monkeypatch.setattr(pipeline, "fuse_rows", lambda *arguments: by_row.append(1) or fuse_rows(*arguments))
+    answer_by_row = answer(retriever, question, options)
+    assert by_row
+    monkeypatch.setattr(pipeline, "can_fuse_rows", lambda *arguments: False)
+    assert answer_by_row == answer(retriever, question, options)
+    assert len(by_row) == 1
+
+
+def test_a_text_that_is_replaced_between_the_searches_is_found_once(store, monkeypatch):
+    """The two searches then use different tables, in which the text has different rows."""
+    text = "boiler boiler word3"
+    store.add_texts([text], ids=["replaced"])
+    keyword_search = Reader.keyword_search
+
+    def replace_and_search(self, query, n):
+        store.add_texts([f"{text} word4"], ids=["replaced"])
+        return keyword_search(self, query, n)
+
+    monkeypatch.setattr(Reader, "keyword_search", replace_and_search)
+    hits = HybridRetriever(store, k=50).retrieve(text).hits
+    assert [hit.found_by for hit in hits if hit.id == "replaced"] == [("vector", "keyword")]
+    store.delete(["replaced"])
