@@ -334,8 +334,8 @@ class Scope:
 class Query:
     """One search: its text (None: no keyword search), its vector (None: that of the text), k and scope.
 
-    ``weight`` is the priority of this query among several planned queries. ``by_row`` allows a store to return row
-    numbers (``SourceResult.rows``) instead of ids.
+    ``weight`` is the priority of this query among several planned queries. ``by_row`` allows stores to return row
+    numbers (``SourceResult.rows``) instead of ids; they share their snapshots in it.
     """
 
     text: str | None
@@ -343,7 +343,7 @@ class Query:
     scope: Scope = field(default_factory=Scope)
     vector: Vector | None = None
     weight: float = 1.0
-    by_row: bool = False
+    by_row: dict[object, Any] | None = None
 
 
 def query_error(value: object) -> ConfigurationError:

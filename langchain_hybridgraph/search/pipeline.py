@@ -117,7 +117,7 @@ def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
     if pipeline.source_filter is not None:
         query = replace(query, scope=query.scope.narrowed(pipeline.source_filter))
     if can_fuse_rows(context):
-        query = replace(query, by_row=True)
+        query = replace(query, by_row={})
     results: dict[Source, SourceResult] = {}
     unified: dict[Source, SourceResult] = {}
     sources: Sequence[Source] = pipeline.sources

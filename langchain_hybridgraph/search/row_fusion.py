@@ -26,7 +26,7 @@ _NO_SHARE = Scale(0.0, np.inf), 0.0
 def can_fuse_rows(context: SearchContext) -> bool:
     """Return whether no stage of the search needs more candidates than :func:`fuse_rows` returns.
 
-    A store that may have to wait for a server has no rows, so it is not asked for the limits.
+    A store that may have to wait for a server has no rows, so its limits are not needed.
     """
     pipeline = context.pipeline
     if pipeline.merges_copies or pipeline.expansion is not None or pipeline.scoring is not None:
