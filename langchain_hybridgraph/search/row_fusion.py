@@ -24,16 +24,13 @@ _NO_SHARE = Scale(0.0, np.inf), 0.0
 
 
 def can_fuse_rows(context: SearchContext) -> bool:
-    """Return whether no stage of the search needs more candidates than :func:`fuse_rows` returns.
-
-    A store that may have to wait for a server has no rows, so its limits are not needed.
-    """
+    """Return whether the store returns rows, and no stage needs more candidates than :func:`fuse_rows` returns."""
     pipeline = context.pipeline
     if pipeline.merges_copies or pipeline.expansion is not None or pipeline.scoring is not None:
         return False
     if type(pipeline.fusion) is not ConvexCombination or not pipeline.fusion.adaptive:
         return False
-    return getattr(pipeline.store, "has_fast_lookups", False) and context.limits.hits < ALL
+    return getattr(pipeline.store, "returns_rows", False) and context.limits.hits < ALL
 
 
 def have_rows(results: Mapping[Source, SourceResult]) -> bool:

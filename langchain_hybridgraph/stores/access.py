@@ -67,6 +67,13 @@ STEP_ROWS = 8_192
 class Reader:
     """Reads and searches an index. Each search uses one snapshot of the index from start to end."""
 
+    returns_rows = True
+    """Whether searches may return row numbers (``Query.by_row``); False for a class with a search of its own."""
+
+    def __init_subclass__(cls) -> None:
+        own_searches = {"vector_search", "vector_scores", "keyword_search", "keyword_scores"} & vars(cls).keys()
+        cls.returns_rows = cls.returns_rows and not own_searches
+
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
 
