@@ -71,10 +71,10 @@ class BinaryQuantizer:
         """
         assert self._middle is not None, "rows are added before they are searched"
         differing = np.zeros(len(allowed_rows), np.uint16)
-        different_bits, count = np.empty(len(allowed_rows), np.uint64), np.empty(len(allowed_rows), np.uint8)
+        different_bits, counts = np.empty(len(allowed_rows), np.uint64), np.empty(len(allowed_rows), np.uint8)
         for codes, word in zip(self._words, _signs((vector - self._middle)[None])[0], strict=True):
             np.bitwise_xor(codes[: len(allowed_rows)], word, out=different_bits)
-            differing += np.bitwise_count(different_bits, out=count)
+            differing += np.bitwise_count(different_bits, out=counts)
         farthest = 64 * len(self._words)
         differing[~allowed_rows] = farthest + 1
         step = max(1, len(allowed_rows) // SAMPLE)
@@ -108,7 +108,7 @@ FEW_SHARE = 0.05
 RESCORED, LEAST_RESCORED, ROWS_PER_RESCORED = 10, 1_000, 400
 # Largest number of its result rows whose checksums a search verifies, if they have not been verified yet (1.3 µs each),
 # and number of rows, evenly spaced among the allowed rows, that the first search verifies in addition.
-VERIFIED, SAMPLED = 32, 64
+VERIFIED, SAMPLED = 16, 64
 # Vectors whose length differs from 1 by less than this are not normalized, so copying a unit vector never changes it.
 ROUNDING = 1e-6
 # Largest plausible cosine of two unit vectors with rounding errors; a larger one reveals a damaged row.

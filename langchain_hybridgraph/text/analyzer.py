@@ -426,9 +426,8 @@ def telling_terms(words: Iterable[str], frequency: Callable[[str], float], texts
     [('ada', 2), ('lovelace', 1)]
     """
     counts = Counter(words)
-    weights: dict[str, float] = {}
-    for word in sorted(counts):
-        if matching := frequency(word):
-            weights[word] = counts[word] * math.log(1 + texts / matching)
-    best = sorted(weights, key=weights.__getitem__, reverse=True)[:MOST_WORDS]  # a stable sort
-    return sorted(zip(best, map(counts.__getitem__, best), strict=True))
+    indexed = sorted(word for word in counts if frequency(word))
+    if len(indexed) > MOST_WORDS:
+        indexed.sort(key=lambda word: counts[word] * math.log(1 + texts / frequency(word)), reverse=True)  # stable
+        indexed = sorted(indexed[:MOST_WORDS])
+    return [(word, counts[word]) for word in indexed]
