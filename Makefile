@@ -4,6 +4,8 @@ VENV ?= .venv
 RUN := $(VENV)/bin
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+# The tests start many processes, which then need not compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint docs site notebooks outputs packaging audit bench faults soak clean

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -46,11 +47,14 @@ class Import(NamedTuple):
     early: bool  # runs when the module is imported
 
 
+@cache  # computed by the first test that needs it, because not every worker runs one
 def modules():
-    """Yield the dotted name of each module within the package, "" for the package itself, and its syntax tree."""
+    """Return the syntax trees of the modules by dotted name within the package, "" for the package itself."""
+    trees = {}
     for path in sorted(ROOT.rglob("*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
-        yield name, ast.parse(path.read_text(encoding="utf-8"))
+        trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return trees
 
 
 def imports_in(node, importer, early=True):
@@ -98,18 +102,23 @@ def module_named_by(node):
     return f"{PACKAGE}.{target[1]}" if is_module else None
 
 
-MODULES = dict(modules())
-IMPORTS = [each for name, tree in MODULES.items() for each in imports_in(tree, name)]
-INTERNAL = [
-    Import(importer, imported.removeprefix(PACKAGE).lstrip("."), early)
-    for importer, imported, early in IMPORTS
-    if imported.split(".")[0] == PACKAGE
-]
+@cache
+def imports():
+    return [each for name, tree in modules().items() for each in imports_in(tree, name)]
+
+
+@cache
+def internal_imports():
+    return [
+        Import(importer, imported.removeprefix(PACKAGE).lstrip("."), early)
+        for importer, imported, early in imports()
+        if imported.split(".")[0] == PACKAGE
+    ]
 
 
 def violations(rule):
     """Return the imports within the package that break a rule."""
-    return [f"{each.importer} imports {each.imported}" for each in INTERNAL if not rule(each)]
+    return [f"{each.importer} imports {each.imported}" for each in internal_imports() if not rule(each)]
 
 
 def folder(module):
@@ -119,7 +128,7 @@ def folder(module):
 
 def test_the_order_is_complete():
     """Every folder and top-level module of the package appears once in the order."""
-    assert sorted(ORDER) == sorted({folder(name) for name in MODULES if name})
+    assert sorted(ORDER) == sorted({folder(name) for name in modules() if name})
 
 
 def test_imports_point_down():
@@ -132,20 +141,22 @@ def test_folders_form_at_most_nine_layers():
     """The longest chain of imports, in which top-level modules do not count, leads through nine folders."""
     depth = {}
     for name in ORDER:
-        below = {folder(each.imported) for each in INTERNAL if folder(each.importer) == name} - {name, ""}
+        below = {folder(each.imported) for each in internal_imports() if folder(each.importer) == name} - {name, ""}
         depth[name] = (ROOT / name).is_dir() + max((depth[other] for other in below), default=0)
     assert max(depth.values()) <= 9, depth
 
 
 def test_there_are_no_import_cycles():
     """No two modules import each other, directly or through others, including late and type-only imports."""
-    imported_by = {name: {each.imported for each in INTERNAL if each.importer == name} for name in MODULES if name}
+    imported_by = {
+        name: {each.imported for each in internal_imports() if each.importer == name} for name in modules() if name
+    }
     assert len(list(TopologicalSorter(imported_by).static_order())) >= len(imported_by)
 
 
 def test_protocols_depend_on_no_store():
     """The protocols of stores import none of the stores that implement them, only the tree that all of them return."""
-    protocols = [each for each in INTERNAL if each.importer.startswith("stores.protocols")]
+    protocols = [each for each in internal_imports() if each.importer.startswith("stores.protocols")]
     assert protocols
     outside = [each for each in protocols if not each.imported.startswith("stores.protocols")]
     assert {each.imported for each in outside if folder(each.imported) == "stores"} == {"stores.tree"}
@@ -153,20 +164,26 @@ def test_protocols_depend_on_no_store():
 
 def test_searches_depend_on_no_store():
     """Modules of ``search`` import no store, only the protocols of stores and the tree that stores return."""
-    uses = [each for each in INTERNAL if folder(each.importer) == "search" and folder(each.imported) == "stores"]
+    uses = [
+        each for each in internal_imports() if folder(each.importer) == "search" and folder(each.imported) == "stores"
+    ]
     assert {each.imported for each in uses} == {"stores.protocols", "stores.tree"}
 
 
 def test_only_commands_import_the_server():
     """The server, whose libraries are an extra, is imported only by the command line, and not until it is used."""
-    uses = [each for each in INTERNAL if folder(each.imported) == "server" and folder(each.importer) != "server"]
+    uses = [
+        each for each in internal_imports() if folder(each.imported) == "server" and folder(each.importer) != "server"
+    ]
     assert {each.importer for each in uses} == {"cli.app", "cli.serve"}
-    assert [each for each in INTERNAL if each.imported == "cli.serve" and each.early] == []
+    assert [each for each in internal_imports() if each.imported == "cli.serve" and each.early] == []
 
 
 def test_core_folders_do_not_import_langchain():
     """Records, stores and queries work without LangChain, and nothing imports its discontinued packages."""
-    langchain = [each for each in IMPORTS if each.imported.startswith("langchain") and folder(each.imported) != PACKAGE]
+    langchain = [
+        each for each in imports() if each.imported.startswith("langchain") and folder(each.imported) != PACKAGE
+    ]
     assert langchain
     assert [each for each in langchain if folder(each.importer) in BELOW_LANGCHAIN] == []
     assert [each for each in langchain if folder(each.imported) in {"langchain_community", "langchain_classic"}] == []
@@ -175,7 +192,7 @@ def test_core_folders_do_not_import_langchain():
 @pytest.mark.parametrize("library", ENGINES)
 def test_engines_are_imported_late_in_their_own_modules(library):
     """An engine's library is imported only in its own modules, and only when it is used."""
-    uses = [each for each in IMPORTS if folder(each.imported) == library]
+    uses = [each for each in imports() if folder(each.imported) == library]
     assert uses
     assert {each.importer for each in uses} <= ENGINES[library]
     assert [each for each in uses if each.early] == []
@@ -185,7 +202,7 @@ def test_no_module_imports_private_names_of_another():
     """No module imports a name that begins with an underscore."""
     private = [
         f"{name} imports {alias.name} of {node.module}"
-        for name, tree in MODULES.items()
+        for name, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and folder(node.module) == PACKAGE
         for alias in node.names

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-import ranx
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_classic.retrievers.ensemble import EnsembleRetriever
@@ -58,6 +57,8 @@ def random_lists(seed):
 )
 def test_scores_are_those_of_ranx(fusion, weights, settings, seed):
     """Reciprocal ranks with the constant 60, and a weighted sum of scores divided by the best, equal those of ranx."""
+    import ranx  # takes a second
+
     lists = random_lists(seed)
     runs = [ranx.Run({"q": scores}) for scores in lists]
     theirs = dict(ranx.fuse(runs, **{"params": {"weights": weights}} | settings).run["q"])
