@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from langchain_hybridgraph.chunks import ParsedMetadata
-from langchain_hybridgraph.memory_scores import DECAY
 from langchain_hybridgraph.options.models import MODES
 from langchain_hybridgraph.search.expansion import traversal_from
 
@@ -33,11 +32,6 @@ def test_a_modes_row_matches_the_code(name):
 def test_all_modes_are_listed():
     """The table lists exactly the modes of the code, in the same order."""
     assert [row[0] for row in rows("Mode | Similarity")] == list(MODES)
-
-
-def test_the_decays_match_the_code():
-    """The table of memory types has the decays of the code."""
-    assert {kind: float(decay) for kind, decay in rows("Type | Decay per hour")} == DECAY
 
 
 def test_all_metadata_keys_are_listed():

@@ -39,49 +39,31 @@ def typed_queries(query):
 
 
 @pytest.mark.parametrize(
-    ("query", "skill"),
+    ("query", "kind", "text", "priority"),
     [
-        ("How do I install Chroma?", "install Chroma"),
-        ("how to rotate API keys", "rotate API keys"),
-        ("Hi, could you please tell me how we can merge two stores?", "merge two stores"),
-        ("What's the best way to split long texts?", "split long texts"),
-        ("configure persistence for Chroma", "configure persistence for Chroma"),
-        ("I want to migrate from FAISS", "migrate from FAISS"),
+        ("How do I install Chroma?", "skill", "install Chroma", 1),
+        ("how to rotate API keys", "skill", "rotate API keys", 1),
+        ("Hi, could you please tell me how we can merge two stores?", "skill", "merge two stores", 1),
+        ("What's the best way to split long texts?", "skill", "split long texts", 1),
+        ("configure persistence for Chroma", "skill", "configure persistence for Chroma", 1),
+        ("I want to migrate from FAISS", "skill", "migrate from FAISS", 1),
+        ("What is my favourite editor?", "memory", "user's favourite editor", 1),
+        ("Which of our services use gRPC?", "memory", "user's services use gRPC", 1),
+        ("if I remodel my house, do I pay for the debris?", "memory", "user's house", 1),
+        ("What did I say about pizza?", "memory", "user's pizza", 2),
+        ("what did we decide on the database", "memory", "user's database", 2),
+        ("What do you remember about me?", "memory", "What do you remember about me", 2),
+        ("What is the difference between BFS and Dijkstra?", "resource", "difference between BFS and Dijkstra", 2),
+        ("Can you please tell me about the limits of Chroma?", "resource", "limits of Chroma", 2),
+        ("is there a limit on uploads?", "resource", "limit on uploads", 2),
+        ("Which film came out earlier, A or B?", "resource", "film came out earlier, A or B", 2),
     ],
 )
-def test_how_to_questions_become_skill_queries(query, skill):
-    """A how-to question becomes a skill query that starts with the user's verb."""
-    assert typed_queries(query) == [("skill", skill, 1)]
-
-
-@pytest.mark.parametrize(
-    ("query", "memory", "priority"),
-    [
-        ("What is my favourite editor?", "user's favourite editor", 1),
-        ("Which of our services use gRPC?", "user's services use gRPC", 1),
-        ("if I remodel my house, do I pay for the debris?", "user's house", 1),
-        ("What did I say about pizza?", "user's pizza", 2),
-        ("what did we decide on the database", "user's database", 2),
-        ("What do you remember about me?", "What do you remember about me", 2),
-    ],
-)
-def test_possessions_of_the_user_are_memories(query, memory, priority):
-    """A question about the user's possessions becomes a memory query, such as "user's favourite editor"."""
-    assert typed_queries(query) == [("memory", memory, priority)]
-
-
-@pytest.mark.parametrize(
-    ("query", "resource"),
-    [
-        ("What is the difference between BFS and Dijkstra?", "difference between BFS and Dijkstra"),
-        ("Can you please tell me about the limits of Chroma?", "limits of Chroma"),
-        ("is there a limit on uploads?", "limit on uploads"),
-        ("Which film came out earlier, My Darling or Mon Amour?", "film came out earlier, My Darling or Mon Amour"),
-    ],
-)
-def test_any_other_question_is_a_resource(query, resource):
-    """Any other question becomes a resource query of its noun phrase, with the lower priority."""
-    assert typed_queries(query) == [("resource", resource, 2)]
+def test_the_type_of_a_question(query, kind, text, priority):
+    """A how-to question becomes a skill query that starts with its verb, a question about the user's possessions a
+    memory query, and any other question a resource query of its noun phrase.
+    """
+    assert typed_queries(query) == [(kind, text, priority)]
 
 
 @pytest.mark.parametrize(
