@@ -79,4 +79,3 @@ def test_a_text_that_is_replaced_between_the_searches_is_found_once(store, monke
     monkeypatch.setattr(Reader, "keyword_search", replace_and_search)
     hits = HybridRetriever(store, k=50).retrieve(text).hits
     assert [hit.chunk.text for hit in hits if hit.id == "replaced"] == [f"{text} word4"]
-    store.delete(["replaced"])
