@@ -335,7 +335,7 @@ class Query:
     """One search: its text (None: no keyword search), its vector (None: that of the text), k and scope.
 
     ``weight`` is the priority of this query among several planned queries. ``by_row`` allows stores to return row
-    numbers (``SourceResult.rows``) instead of ids; they share their snapshots in it.
+    numbers (``SourceResult.rows``) instead of ids.
     """
 
     text: str | None
@@ -343,7 +343,7 @@ class Query:
     scope: Scope = field(default_factory=Scope)
     vector: Vector | None = None
     weight: float = 1.0
-    by_row: dict[object, Any] | None = None
+    by_row: bool = False
 
 
 def query_error(value: object) -> ConfigurationError:
@@ -430,7 +430,7 @@ class RowResult(NamedTuple):
 
     - ``numbers`` are distinct and best first, and ``scores`` has an entry for each of them.
     - ``ids_of`` returns the ids of row numbers. Results with the same function use the same table of rows.
-    - ``score`` returns the scores of any rows, NaN if it is unknown; set for a query with ``by_row``.
+    - ``score`` returns the scores of the given rows, NaN for unknown ones. It is set for a query with ``by_row``.
     - ``exact`` is that of :class:`Ranking`, by row number.
     """
 

@@ -7,16 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from langchain_hybridgraph.errors import CheckedSettings, ConfigurationError, setting
 from langchain_hybridgraph.records import FusedCandidate, Ranking, best_first
 from langchain_hybridgraph.registry import from_config
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Mean and standard deviation of the cosine of a question and an arbitrary chunk, for sources that do not report their
 # own. With all-MiniLM-L6-v2, they are .02 to .25 and .09 to .13 (benchmarks/README.md). A mean of 0 keeps the order of
@@ -159,10 +154,10 @@ class ConvexCombination(HybridFusion):
 
     __call__ = others
 
-    def shares(self, rankings: Sequence[Ranking], exact: float) -> list[tuple[Ranking, Scale, float]]:
+    def shares(self, rankings: Sequence[Ranking], largest_exact: float) -> list[tuple[Ranking, Scale, float]]:
         """Return, for each ranking with entries, the conversion of its scores and the factor of the converted scores.
 
-        ``exact`` is the largest probability of an exact match. Of the scores, only the best one of a ranking is used.
+        ``largest_exact`` is the largest probability of an exact match. Only the best score of each ranking is used.
         """
         weighed = []
         for ranking, weight in _weighed(rankings):
@@ -171,7 +166,8 @@ class ConvexCombination(HybridFusion):
         total = math.fsum(weight for _, _, weight in weighed)
         equal = 1 / max(1, len(weighed))
         return [
-            (ranking, scale, (weight / total if total else equal) * (1 - exact)) for ranking, scale, weight in weighed
+            (ranking, scale, (weight / total if total else equal) * (1 - largest_exact))
+            for ranking, scale, weight in weighed
         ]
 
     def _scale(self, ranking: Ranking) -> Scale:
@@ -358,11 +354,6 @@ class Scale(NamedTuple):
     width: float
     trust: float = 1.0
     power: float = 1.0
-
-    def convert(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the converted scores; NaN stays NaN."""
-        values = np.minimum(np.maximum((scores - self.zero) / self.width, 0.0), 1.0)
-        return values if self.power == 1 else values**self.power
 
 
 def _add_scaled(parts: Mapping[str, dict[str, float]], ranking: Ranking, scale: Scale, share: float) -> None:

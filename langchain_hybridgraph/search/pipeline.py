@@ -63,7 +63,7 @@ def search(query: Query, pipeline: Pipeline, trace: Trace) -> Search[list[Hit]]:
     if context.is_filter_only:
         candidates = yield from list_matches(context)
     else:
-        results = yield from gather(context)
+        results = yield from gather(context, by_row=can_fuse_rows(context))
         if have_rows(results):
             candidates = yield from fuse_rows(context, results)
             candidates = candidates._replace(complete=partial(_all_candidates, context, results))
@@ -108,16 +108,19 @@ def _all_candidates(context: SearchContext, results: Mapping[Source, SourceResul
     return (yield from fuse(context, candidates))
 
 
-def gather(context: SearchContext) -> Search[dict[Source, SourceResult]]:
-    """Search all sources at the same time; raise RetrievalError if all fail, unless ``on_error`` is "empty"."""
+def gather(context: SearchContext, *, by_row: bool = False) -> Search[dict[Source, SourceResult]]:
+    """Search all sources at the same time; raise RetrievalError if all fail, unless ``on_error`` is "empty".
+
+    With ``by_row``, stores may return row numbers in place of ids.
+    """
     query, pipeline, trace = context.query, context.pipeline, context.trace
     if query.text is None:
         trace.degrade("no-query-text")
     n = max(query.k * pipeline.overfetch, MIN_CANDIDATES)
     if pipeline.source_filter is not None:
         query = replace(query, scope=query.scope.narrowed(pipeline.source_filter))
-    if can_fuse_rows(context):
-        query = replace(query, by_row={})
+    if by_row:
+        query = replace(query, by_row=True)
     results: dict[Source, SourceResult] = {}
     unified: dict[Source, SourceResult] = {}
     sources: Sequence[Source] = pipeline.sources

@@ -64,18 +64,20 @@ NEWEST_TEXTS = 500
 STEP_ROWS = 8_192
 
 
+_SEARCHES = ("vector_search", "vector_scores", "keyword_search", "keyword_scores")
+
+
 class Reader:
     """Reads and searches an index. Each search uses one snapshot of the index from start to end."""
 
-    returns_rows = True
-    """Whether searches may return row numbers (``Query.by_row``); False for a class with a search of its own."""
-
-    def __init_subclass__(cls) -> None:
-        own_searches = {"vector_search", "vector_scores", "keyword_search", "keyword_scores"} & vars(cls).keys()
-        cls.returns_rows = cls.returns_rows and not own_searches
-
     def __init__(self, index: IndexFolder) -> None:
         self._index = index
+
+    @property
+    def returns_rows(self) -> bool:
+        """Whether searches may return row numbers (``Query.by_row``): not if one of them was overridden."""
+        kind, own = type(self), vars(self)
+        return not [name for name in _SEARCHES if name in own or getattr(kind, name) is not getattr(Reader, name)]
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -195,8 +197,6 @@ class Reader:
         query.scope.check_tenant(self._index.settings.tenant)
         with self._index.guard:
             snapshot = self._index.snapshot()
-            if query.by_row is not None:
-                query.by_row[self._index] = snapshot
             matrix = snapshot.generation.matrix
             if not snapshot.rows.living:
                 return SourceResult([])
@@ -223,7 +223,7 @@ class Reader:
             row_result = RowResult(numbers, scores, snapshot.rows.ids_of, score)
             result = SourceResult([], rows=row_result, vector=vector, background=mean, reason=reason, coverage=coverage)
             # Without a background, the verdict needs the cosines of all candidates.
-            return result if query.by_row is not None and mean is not None else result.with_ids()
+            return result if query.by_row and mean is not None else result.with_ids()
 
     def vector_scores(self, vector: Vector, ids: Sequence[str]) -> dict[str, float]:
         """Return the cosine of the vector with each of these chunks, by id; missing chunks are left out."""
@@ -270,7 +270,7 @@ class Reader:
             return SourceResult([], reason="no-query-text")
         text, scope = query.text, query.scope
         with self._index.guard:
-            rows = ((query.by_row or {}).get(self._index) or self._index.snapshot()).rows
+            rows = self._index.snapshot().rows
             if self._index.keywords.renew(rows.version):
                 rows = self._index.snapshot().rows  # the index may now have a later version
 
@@ -285,7 +285,7 @@ class Reader:
                 return index.result(text, n, allowed_rows, rows.ids_of, reason, numbers=rows.numbers)
 
             result = self._index.keywords.query(search)
-        if query.by_row is not None and result.rows is not None:
+        if query.by_row and result.rows is not None:
             return result._replace(rows=result.rows._replace(score=partial(self._bm25, text)))
         return result.with_ids()
 

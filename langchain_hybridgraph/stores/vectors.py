@@ -108,7 +108,7 @@ FEW_SHARE = 0.05
 RESCORED, LEAST_RESCORED, ROWS_PER_RESCORED = 10, 1_000, 400
 # Largest number of its result rows whose checksums a search verifies, if they have not been verified yet (1.3 µs each),
 # and number of rows, evenly spaced among the allowed rows, that the first search verifies in addition.
-VERIFIED, SAMPLED = 16, 64
+VERIFIED, SAMPLED = 32, 64
 # Vectors whose length differs from 1 by less than this are not normalized, so copying a unit vector never changes it.
 ROUNDING = 1e-6
 # Largest plausible cosine of two unit vectors with rounding errors; a larger one reveals a damaged row.

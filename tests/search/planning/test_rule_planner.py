@@ -67,16 +67,7 @@ def test_the_type_of_a_question(query, kind, text, priority):
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "How long did the war last?",
-        "where do I sue",
-        "Can I use it abroad?",
-        "mis-capped RNA",
-        "what is x",
-        "use of force",
-        "Wie hoch ist der Turm?",
-    ],
+    "query", ["How long did the war last?", "where do I sue", "Can I use it abroad?", "what is x", "Wie hoch ist das?"]
 )
 def test_a_query_without_a_rule_is_planned_alone(query):
     """A query that no rule matches is planned without further queries."""
