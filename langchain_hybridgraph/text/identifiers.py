@@ -76,6 +76,7 @@ def exact_matches(
     # "What is the capital of Mongolia?" does not refer to the only text with "capitalize" if no text contains
     # "Mongolia".
     unknown = sum(count for word, count in occurrences.items() if word not in information) * log1p(texts)
+    times = Counter(map(str.lower, chain.from_iterable(map(_split, question.split()))))
     by_word: dict[int, float] = defaultdict(float)
     by_form: dict[int, float] = defaultdict(float)
     for word, word_information in information.items():
@@ -87,10 +88,9 @@ def exact_matches(
         with_form, with_name = rows_with("compounds", form) if is_compound else (), rows_with("name", form)
         if not with_form and not with_name:
             continue
-        times = sum(each.lower() == form for each in chain.from_iterable(map(_split, question.split())))
         words = Counter(word for word in analyzer.words(form) if word in information)
         # "Are teaching hospitals better than non-teaching ones?" has "teaching" twice, and the compound has it once.
-        inside = {word: min(1.0, n * times / occurrences[word]) for word, n in words.items()}
+        inside = {word: min(1.0, n * times[form] / occurrences[word]) for word, n in words.items()}
         share = sum(information[word] * part for word, part in inside.items()) / every if every else 1.0
         likely = {row: CONTENT_SCORE * share / len(with_form) for row in with_form}
         if not is_compound:
