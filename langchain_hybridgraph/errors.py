@@ -237,7 +237,7 @@ def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> Con
 
 def as_path(name: str, value: object) -> Path:
     """Return a string or path as a Path. Raise ConfigurationError for anything else."""
-    if isinstance(value, str | os.PathLike):
+    if isinstance(value, str | os.PathLike) and value != "":  # it would mean the current folder
         with suppress(TypeError, ValueError):
             if b"\0" not in os.fsencode(path := Path(value)):
                 return path

@@ -50,6 +50,7 @@ def of_call(**options):
         (lambda _: configured_embedding({"type": "minilm", "size": 8}), "has no parameter 'size'; it takes none"),
         (lambda _: HybridGraphStore(None, "lsa", language=0), "language 0 is not known"),
         (lambda _: HybridGraphStore(None, write_timeout=float("inf")), "write_timeout must be a number from 0 to"),
+        (lambda _: HybridGraphStore(""), "path must be a string or a Path that can name a file, got ''"),
         (lambda _: HybridGraphStore("a\0b"), "path must be a string or a Path that can name a file, got 'a\\x00b'"),
         (lambda _: list(read_files("a" * 5_000)), "there is no such file or folder"),
         (lambda store: store.add_texts(["a"], [5]), "metadata must be a mapping, got 5"),

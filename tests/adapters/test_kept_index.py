@@ -1,7 +1,6 @@
 """Keyword index of another vector store, shared by retrievers and kept in a folder."""
 
 import copy
-import gc
 import os
 import pickle
 import shutil
@@ -47,7 +46,6 @@ def ask(retriever, question, **options):
 def opened(store, folder, **index):
     """Return a retriever as a new process would make it."""
     vars(store).pop("_hybridgraph_adapters", None)
-    gc.collect()
     return HybridRetriever(store, index={"path": folder / "index", **index}, keyword_weight=0.9)
 
 

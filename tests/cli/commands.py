@@ -7,14 +7,17 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
+from typer.main import get_command
 
 from langchain_hybridgraph.cli.app import app
+
+COMMAND = get_command(app)  # Typer would make it for each call
 
 
 def hybridgraph(*arguments, **options):
     """Run a command and return its result."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+    return CliRunner().invoke(COMMAND, [str(argument) for argument in arguments], **options)
 
 
 def answer(*arguments):
