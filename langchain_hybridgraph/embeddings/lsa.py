@@ -6,7 +6,6 @@ import math
 import os
 import re
 import uuid
-import zipfile
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -340,8 +339,12 @@ class LSAModel:
         """
         try:
             with np.load(path, allow_pickle=False) as content:
+                if damaged := content.zip.testzip():  # an array with a damaged header may be read only in part
+                    raise ValueError(f"{damaged} is damaged")
                 return cls._from(content)
-        except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, NotImplementedError) as error:
+        except (FileNotFoundError, PermissionError):
+            raise
+        except Exception as error:  # a damaged file makes zipfile and numpy raise almost anything
             name = path if isinstance(path, str | Path) else path.name
             advice = "replace it with LSAEmbeddings().fit(texts).save(path)"
             raise StoreError(f"{name} is not a readable LSA model ({error}): {advice}") from error
