@@ -14,7 +14,10 @@ from langchain_hybridgraph import (
     HybridGraphStore,
     HybridRetriever,
     MemoryRetriever,
+    drop_tenant,
     ingest,
+    list_tenants,
+    open_store,
 )
 from langchain_hybridgraph.display import draw
 from langchain_hybridgraph.errors import ConfigurationError, HybridGraphError
@@ -22,10 +25,18 @@ from langchain_hybridgraph.filters import by_source, has_labels
 from langchain_hybridgraph.ingestion import read_files
 from langchain_hybridgraph.ingestion.edges.links import LinkEdges
 from langchain_hybridgraph.ingestion.edges.vectors import SimilarityEdges
+from langchain_hybridgraph.migration import migrate
 from langchain_hybridgraph.retrievers.advanced import AdvancedRetriever
 from langchain_hybridgraph.search.scores import HopDecay
 from langchain_hybridgraph.search.traversals import BFS
 from langchain_hybridgraph.vectorstores.hybrid_graph_store import configured_embedding
+
+PATHS = {
+    "path": [HybridGraphStore, open_store, list_tenants, HybridGraphSettings.from_file, read_files],
+    "source": [lambda value: migrate(value, "new")],
+    "destination": [lambda value: migrate("milvus:other.db", value), lambda value: migrate("milvus:old.db", value)],
+}
+PATHS["path"] += [lambda value: drop_tenant(value, "ada"), lambda value: read_files(["a.md", value])]
 
 
 def of_call(**options):
@@ -92,6 +103,11 @@ def of_call(**options):
         (of_call(vector=[None]), "vector must be a list of numbers"),
         (of_call(deadline_ms=Decimal(5)), "deadline_ms must be a number"),
         (lambda store: HybridRetriever(store).as_tool(args_schema=5), "5 has no field 'query'"),
+        *(
+            (lambda _, call=call: call(5), f"{name} must be a string or a Path")
+            for name in PATHS
+            for call in PATHS[name]
+        ),
     ],
 )
 def test_the_error_says_what_is_accepted(store, call, message):

@@ -490,8 +490,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize(("damage", "read_only"), [*zip(DAMAGES, [False, True] * 6, strict=True)])
 def test_damaged_vectors_are_reported_and_restored(animals, kind, before, damage, read_only):
     """Searches leave out damaged vectors and report it, check() reports the chunks, and repair() restores them."""
     injure, expected = DAMAGES[damage]
