@@ -51,7 +51,8 @@ def test_answers_are_those_of_all_candidates(store, monkeypatch, seed):
         options["filter"] = {"year": {"$gte": rng.randint(2015, 2020)}}
     if rng.random() < 0.7:
         options["semantic_weight"] = rng.choice([0.1, 0.3, 0.5, 1.0, 0.0])
-    question = " ".join([*rng.choices(WORDS, k=rng.randint(0, 4)), rng.choice(["X-7", "unknown", "X-23", "the"])])
+    words = rng.choices(WORDS, k=rng.choice([0, 1, 3, 6]))
+    question = " ".join([*words, rng.choice(["X-7", "unknown", "X-23", "the"])])
     if rng.random() < 0.4:  # the words may be unknown, and the vector is not
         options["vector"] = store.embeddings.embed_query("boiler word1")
     if rng.random() < 0.3:
