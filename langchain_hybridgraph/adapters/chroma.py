@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +52,24 @@ HARMLESS_CALLS = {
     *("create_collection", "create_database", "create_tenant", "list_collections", "list_databases"),
     *("get_collection", "get_collection_by_id", "get_database", "get_tenant"),
 }
+
+
+class UnreadVectorsError(StoreError):
+    """Chroma has not read the vectors of texts that another process has added."""
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Convert Chroma's error for vectors that it has not read."""
+    try:
+        yield
+    except Exception as error:
+        if "Error finding id" not in str(error):
+            raise
+        raise UnreadVectorsError(
+            "Chroma has not read the vectors of texts that another process has added: restart this program, or write "
+            "to the collection here, or use a Chroma server"
+        ) from error
 
 
 class CollectionMemory:
@@ -149,7 +168,8 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> vector_stores.NearestDocuments:
         assert vector is not None, "Chroma is always searched by a vector"
-        results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
+        with _explained():
+            results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._space == "cosine":
             return vector_stores.NearestDocuments([(document, 1.0 - distance) for document, distance in results])
         return self.by_vectors([document for document, _ in results], vector)
@@ -196,8 +216,13 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
         return vectors
 
     def _read_vectors(self, ids: Sequence[str]) -> dict[str, tuple[Vector, float]]:
-        # Chroma rejects an empty list.
-        return _with_lengths(self._store.get(ids=list(ids), include=["embeddings"])) if ids else {}
+        """Return the vectors, without those that Chroma cannot return (see :class:`UnreadVectorsError`)."""
+        if not ids:
+            return {}  # Chroma rejects an empty list
+        with suppress(UnreadVectorsError), _explained():
+            return _with_lengths(self._store.get(ids=list(ids), include=["embeddings"]))
+        middle = len(ids) // 2
+        return self._read_vectors(ids[:middle]) | self._read_vectors(ids[middle:]) if middle else {}
 
     def count(self) -> int:
         memory, is_current = self._current()
@@ -266,9 +291,10 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
         if among is not None and not among:
             return []  # Chroma would search among all
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
-        answer = self._store._collection.query(
-            query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
-        )
+        with _explained():
+            answer = self._store._collection.query(
+                query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
+            )
         return list(zip(answer["ids"][0], answer["distances"][0], strict=True))
 
     def cosines(self, vector: Vector, distances: Sequence[tuple[str, float]]) -> dict[str, float]:

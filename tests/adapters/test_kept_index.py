@@ -240,6 +240,18 @@ def test_several_processes_use_one_folder(tmp_path):
     assert len(ask(opened(store, tmp_path), "pump")) == 20
 
 
+def test_vectors_that_another_process_has_added(folder_index):
+    """Chroma cannot return them until it is opened again. Other texts keep their cosines, and a filter says why."""
+    retriever = HybridRetriever(notes(folder_index), index={"path": folder_index / "index"})
+    call = OPENED + f"*; from pathlib import Path; fill(notes(Path({str(folder_index)!r})), [20])"
+    assert start_python("-W", "ignore", "-c", call).wait(600) == 0
+    hits = {hit.id: hit.vector_score for hit in retriever.retrieve("code20 code3", k=30).hits}
+    assert [id for id in hits if hits[id] is None] == ["p20"]
+    result = retriever.retrieve("code20", filter={"number": {"$gte": 3}})
+    assert result.degraded == ("vector-failed",)
+    assert "another process has added" in result.plan["errors"]["vector"]
+
+
 def test_two_indexes_of_one_folder_see_each_others_changes(tmp_path):
     """An index that was opened earlier loads what another one has written."""
     stores = [InMemoryVectorStore(EMBEDDING) for _ in range(2)]
